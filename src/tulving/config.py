@@ -1,0 +1,226 @@
+"""Settings: what is passed in code, then the environment, then the project's file, then the defaults.
+
+The file is `tulving.toml`, or the table `[modules.memory]` of `butler.toml`, found in the working directory or
+above it. In the environment a setting is `TULVING_` and its name, a nested one has two underscores:
+`TULVING_RETRIEVAL__DEFAULT_LIMIT=30`.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tulving.errors import ConfigError
+
+SCORE_WEIGHTS = {"relevance": 0.4, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
+SECTION_QUOTAS = {"facts": 0.7, "rules": 0.3}
+
+
+class _Unchosen(int):
+    """A default that nobody chose: the written defaults of the verbs go before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalConfig:
+    """How memories are searched and shown. 001-097."""
+
+    context_token_budget: int = 3000
+    default_limit: int = _Unchosen(20)
+    default_mode: str = "hybrid"
+    score_weights: Mapping[str, float] = field(default_factory=lambda: dict(SCORE_WEIGHTS))
+    section_quotas: Mapping[str, float] = field(default_factory=lambda: dict(SECTION_QUOTAS))
+
+    def __post_init__(self) -> None:
+        _check("retrieval.context_token_budget", self.context_token_budget >= 5, "5 or more")
+        _check("retrieval.default_limit", 1 <= self.default_limit <= 1000, "1 to 1000")
+        modes = ("hybrid", "semantic", "keyword")
+        _check("retrieval.default_mode", self.default_mode in modes, ", ".join(modes))
+        for name, known in (("score_weights", SCORE_WEIGHTS), ("section_quotas", SECTION_QUOTAS)):
+            given = getattr(self, name)
+            if unknown := set(given) - set(known):
+                raise ConfigError(f"retrieval.{name}", f"has unknown keys {sorted(unknown)}", ", ".join(known))
+            _check(f"retrieval.{name}", all(0 <= part <= 1 for part in given.values()), "numbers from 0 to 1")
+            object.__setattr__(self, name, {**known, **given})
+
+    @property
+    def configured_limit(self) -> int | None:
+        """The limit that somebody configured, if anybody did."""
+        return None if isinstance(self.default_limit, _Unchosen) else self.default_limit
+
+    def defaults(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """A verb's written defaults, overridden by what is configured."""
+        configured = {
+            "limit": self.configured_limit,
+            "mode": self.default_mode,
+            "token_budget": self.context_token_budget,
+        }
+        return {name: configured.get(name) or value for name, value in written.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModuleConfig:
+    """All settings. Every one of them is read somewhere, and documented in docs/configuration.md."""
+
+    url: str | None = None
+    tenant: str = "default"
+    actor: str | None = None
+    embedder: str = "minilm"
+    dimension: int | None = None
+    episode_ttl_days: float | None = 7.0
+    user_id: str | None = None
+    household_id: str | None = None
+    persona_id: str | None = None
+    project: str | None = None
+    scope: str | None = None
+    tools: str = "standard"
+    busy_timeout: float = 30.0
+    vector_cache_mb: int = 256
+    retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
+
+    def __post_init__(self) -> None:
+        _check("embedder", self.embedder in ("minilm", "hashing"), "minilm, hashing")
+        _check(
+            "episode_ttl_days",
+            self.episode_ttl_days is None or 0 < self.episode_ttl_days <= 36_500,
+            "a positive number of days, or none",
+        )
+        _check("tools", self.tools in ("standard", "all"), "standard, all")
+        _check("busy_timeout", 0 <= self.busy_timeout <= 3600, "seconds from 0 to 3600")
+        _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")
+
+
+def _check(name: str, fine: bool, allowed: str) -> None:
+    if not fine:
+        raise ConfigError(name, "has a value that is not allowed", allowed)
+
+
+def load_config(
+    folder: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
+) -> MemoryModuleConfig:
+    """The settings for a working directory; `overrides` that are not None win over all."""
+    found = find_settings(folder or Path.cwd())
+    values = _read_file(found) if found else {}
+    values = _merge(values, _from_environment(os.environ if environ is None else environ))
+    return parse(_merge(values, {name: value for name, value in overrides.items() if value is not None}))
+
+
+def find_settings(folder: Path) -> Path | None:
+    """The nearest settings file, upwards."""
+    for place in (folder, *folder.parents):
+        for name in ("tulving.toml", "butler.toml"):
+            if (place / name).is_file():
+                return place / name
+    return None
+
+
+def find_database(folder: Path, environ: Mapping[str, str] | None = None) -> Path:
+    """Where memory lives unless a URL says so: in the project, else with the user."""
+    for place in (folder, *folder.parents):
+        if (place / "tulving.toml").is_file() or (place / ".tulving").is_dir():
+            return place / ".tulving" / "memory.db"
+    return data_directory(environ) / "memory.db"
+
+
+def data_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """The user's own directory for weights and for memory outside any project."""
+    if home := (os.environ if environ is None else environ).get("TULVING_HOME"):
+        return Path(home).expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("tulving")
+
+
+def parse(values: Mapping[str, Any]) -> MemoryModuleConfig:
+    """Settings from plain values, each checked; an unknown name is an error, not a silence."""
+    given = dict(values)
+    retrieval = given.pop("retrieval", None)
+    config = MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""))
+    if retrieval is None:
+        return config
+    if isinstance(retrieval, RetrievalConfig):
+        return replace(config, retrieval=retrieval)
+    if not isinstance(retrieval, Mapping):
+        raise ConfigError("retrieval", "must be a table")
+    return replace(config, retrieval=RetrievalConfig(**_typed(RetrievalConfig, retrieval, "retrieval.")))
+
+
+def _typed(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    kinds = {field.name: str(field.type) for field in fields(cls) if field.name != "retrieval"}
+    if unknown := sorted(set(values) - set(kinds)):
+        raise ConfigError(prefix + unknown[0], "is not a setting", ", ".join(kinds))
+    return {name: _value(prefix + name, kinds[name], value) for name, value in values.items()}
+
+
+def _value(name: str, kind: str, value: Any) -> Any:
+    """A value of the declared type; the environment has only text, so numbers and `none` are read from it."""
+    if value is None or (isinstance(value, str) and value.lower() == "none"):
+        if "None" in kind:
+            return None
+        raise ConfigError(name, "can't be none")
+    if "Mapping" in kind:
+        if isinstance(value, Mapping) and all(_is_number(part) for part in value.values()):
+            return dict(value)
+        raise ConfigError(name, "must be a table of numbers")
+    for word, cast in (("int", int), ("float", float)):
+        if word in kind:
+            try:
+                if isinstance(value, str) or (_is_number(value) and cast(value) == value):
+                    return cast(value)
+            except ValueError:
+                pass
+            raise ConfigError(name, f"{value!r:.80} is not a number", "a whole number" if cast is int else "a number")
+    if not isinstance(value, str):
+        raise ConfigError(name, f"must be text, not {type(value).__name__}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            values = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(path), f"is not valid TOML ({error})") from error
+    if path.name == "butler.toml":
+        values = values.get("modules", {}).get("memory", {})
+    return values
+
+
+_NOT_SETTINGS = frozenset({"TULVING_HOME", "TULVING_WEIGHTS"})
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """`TULVING_*` as nested values. Names of tests and benchmarks, and those read elsewhere, are left alone."""
+    known = {field.name for field in fields(MemoryModuleConfig)}
+    values: dict[str, Any] = {}
+    for name, text in environ.items():
+        path = name.removeprefix("TULVING_").lower().split("__")
+        if not name.startswith("TULVING_") or name in _NOT_SETTINGS or path[0] not in known or not text:
+            continue
+        place = values
+        for part in path[:-1]:
+            place = place.setdefault(part, {})
+        place[path[-1]] = float(text) if len(path) == 3 and _reads_as_number(text) else text
+    return values
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in over.items():
+        inner = merged.get(name)
+        both = isinstance(value, Mapping) and isinstance(inner, Mapping)
+        merged[name] = _merge(inner, value) if both else value
+    return merged

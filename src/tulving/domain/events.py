@@ -1,0 +1,55 @@
+"""The audit trail: every mutation is one event, written in the mutation's own transaction."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.scope import Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What changed, when, by whom. The payload holds ids, hashes and numbers, never content."""
+
+    tenant_id: str
+    id: UUID
+    event_type: str
+    entity_type: str
+    entity_id: UUID | None
+    occurred_at: datetime
+    actor: str | None = None
+    request_id: str | None = None
+    run_id: UUID | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    seq: int | None = None
+
+    @property
+    def created_at(self) -> datetime:
+        """001's name for `occurred_at`."""
+        return self.occurred_at
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Makes the events of one verb: one caller, one moment, one run."""
+
+    caller: Caller
+    now: datetime
+    new_id: Callable[[], UUID]
+    run_id: UUID | None = None
+
+    def event(self, event_type: str, entity_type: str, entity_id: UUID | None, **payload: Any) -> Event:
+        return Event(
+            tenant_id=self.caller.tenant_id,
+            id=self.new_id(),
+            event_type=event_type,
+            entity_type=entity_type,
+            entity_id=entity_id,
+            occurred_at=self.now,
+            actor=self.caller.actor,
+            request_id=self.caller.request_id,
+            run_id=self.run_id,
+            payload=payload,
+        )

@@ -1,0 +1,196 @@
+"""The gate: what a caller offers is stripped of private text, checked, and classified."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from tulving.domain.text import clean
+from tulving.errors import InvalidInput
+
+MAX_CONTENT_BYTES = 16 * 1024 * 1024
+MAX_NAME = 1_000
+MAX_TAGS = 100
+T = TypeVar("T", bound=str)
+_PRIVATE = re.compile(r"<(/?)\s*private\b[^>]*>", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_SUFFIX = r"(?:e?s|e?d|ing)?"
+
+EPISODE_TYPES = ("bugfix", "feature", "refactor", "decision", "discovery", "change", "observation")
+_SIGNS = [
+    (kind, re.compile(rf"\b(?:{words}){_SUFFIX}\b", re.IGNORECASE))
+    for kind, words in (
+        ("bugfix", "fix|bug|error|crash|failure|broken|patch"),
+        ("feature", "add|new|feature|creat|create|implement|introduc|introduce"),
+        ("refactor", "refactor|restructur|restructure|reorgani[sz]|reorgani[sz]e|cleanup|simplif(?:y|ie)"),
+        ("decision", "decid|decide|chose|chosen|decision|pick|select|prefer|preferr"),
+        ("discovery", "found|discover|learn|realiz|realize|notic|notice|insight"),
+        ("change", "chang|change|updat|update|modif(?:y|ie)|adjust|tweak|alter"),
+    )
+]
+
+
+def classify(text: str) -> str:
+    """002-016: the type of an episode by the first family of words that it uses."""
+    return next((kind for kind, sign in _SIGNS if sign.search(text)), "observation")
+
+
+def strip_private(text: str) -> str:
+    """002-014: without what stands between <private> tags; an unclosed tag hides all that follows."""
+    if "<" not in text:
+        return text
+    kept, depth, end = [], 0, 0
+    for tag in _PRIVATE.finditer(text):
+        if depth == 0:
+            kept.append(text[end : tag.start()])
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        end = tag.end()
+    if depth == 0:
+        kept.append(text[end:])
+    return "".join(kept)
+
+
+def public(text: str) -> str:
+    """Any text on its way in: first the private parts go, then what no database can hold."""
+    return clean(strip_private(text))
+
+
+def content(value: object, field: str = "content") -> str:
+    """The words of a memory: required, with something left to remember."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {type(value).__name__}", "a non-empty string")
+    text = public(value).strip()
+    if not text:
+        problem = "is empty once private text is removed" if value.strip() else "is empty"
+        raise InvalidInput(field, problem, "a non-empty string")
+    if len(text) > MAX_CONTENT_BYTES or len(text.encode()) > MAX_CONTENT_BYTES:
+        raise InvalidInput(field, "is too long", f"at most {MAX_CONTENT_BYTES:,} bytes of UTF-8")
+    return text
+
+
+def search_query(value: object) -> str:
+    """What to look for; nothing is a query too, and finds nothing."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidInput("query", f"must be text, not {type(value).__name__}", "a string")
+    return value
+
+
+def identifier(field: str, value: object, most: int = MAX_NAME) -> str:
+    """A name that is compared letter by letter, so nothing in it is silently changed."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {type(value).__name__}", f"1 to {most} characters")
+    if not value.strip():
+        raise InvalidInput(field, "is empty", f"1 to {most} characters")
+    if len(value) > most:
+        raise InvalidInput(field, f"has {len(value)} characters", f"1 to {most} characters")
+    if bad := _CONTROL.search(value):
+        raise InvalidInput(
+            field, f"holds the character U+{ord(bad[0]):04X}", "no control characters or lone surrogates"
+        )
+    return value
+
+
+def name(field: str, value: object, most: int = MAX_NAME) -> str:
+    """A name in which a person may have put private text."""
+    return identifier(field, strip_private(value).strip() if isinstance(value, str) else value, most)
+
+
+def optional_name(field: str, value: object) -> str | None:
+    return None if value is None else name(field, value)
+
+
+def number(field: str, value: object, low: float, high: float) -> float:
+    """A finite number within its bounds, both allowed."""
+    allowed = f"a number from {low:g} to {high:g}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(field, f"must be a number, not {type(value).__name__}", allowed)
+    if not math.isfinite(value) or not low <= value <= high:
+        raise InvalidInput(field, f"is {value}", allowed)
+    return float(value)
+
+
+def whole(field: str, value: object, low: int, high: int) -> int:
+    """A whole number within its bounds, both allowed."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}", f"{low} to {high}")
+    if not low <= value <= high:
+        raise InvalidInput(field, f"is {value}", f"a whole number from {low} to {high}")
+    return value
+
+
+def one_of(field: str, value: object, allowed: Sequence[T]) -> T:
+    """One of a few words."""
+    for word in allowed:
+        if word == value:
+            return word
+    raise InvalidInput(field, f"{value!r:.80} is not known", ", ".join(sorted(allowed)))
+
+
+def memory_id(field: str, value: object) -> UUID:
+    """A UUID, given as such or as its text."""
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)  # pyright: ignore[reportArgumentType]
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput(field, f"{value!r:.80} is not an id", "a UUID") from None
+
+
+def optional_id(field: str, value: object) -> UUID | None:
+    return None if value is None else memory_id(field, value)
+
+
+def moment(field: str, value: object) -> datetime | None:
+    """A time in UTC; one without a zone is taken as UTC."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise InvalidInput(field, f"must be a time, not {type(value).__name__}", "a datetime")
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(field, f"is {value}, out of range in UTC", "years 1 to 9999") from None
+
+
+def tags(value: object) -> list[str]:
+    """Labels: stripped, without duplicates, in the order given."""
+    if value is None:
+        return []
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidInput("tags", f"must be a list, not {type(value).__name__}", "a list of short texts")
+    if len(value) > MAX_TAGS:
+        raise InvalidInput("tags", f"has {len(value)} entries", f"at most {MAX_TAGS}")
+    for tag in value:
+        if not isinstance(tag, str):
+            raise InvalidInput("tags", f"holds a {type(tag).__name__}", "a list of short texts")
+    kept = [stripped for tag in value if (stripped := strip_private(tag).strip())]
+    return list(dict.fromkeys(identifier("tags", tag, most=200) for tag in kept))
+
+
+def metadata(value: object) -> dict[str, Any]:
+    """Free details: JSON values only, private text removed from every string."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput("metadata", f"must be an object, not {type(value).__name__}", "a JSON object")
+    return {public(str(key)): _json_value(inner, f"metadata.{key}") for key, inner in value.items()}
+
+
+def _json_value(value: object, where: str) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return public(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping):
+        return {public(str(key)): _json_value(inner, f"{where}.{key}") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(inner, f"{where}[{index}]") for index, inner in enumerate(value)]
+    raise InvalidInput(
+        clean(where)[:200], f"{value!r:.80} is not a JSON value", "text, number, true, false, null, list, object"
+    )

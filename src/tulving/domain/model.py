@@ -1,0 +1,257 @@
+"""The three kinds of memory and what surrounds them, as plain values.
+
+An `Episode` is what happened, a `Fact` what is true, a `Rule` how to act. `New*` is what a caller
+offers; the kind itself is what the store keeps.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+Kind = Literal["episode", "fact", "rule"]
+KINDS: tuple[Kind, ...] = ("episode", "fact", "rule")
+
+Relation = Literal["derived_from", "supports", "contradicts", "supersedes", "related_to"]
+RELATIONS: tuple[Relation, ...] = ("derived_from", "supports", "contradicts", "supersedes", "related_to")
+
+Direction = Literal["outgoing", "incoming", "both"]
+DIRECTIONS: tuple[Direction, ...] = ("outgoing", "incoming", "both")
+
+Outcome = Literal["stored", "confirmed", "duplicate", "superseded", "merged", "rejected", "held"]
+
+FactState = Literal["active", "fading", "superseded", "expired", "retracted"]
+FACT_STATES: tuple[FactState, ...] = ("active", "fading", "superseded", "expired", "retracted")
+
+CATEGORIES = ("preference", "knowledge", "context", "behavior", "goal", "correction")
+
+MemoryId = str | UUID
+
+
+def canonical_state(state: str) -> str:
+    """004-011: the old name `forgotten` reads and writes as `retracted`."""
+    return "retracted" if state == "forgotten" else state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Memory:
+    """What all three kinds carry."""
+
+    tenant_id: str
+    id: UUID
+    content: str
+    owner: str = ""
+    user_id: str | None = None
+    household_id: str | None = None
+    persona_id: str | None = None
+    project: str | None = None
+    type: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    content_hash: str
+    reference_count: int = 0
+    last_referenced_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode(_Memory):
+    """What happened: dated, short-lived unless it is learned from or typed."""
+
+    butler: str
+    session_id: UUID | None = None
+    title: str | None = None
+    source: str | None = None
+    occurred_at: datetime | None = None
+    importance: float = 5.0
+    consolidated: bool = False
+    consolidation_status: str = "pending"
+    consolidation_attempts: int = 0
+    last_consolidation_error: str | None = None
+    next_consolidation_retry_at: datetime | None = None
+    forgotten: bool = False
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact(_Memory):
+    """What is true: keyed by subject and predicate (or entity and predicate), or unkeyed by content."""
+
+    subject: str
+    predicate: str
+    keyed: bool = True
+    ref: str | None = None
+    entity_id: UUID | None = None
+    scope: str = "global"
+    importance: float = 5.0
+    confidence: float = 1.0
+    permanence: str = "standard"
+    decay_rate: float = 0.008
+    validity: str = "active"
+    status: str | None = None
+    source: str | None = None
+    source_butler: str | None = None
+    source_episode_id: UUID | None = None
+    supersedes_id: UUID | None = None
+    occurred_at: datetime | None = None
+    last_confirmed_at: datetime | None = None
+    next_review_at: datetime | None = None
+
+    @property
+    def state(self) -> str:
+        """004's five states: fading is an active fact whose status says so."""
+        validity = canonical_state(self.validity)
+        return "fading" if validity == "active" and self.status == "fading" else validity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(_Memory):
+    """How to act: born a candidate, proven or refuted by use."""
+
+    scope: str = "global"
+    maturity: str = "candidate"
+    confidence: float = 0.5
+    permanence: str = "standard"
+    decay_rate: float = 0.01
+    status: str | None = None
+    forgotten: bool = False
+    needs_inversion: bool = False
+    effectiveness_score: float = 0.0
+    applied_count: int = 0
+    success_count: int = 0
+    harmful_count: int = 0
+    source_butler: str | None = None
+    source_episode_id: UUID | None = None
+    last_applied_at: datetime | None = None
+    last_evaluated_at: datetime | None = None
+    last_confirmed_at: datetime | None = None
+    next_review_at: datetime | None = None
+
+
+Item = Episode | Fact | Rule
+KIND_OF: dict[type, Kind] = {Episode: "episode", Fact: "fact", Rule: "rule"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEpisode:
+    """An episode as a caller offers it. A typed episode is a project memory and has no expiry."""
+
+    content: str
+    butler: str
+    session_id: MemoryId | None = None
+    importance: float = 5.0
+    title: str | None = None
+    type: str | None = None
+    project: str | None = None
+    source: str | None = None
+    occurred_at: datetime | None = None
+    tags: Sequence[str] | None = None
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFact:
+    """A fact as a caller offers it. Without subject and predicate it is unkeyed and has a category."""
+
+    content: str
+    subject: str | None = None
+    predicate: str | None = None
+    category: str | None = None
+    entity_id: MemoryId | None = None
+    importance: float = 5.0
+    confidence: float = 1.0
+    permanence: str = "standard"
+    scope: str = "global"
+    project: str | None = None
+    source: str | None = None
+    source_butler: str | None = None
+    source_episode_id: MemoryId | None = None
+    occurred_at: datetime | None = None
+    tags: Sequence[str] | None = None
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRule:
+    """A rule as a caller offers it. Without a permanence it decays at 0.01 a day."""
+
+    content: str
+    scope: str = "global"
+    permanence: str | None = None
+    project: str | None = None
+    source_butler: str | None = None
+    source_episode_id: MemoryId | None = None
+    tags: Sequence[str] | None = None
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A directed edge between two memories: where something came from, what it replaced."""
+
+    source_type: Kind
+    source_id: UUID
+    target_type: Kind
+    target_id: UUID
+    relation: Relation
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The answer of every store verb: what became of the offer, and the ids concerned."""
+
+    id: UUID
+    outcome: Outcome
+    superseded_id: UUID | None = None
+    expires_at: datetime | None = None
+    ref: str | None = None
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a listing; `next_cursor` continues it and is None at the end."""
+
+    items: list[Item]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A memory that was found, with every part of its score."""
+
+    memory_type: Kind
+    item: Item
+    score: float
+    similarity: float | None = None
+    rank: float | None = None
+    semantic_rank: int | None = None
+    keyword_rank: int | None = None
+    rrf_score: float | None = None
+    relevance: float | None = None
+    importance: float | None = None
+    recency: float | None = None
+    effective_confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The hits of a search, best first, and how they came about."""
+
+    hits: list[Hit]
+    mode: str
+    candidates: int = 0
+    below_confidence: int = 0
+    warning: str | None = None
+
+    def __iter__(self):
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]

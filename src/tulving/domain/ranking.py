@@ -1,0 +1,78 @@
+"""From ranks and ages to one order. Pure formulas; the engines only supply ranks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.decay import days_between
+
+RRF_K = 60
+RECENCY_HALF_LIFE_DAYS = 7.0
+NEUTRAL_IMPORTANCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """One candidate's place in both lanes; a lane that misses it counts as rank limit + 1."""
+
+    id: UUID
+    semantic_rank: int
+    keyword_rank: int
+    rrf_score: float
+
+
+def rrf_score(semantic_rank: int, keyword_rank: int) -> float:
+    """001-030: reciprocal rank fusion."""
+    return 1.0 / (RRF_K + semantic_rank) + 1.0 / (RRF_K + keyword_rank)
+
+
+def fuse(semantic: Sequence[UUID], keyword: Sequence[UUID], limit: int) -> list[Fused]:
+    """001-030, 002-011: both lanes in one order; a tie goes to the better semantic rank."""
+    missing = limit + 1
+    semantic_ranks = {id_: rank for rank, id_ in enumerate(semantic[:limit], 1)}
+    keyword_ranks = {id_: rank for rank, id_ in enumerate(keyword[:limit], 1)}
+    fused = [
+        Fused(id_, s := semantic_ranks.get(id_, missing), k := keyword_ranks.get(id_, missing), rrf_score(s, k))
+        for id_ in {**semantic_ranks, **keyword_ranks}
+    ]
+    return sorted(fused, key=lambda hit: (-hit.rrf_score, hit.semantic_rank, str(hit.id)))
+
+
+def relevance(rrf: float, limit: int, lanes: int = 2) -> float:
+    """An RRF score over its attainable range: the best possible hit is 1, the worst 0.
+
+    Dividing by the best alone would leave all hits between 0.87 and 1. With one lane only, its first
+    hit is the best there can be.
+    """
+    best = rrf_score(1, 1 if lanes == 2 else limit + 1)
+    worst = rrf_score(limit, limit + 1)
+    if best <= worst:
+        return 1.0
+    return min(1.0, max(0.0, (rrf - worst) / (best - worst)))
+
+
+def recency(last_referenced_at: datetime | None, now: datetime, half_life: float = RECENCY_HALF_LIFE_DAYS) -> float:
+    """001-033: halves every seven days since the last reference; 0 for what was never referenced."""
+    if last_referenced_at is None:
+        return 0.0
+    return min(1.0, max(0.0, math.exp(-math.log(2) / half_life * days_between(last_referenced_at, now))))
+
+
+def composite(
+    weights: Mapping[str, float], relevance: float, importance: float, recency: float, confidence: float
+) -> float:
+    """001-032: the weighted sum that recall orders by; importance comes as 0 to 10."""
+    return (
+        weights["relevance"] * relevance
+        + weights["importance"] * (importance / 10.0)
+        + weights["recency"] * recency
+        + weights["confidence"] * confidence
+    )
+
+
+def stable_order(score: float, created_at: datetime, id_: UUID) -> tuple[Any, ...]:
+    """001-126: score descending, then the newer, then the lower id."""
+    return (-score, -created_at.timestamp(), id_)

@@ -1,0 +1,77 @@
+"""Every error that Tulving raises on purpose.
+
+    TulvingError
+    ├── InvalidInput (ValueError)        a value we refuse: names the field, the problem, what is allowed
+    │   └── ConfigError                  the same, in a configuration file or variable
+    ├── NotFound (KeyError)              no such memory for this caller
+    ├── IntegrityError                   the store or its meaning would be broken: always rises
+    │   ├── DamagedStore                 the database file is not a healthy Tulving store
+    │   ├── SchemaTooNew                 written by a newer version of Tulving
+    │   └── EmbedderMismatch             the store holds vectors of another embedder
+    ├── StoreUnavailable (OSError)       the store can't be reached or written now
+    │   ├── StoreBusy                    another process held the write lock for too long
+    │   └── DiskFull                     no room; nothing was acknowledged, nothing is lost
+    └── EmbedderUnavailable (RuntimeError)
+        └── WeightsError                 the model's weights are missing, incomplete or not the right ones
+
+Each is also the builtin that a caller would expect, so `except ValueError` works without importing us.
+"""
+
+
+class TulvingError(Exception):
+    """Base of all deliberate errors."""
+
+
+class InvalidInput(TulvingError, ValueError):
+    """A value that is refused. Says which field, what is wrong with it, and what is allowed."""
+
+    def __init__(self, field: str, problem: str, allowed: str = "") -> None:
+        self.field, self.problem, self.allowed = field, problem, allowed
+        super().__init__(f"{field}: {problem}" + (f"; allowed: {allowed}" if allowed else ""))
+
+
+class ConfigError(InvalidInput):
+    """A setting that is refused."""
+
+
+class NotFound(TulvingError, KeyError):
+    """No such memory for this caller."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else "not found"
+
+
+class IntegrityError(TulvingError):
+    """The store, or the meaning of what it holds, would be broken. Never swallowed."""
+
+
+class DamagedStore(IntegrityError):
+    """The database file is not a healthy Tulving store. It is not written to."""
+
+
+class SchemaTooNew(IntegrityError):
+    """The store was written by a newer version of Tulving."""
+
+
+class EmbedderMismatch(IntegrityError):
+    """The store holds vectors of another embedder than the one configured."""
+
+
+class StoreUnavailable(TulvingError, OSError):
+    """The store can't be reached or written at the moment."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Another process held the write lock for too long."""
+
+
+class DiskFull(StoreUnavailable):
+    """There is no room to write. Nothing was acknowledged and nothing is lost."""
+
+
+class EmbedderUnavailable(TulvingError, RuntimeError):
+    """The embedder can't make vectors now."""
+
+
+class WeightsError(EmbedderUnavailable):
+    """The model's weights are missing, incomplete or not the right ones."""

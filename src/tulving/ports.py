@@ -1,0 +1,50 @@
+"""What the core needs from outside, as protocols. `bootstrap` chooses who fulfils them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from tulving.domain.events import Event
+
+Vector = Sequence[float]
+
+
+class Clock(Protocol):
+    """The only source of "now": an aware UTC time."""
+
+    def __call__(self) -> datetime: ...
+
+
+class Ids(Protocol):
+    """The only source of identifiers."""
+
+    def __call__(self) -> UUID: ...
+
+
+class Embedder(Protocol):
+    """Turns text into vectors of one fixed dimension. Deterministic; safe to call from any thread.
+
+    `model` and `version` are recorded with the store: two embedders whose vectors may not be
+    compared must differ in one of them. `light` means a short text costs microseconds, so that no
+    thread is worth its hand-over.
+    """
+
+    model: str
+    version: str
+    dimension: int
+    light: bool
+
+    def unready(self) -> str | None:
+        """Why it can't embed yet and what to do about it, in words for a person; None when it can."""
+        ...
+
+    def embed(self, text: str | None) -> list[float]: ...
+
+    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]: ...
+
+
+class Publisher(Protocol):
+    """Receives the events of a transaction after it has been committed."""
+
+    def __call__(self, events: Sequence[Event]) -> None: ...

@@ -1,0 +1,44 @@
+"""A block of memory for an agent's prompt."""
+
+from typing import Annotated
+
+from tulving.domain import context, intake
+from tulving.services.operations import operation
+from tulving.services.search import Search
+
+CONTEXT_HITS = 20
+
+
+def _header_only(error: Exception) -> str:
+    return f"{context.HEADER}\n(memory is not available: {' '.join(str(error).split())})\n"
+
+
+class Context(Search):
+    """The verb that agents call when a session starts."""
+
+    @operation(
+        "memory_context",
+        effect="read",
+        command="context",
+        positional=("trigger_prompt",),
+        answer="context",
+        defaults={"token_budget": 3000},
+        fallback=_header_only,
+    )
+    async def context(
+        self,
+        trigger_prompt: Annotated[str, "What the session is about"],
+        butler: Annotated[str, "The agent: its own memories and the global ones are used"],
+        token_budget: Annotated[int | None, "How long the block may be"] = None,
+    ) -> str:
+        """Build the block of facts and rules that belong into the prompt of a session."""
+        settings = self._env.config.retrieval
+        budget = intake.whole(
+            "token_budget",
+            settings.context_token_budget if token_budget is None else token_budget,
+            context.SMALLEST_BUDGET,
+            1_000_000,
+        )
+        limit = settings.configured_limit or CONTEXT_HITS
+        found = await self.recall(trigger_prompt, scope=intake.name("butler", butler), limit=limit)
+        return context.render(found.hits, budget, settings.section_quotas, self._env.tokens)

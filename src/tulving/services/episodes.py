@@ -1,0 +1,114 @@
+"""What happened."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from tulving import storage
+from tulving.domain import intake
+from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
+from tulving.domain.text import content_hash
+from tulving.services.operations import operation
+from tulving.services.service import Service
+
+
+def _not_stored(error: Exception) -> dict[str, Any]:
+    return {"stored": False, "warning": f"the episode was not stored: {error}"}
+
+
+class Episodes(Service):
+    """Verbs on episodes."""
+
+    @operation(
+        "memory_store_episode",
+        effect="write",
+        command="store episode",
+        positional=("content",),
+        fallback=_not_stored,
+    )
+    async def store_episode(
+        self,
+        content: Annotated[str, "What happened, in plain words"],
+        butler: Annotated[str, "The agent that observed it"],
+        session_id: Annotated[MemoryId | None, "The session it happened in (a UUID)"] = None,
+        importance: Annotated[float, "0 to 10"] = 5.0,
+        title: Annotated[str | None, "A short heading"] = None,
+        type: Annotated[str | None, "What kind of event; told from the words when left out"] = None,
+        project: Annotated[str | None, "The project it belongs to"] = None,
+        source: Annotated[str | None, "Who said or reported it"] = None,
+        occurred_at: Annotated[datetime | None, "When it happened, if not now"] = None,
+        tags: Annotated[list[str] | None, "Labels to filter by"] = None,
+        metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+    ) -> Stored:
+        """Remember something that happened.
+
+        An episode expires after a week unless it is given a type, which makes it a lasting project memory. Text
+        between <private> and </private> is removed before anything else sees it.
+        """
+        offer = NewEpisode(
+            content=content,
+            butler=butler,
+            session_id=session_id,
+            importance=importance,
+            title=title,
+            type=type,
+            project=project,
+            source=source,
+            occurred_at=occurred_at,
+            tags=tags,
+            metadata=metadata,
+        )
+        return (await self.store_episodes([offer]))[0]
+
+    async def store_episodes(self, offers: Sequence[NewEpisode]) -> list[Stored]:
+        """Remember many things that happened: one embedding batch, one transaction, all or none."""
+        now = self._env.clock()
+        audit = self._audit(now)
+        episodes = [self._episode(offer, now) for offer in offers]
+        rows = [
+            (
+                episode,
+                entry,
+                audit.event(
+                    "episode_created",
+                    "episode",
+                    episode.id,
+                    content_hash=episode.content_hash,
+                    importance=episode.importance,
+                ),
+            )
+            for episode, entry in zip(episodes, await self._index(episodes), strict=True)
+        ]
+        if rows:
+            await self._write(storage.items.store, "episode", rows)
+        self._publish([event for _, _, event in rows])
+        warning = self.warning
+        return [
+            Stored(id=episode.id, outcome="stored", expires_at=episode.expires_at, warning=warning)
+            for episode in episodes
+        ]
+
+    def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
+        content = intake.content(offer.content)
+        title = intake.optional_name("title", offer.title)
+        days = None if offer.type is not None else self._env.config.episode_ttl_days
+        return Episode(
+            tenant_id=self.caller.tenant_id,
+            id=self._env.ids(),
+            content=content,
+            **self._owned(),  # pyright: ignore[reportArgumentType]
+            project=intake.optional_name("project", offer.project) or self.bound.project,
+            type=intake.optional_name("type", offer.type) or intake.classify(f"{title or ''} {content[:2000]}"),
+            tags=intake.tags(offer.tags),
+            metadata=intake.metadata(offer.metadata),
+            content_hash=content_hash(content),
+            created_at=now,
+            updated_at=now,
+            butler=intake.name("butler", offer.butler),
+            session_id=intake.optional_id("session_id", offer.session_id),
+            title=title,
+            source=intake.optional_name("source", offer.source),
+            occurred_at=intake.moment("occurred_at", offer.occurred_at),
+            importance=intake.number("importance", offer.importance, 0, 10),
+            expires_at=None if days is None else now + timedelta(days=days),
+        )

@@ -1,0 +1,160 @@
+"""What is true."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any
+
+from tulving import storage
+from tulving.domain import intake
+from tulving.domain.decay import decay_rate, next_review_at
+from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Stored
+from tulving.domain.text import content_hash
+from tulving.errors import InvalidInput
+from tulving.services.operations import operation
+from tulving.services.service import Service
+
+
+class Facts(Service):
+    """Verbs on facts."""
+
+    @operation(
+        "memory_store_fact",
+        effect="write",
+        command="store fact",
+        positional=("subject", "predicate", "content"),
+    )
+    async def store_fact(
+        self,
+        subject: Annotated[str, "What or whom it is about"],
+        predicate: Annotated[str, "Which property, such as favorite_color"],
+        content: Annotated[str, "The value, in plain words"],
+        importance: Annotated[float, "0 to 10"] = 5.0,
+        permanence: Annotated[
+            str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
+        ] = "standard",
+        scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
+        tags: Annotated[list[str] | None, "Labels to filter by"] = None,
+        entity_id: Annotated[MemoryId | None, "The entity it is about, as its key instead of the subject"] = None,
+        confidence: Annotated[float, "0 to 1"] = 1.0,
+        category: Annotated[str | None, f"One of {', '.join(CATEGORIES)}"] = None,
+        project: Annotated[str | None, "The project it belongs to"] = None,
+        source: Annotated[str | None, "Who said it or how it is known"] = None,
+        source_butler: Annotated[str | None, "The agent that learned it"] = None,
+        source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
+        occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
+        metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+    ) -> Stored:
+        """Remember that something is true of a subject.
+
+        A fact with the same subject and predicate (or entity and predicate) replaces the one before, which stays
+        as superseded; the same content again confirms it.
+        """
+        offer = NewFact(
+            subject=intake.name("subject", subject),
+            predicate=intake.name("predicate", predicate),
+            content=content,
+            importance=importance,
+            permanence=permanence,
+            scope=scope,
+            tags=tags,
+            entity_id=entity_id,
+            confidence=confidence,
+            category=category,
+            project=project,
+            source=source,
+            source_butler=source_butler,
+            source_episode_id=source_episode_id,
+            occurred_at=occurred_at,
+            metadata=metadata,
+        )
+        return (await self.store_facts([offer]))[0]
+
+    @operation(
+        "memory_store_note",
+        effect="write",
+        command="store note",
+        positional=("content",),
+        standard=False,
+        idempotent=True,
+    )
+    async def store_note(
+        self,
+        content: Annotated[str, "What is true, in plain words"],
+        category: Annotated[str, f"One of {', '.join(CATEGORIES)}"] = "knowledge",
+        importance: Annotated[float, "0 to 10"] = 5.0,
+        confidence: Annotated[float, "0 to 1"] = 1.0,
+        permanence: Annotated[
+            str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
+        ] = "standard",
+        scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
+        tags: Annotated[list[str] | None, "Labels to filter by"] = None,
+    ) -> Stored:
+        """Remember a fact that has no subject and predicate of its own.
+
+        The same content again, whatever its case, is skipped as a duplicate.
+        """
+        offer = NewFact(
+            content=content,
+            category=category,
+            importance=importance,
+            confidence=confidence,
+            permanence=permanence,
+            scope=scope,
+            tags=tags,
+        )
+        return (await self.store_facts([offer]))[0]
+
+    async def store_facts(self, offers: Sequence[NewFact]) -> list[Stored]:
+        """Remember many facts: one embedding batch, one transaction, in order, all or none."""
+        now = self._env.clock()
+        facts = [self._fact(offer, now) for offer in offers]
+        if not facts:
+            return []
+        rows = list(zip(facts, await self._index(facts), strict=True))
+        stored, events = await self._write(storage.facts.store, rows, self._audit(now))
+        self._publish(events)
+        warning = self.warning
+        return [replace(answer, warning=warning) for answer in stored] if warning else stored
+
+    def _fact(self, offer: NewFact, now: datetime) -> Fact:
+        content = intake.content(offer.content)
+        keyed = offer.subject is not None or offer.predicate is not None
+        if keyed and (offer.subject is None or offer.predicate is None):
+            missing = "subject" if offer.subject is None else "predicate"
+            raise InvalidInput(missing, "is missing", "both subject and predicate, or neither")
+        category = offer.category if keyed else offer.category or "knowledge"
+        if category is not None:
+            intake.one_of("category", category, CATEGORIES)
+        rate = decay_rate(offer.permanence)
+        confidence = intake.number("confidence", offer.confidence, 0, 1)
+        id_ = self._env.ids()
+        return Fact(
+            tenant_id=self.caller.tenant_id,
+            id=id_,
+            content=content,
+            **self._owned(),  # pyright: ignore[reportArgumentType]
+            project=intake.optional_name("project", offer.project) or self.bound.project,
+            type=category,
+            tags=intake.tags(offer.tags),
+            metadata=intake.metadata(offer.metadata),
+            content_hash=content_hash(content),
+            created_at=now,
+            updated_at=now,
+            subject=intake.name("subject", offer.subject) if keyed else "user",
+            predicate=intake.name("predicate", offer.predicate) if keyed else str(category),
+            keyed=keyed,
+            ref=None if keyed else f"fact_{id_.hex[-8:]}",
+            entity_id=intake.optional_id("entity_id", offer.entity_id),
+            scope=intake.name("scope", offer.scope),
+            importance=intake.number("importance", offer.importance, 0, 10),
+            confidence=confidence,
+            permanence=offer.permanence,
+            decay_rate=rate,
+            source=intake.optional_name("source", offer.source),
+            source_butler=intake.optional_name("source_butler", offer.source_butler),
+            source_episode_id=intake.optional_id("source_episode_id", offer.source_episode_id),
+            occurred_at=intake.moment("occurred_at", offer.occurred_at),
+            last_confirmed_at=now,
+            next_review_at=next_review_at(confidence, rate, now, now),
+        )

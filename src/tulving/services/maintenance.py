@@ -1,0 +1,161 @@
+"""Care of the store: vectors that are missing, a change of embedder, verification, export and import."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tulving import storage
+from tulving.domain.events import Audit
+from tulving.domain.model import Item, Kind
+from tulving.domain.scope import Caller
+from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.services.service import Service
+from tulving.storage.connection import Finding
+
+BATCH = 64
+FORMAT = "tulving-export-1"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` looked at; `ok` when nothing is wrong."""
+
+    findings: list[Finding]
+    pending: int
+
+    @property
+    def ok(self) -> bool:
+        return not any(finding.problems for finding in self.findings)
+
+
+class Maintenance(Service):
+    """Verbs for the person who runs the memory. They concern the whole store, not one tenant."""
+
+    async def count_pending(self) -> int:
+        """How many memories wait for their vector."""
+        return await self._read(storage.maintenance.count_pending)
+
+    async def embed_pending(self, progress: Progress | None = None) -> int:
+        """Give memories that were stored while the embedder was not ready their vectors; how many got one."""
+        done, total = 0, await self.count_pending()
+        while not self._env.embedder.unready() and self._env.embedding_version is not None:
+            waiting: list[tuple[Kind, Item]] = await self._read(storage.maintenance.pending, BATCH)
+            if not waiting:
+                break
+            entries = await self._index([item for _, item in waiting])
+            if any(entry.embedding is None for entry in entries):
+                break
+            done += await self._write(_set_embeddings, list(zip(waiting, entries, strict=True)), self._system_audit())
+            if progress:
+                progress(done, max(done, total))
+        return done
+
+    async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
+        """001-120: give every memory a vector of the configured embedder; how many were converted.
+
+        New vectors are made beside the old ones, which stay in use; at the end all change over at once. A run that
+        was interrupted is continued. A store that has this embedder already only gets what is missing, unless forced.
+        """
+        if (problem := self._env.embedder.unready()) is not None:
+            raise EmbedderUnavailable(problem)
+        if self._env.embedding_version is not None and not force:
+            return await self.embed_pending(progress)
+        now = self._env.clock()
+        version = await self._write(storage.maintenance.begin_reembedding, self._env.embedder, now)
+        before = self._env.embedding_version
+        self._env.embedding_version = version
+        try:
+            while True:
+                await self._convert(version, progress)
+                events = await self._write(storage.maintenance.switch, version, self._system_audit())
+                if events is not None:
+                    break
+        except BaseException:
+            self._env.embedding_version = before
+            raise
+        self._publish(events)
+        return (await self._read(storage.maintenance.count_unconverted))[1]
+
+    async def _convert(self, version: int, progress: Progress | None) -> None:
+        missing, total = await self._read(storage.maintenance.count_unconverted)
+        while batch := await self._read(storage.maintenance.unconverted, BATCH):
+            entries = await self._index([item for _, item in batch])
+            if any(entry.embedding is None for entry in entries):
+                raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
+            converted = [(kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)]
+            await self._write(storage.maintenance.add_converted, version, converted)
+            missing = max(0, missing - len(batch))
+            if progress:
+                progress(total - missing, total)
+
+    async def verify(self) -> Verification:
+        """Check the database, its keyword index and its vector index against the rows."""
+        findings = await self._write(storage.maintenance.verify)
+        return Verification(findings, await self.count_pending())
+
+    async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
+        """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
+        embedder = self._env.embedder
+        partial = path.with_name(path.name + ".part")
+        with partial.open("w", encoding="utf-8") as file:
+
+            def sink(line: Any) -> None:
+                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+            sink(
+                {
+                    "format": FORMAT,
+                    "all_tenants": all_tenants,
+                    "embedder": [embedder.model, embedder.version, embedder.dimension],
+                }
+            )
+            tenant = None if all_tenants else self.caller.tenant_id
+            counts = await self._read(storage.transfer.dump, tenant, sink)
+        partial.replace(path)
+        return counts
+
+    async def import_(self, path: Path, *, all_tenants: bool = False) -> dict[str, dict[str, int]]:
+        """Read an export in, all or none: into the caller's tenant, or each row into its own.
+
+        What is there already is skipped. Vectors of another embedder are left out and made anew.
+        """
+        embedder = self._env.embedder
+        with path.open(encoding="utf-8") as file:
+            lines = _json_lines(file)
+            header = next(lines, (1, None))[1]
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
+                raise InvalidInput("file", f"{path.name} is not a Tulving export", f"a file that begins with {FORMAT}")
+            if header.get("all_tenants") and not all_tenants:
+                raise InvalidInput("file", "holds several tenants", "importing all tenants, if that is meant")
+            same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
+            version = self._env.embedding_version if same else None
+            tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
+            counts = await self._write(storage.transfer.load, lines, tenant, version)
+        await self.embed_pending()
+        return counts
+
+    def _system_audit(self) -> Audit:
+        return Audit(Caller(self.caller.tenant_id, "maintenance"), self._env.clock(), self._env.ids)
+
+
+def _set_embeddings(conn: Any, pending: list[tuple[tuple[Kind, Item], Any]], audit: Audit) -> int:
+    storage.items.check_embedding_version(conn, [entry for _, entry in pending])
+    done = 0
+    for (kind, item), entry in pending:
+        mine = Audit(Caller(item.tenant_id, audit.caller.actor), audit.now, audit.new_id)
+        done += storage.maintenance.set_embedding(
+            conn, kind, item.id, entry, mine.event(f"{kind}_embedded", kind, item.id)
+        )
+    return done
+
+
+def _json_lines(file: Any) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(file, 1):
+        try:
+            yield number, json.loads(line)
+        except ValueError as error:
+            raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error

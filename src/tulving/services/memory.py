@@ -1,0 +1,12 @@
+"""The memory itself: every verb in one place, for one caller."""
+
+from tulving.services.context import Context
+from tulving.services.episodes import Episodes
+from tulving.services.facts import Facts
+from tulving.services.items import Items
+from tulving.services.maintenance import Maintenance
+from tulving.services.rules import Rules
+
+
+class Memory(Episodes, Facts, Rules, Items, Context, Maintenance):
+    """A memory as one caller sees it. Made by `tulving.open_memory`."""

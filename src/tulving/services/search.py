@@ -1,0 +1,252 @@
+"""Finding the right memories: search by relevance, recall by all that matters."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from tulving import storage
+from tulving.domain import intake, ranking
+from tulving.domain.decay import effective_confidence
+from tulving.domain.model import KINDS, Episode, Found, Hit, Item, Kind, Rule
+from tulving.domain.scope import Filter
+from tulving.domain.text import preprocess_search_query, query_terms
+from tulving.errors import EmbedderUnavailable, StoreUnavailable
+from tulving.services.operations import operation
+from tulving.services.service import Service, log, pack
+from tulving.storage.connection import LaneRequest, Lanes
+from tulving.storage.rows import to_item
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
+LARGEST_LIMIT = 1000
+RECALL_POOL = 50
+RECALLED: tuple[Kind, ...] = ("fact", "rule")
+
+Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
+Limit = Annotated[int | None, "How many at most"]
+WRITTEN_LIMIT = 10
+
+
+def _nothing_found(error: Exception) -> Found:
+    return Found(hits=[], mode="none", warning=f"memory could not be searched: {error}")
+
+
+class Search(Service):
+    """Verbs that find memories by what they say."""
+
+    @operation(
+        "memory_search",
+        effect="read",
+        command="search",
+        positional=("query",),
+        defaults={"mode": "hybrid", "limit": WRITTEN_LIMIT},
+        fallback=_nothing_found,
+    )
+    async def search(
+        self,
+        query: Annotated[str, "What to look for, in plain words"],
+        types: Types = None,
+        scope: Annotated[str | None, "Only this namespace and the global one; for episodes, this agent"] = None,
+        mode: Annotated[Mode | None, "hybrid, semantic or keyword"] = None,
+        limit: Limit = None,
+        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = 0.2,
+        type: Annotated[str | None, "Only this type (of an episode) or category (of a fact)"] = None,
+        project: Annotated[str | None, "Only this project"] = None,
+        since: Annotated[datetime | None, "Not earlier than this"] = None,
+        until: Annotated[datetime | None, "Earlier than this"] = None,
+        tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+    ) -> Found:
+        """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
+        kinds = _kinds(types, KINDS)
+        mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
+        limit = self._limit(limit)
+        min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
+        wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags)
+        return await self._find(query, None, kinds, wanted, mode, limit, min_confidence)
+
+    async def search_similar(
+        self,
+        embedding: Sequence[float],
+        types: Types = None,
+        scope: str | None = None,
+        limit: Limit = None,
+        min_confidence: float = 0.2,
+    ) -> Found:
+        """Search by a vector of the store's own embedder instead of words."""
+        pack(embedding, self._env.embedder.dimension)
+        limit = self._limit(limit)
+        min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
+        wanted = self._filter(scope=scope)
+        return await self._find("", embedding, _kinds(types, KINDS), wanted, "semantic", limit, min_confidence)
+
+    @operation(
+        "memory_recall",
+        effect="read",
+        command="recall",
+        positional=("topic",),
+        defaults={"limit": WRITTEN_LIMIT},
+        fallback=_nothing_found,
+    )
+    async def recall(
+        self,
+        topic: Annotated[str, "What to remember about, in plain words"],
+        scope: Annotated[str | None, "Only this namespace and the global one"] = None,
+        limit: Limit = None,
+        types: Types = None,
+        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = 0.2,
+        project: Annotated[str | None, "Only this project"] = None,
+        tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+    ) -> Found:
+        """Recall facts and rules (and episodes, if asked) by relevance, importance, recency and confidence.
+
+        Each memory returned counts one more reference.
+        """
+        kinds = _kinds(types, RECALLED)
+        limit = self._limit(limit)
+        min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
+        wanted = self._filter(scope=scope, project=project, tags=tags)
+        now = self._env.clock()
+        pool = max(limit, RECALL_POOL)
+        found = await self._find(topic, None, kinds, wanted, "hybrid", pool, min_confidence, cut=False)
+        lanes = 1 if found.mode == "keyword" else 2
+        scored = [self._composed(hit, pool, lanes, now) for hit in found.hits]
+        scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
+        return replace(found, hits=await self._referenced(scored[:limit], now))
+
+    def _limit(self, limit: int | None) -> int:
+        """What the caller says, else what is configured, else the specified 10."""
+        configured = self._env.config.retrieval.configured_limit
+        return intake.whole("limit", limit if limit is not None else configured or WRITTEN_LIMIT, 1, LARGEST_LIMIT)
+
+    async def _find(
+        self,
+        query: str,
+        vector: Sequence[float] | None,
+        kinds: Sequence[Kind],
+        wanted: Filter,
+        mode: Mode,
+        limit: int,
+        min_confidence: float,
+        cut: bool = True,
+    ) -> Found:
+        """Candidates of each kind, fused and filtered, the best of all kinds first."""
+        now = self._env.clock()
+        warning = None
+        query = intake.search_query(query)
+        terms = query_terms(query) if mode != "semantic" else []
+        if vector is None and mode != "keyword" and (line := preprocess_search_query(query)):
+            vector, warning = await self._query_vector(line)
+        if not terms and vector is None:
+            return Found(hits=[], mode=mode, warning=warning)
+        requests = [
+            LaneRequest(
+                tenant_id=self.caller.tenant_id,
+                kind=kind,
+                filter=wanted,
+                now=now,
+                limit=limit,
+                terms=terms,
+                vector=vector,
+                embedding_version=self._env.embedding_version,
+            )
+            for kind in kinds
+        ]
+        every = await self._read(storage.search.candidates, requests)
+        hits = [hit for kind, lanes in zip(kinds, every, strict=True) for hit in _hits(kind, lanes, mode, limit, now)]
+        believed = [hit for hit in hits if hit.effective_confidence >= min_confidence]
+        believed.sort(
+            key=lambda hit: (-hit.score, hit.semantic_rank or 0, -hit.item.created_at.timestamp(), hit.item.id)
+        )
+        return Found(
+            hits=believed[:limit] if cut else believed,
+            mode="keyword" if vector is None else mode,
+            candidates=len(hits),
+            below_confidence=len(hits) - len(believed),
+            warning=warning,
+        )
+
+    async def _query_vector(self, line: str) -> tuple[list[float] | None, str | None]:
+        """The query's vector; without an embedder the words must do, and the answer says so."""
+        warning = self.warning
+        if warning is not None:
+            return None, warning
+        try:
+            vector = (await self._vectors([line]))[0]
+        except EmbedderUnavailable as error:
+            log.warning("searching by keyword only: %s", error)
+            return None, f"searched by keyword only: {error}"
+        pack(vector, self._env.embedder.dimension)
+        return vector, None
+
+    def _composed(self, hit: Hit, pool: int, lanes: int, now: datetime) -> Hit:
+        """001-032: the hit with its composite score and all the parts of it."""
+        item = hit.item
+        relevance = ranking.relevance(hit.rrf_score or 0.0, pool, lanes)
+        importance = ranking.NEUTRAL_IMPORTANCE if isinstance(item, Rule) else item.importance
+        recency = ranking.recency(item.last_referenced_at, now)
+        weights = self._env.config.retrieval.score_weights
+        score = ranking.composite(weights, relevance, importance, recency, hit.effective_confidence)
+        return replace(hit, score=score, relevance=relevance, importance=importance, recency=recency)
+
+    async def _referenced(self, hits: list[Hit], now: datetime) -> list[Hit]:
+        """001-034: count the references. If that fails, what was recalled is still the answer."""
+        ids: dict[Kind, list[UUID]] = {}
+        for hit in hits:
+            ids.setdefault(hit.memory_type, []).append(hit.item.id)
+        if not ids:
+            return hits
+        try:
+            await self._write(storage.items.touch, self.caller.tenant_id, ids, now)
+        except StoreUnavailable as error:
+            log.warning("recalled, but the references were not counted: %s", error)
+            return hits
+        return [
+            replace(
+                hit,
+                item=replace(hit.item, reference_count=hit.item.reference_count + 1, last_referenced_at=now),
+            )
+            for hit in hits
+        ]
+
+
+def confidence_of(item: Item, now: datetime) -> float:
+    """How much a memory is believed now; that an episode happened is not in doubt."""
+    if isinstance(item, Episode):
+        return 1.0
+    return effective_confidence(item.confidence, item.decay_rate, item.last_confirmed_at, now)
+
+
+def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[Kind]:
+    if types is None:
+        return default
+    if isinstance(types, str):
+        types = [types]
+    return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in types)) or default
+
+
+def _hits(kind: Kind, lanes: Lanes, mode: Mode, limit: int, now: datetime) -> list[Hit]:
+    if mode == "hybrid":
+        fused = ranking.fuse(list(lanes.semantic), list(lanes.keyword), limit)
+        order = [(place.id, place.rrf_score, place) for place in fused]
+    else:
+        lane = lanes.semantic if mode == "semantic" else lanes.keyword
+        order = [(id_, score, None) for id_, score in lane.items()]
+    hits = []
+    for id_, score, place in order:
+        item = to_item(kind, lanes.rows[id_])
+        hits.append(
+            Hit(
+                memory_type=kind,
+                item=item,
+                score=score,
+                similarity=lanes.semantic.get(id_),
+                rank=lanes.keyword.get(id_),
+                semantic_rank=place.semantic_rank if place else None,
+                keyword_rank=place.keyword_rank if place else None,
+                rrf_score=place.rrf_score if place else None,
+                effective_confidence=confidence_of(item, now),
+            )
+        )
+    return hits

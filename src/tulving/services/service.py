@@ -1,0 +1,187 @@
+"""What every verb stands on: the environment that `bootstrap` composed, the caller, and whose memory it is."""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, Self
+
+from tulving.config import MemoryModuleConfig
+from tulving.domain import intake
+from tulving.domain.events import Audit, Event
+from tulving.domain.model import Item
+from tulving.domain.scope import Caller, Filter, Owner
+from tulving.domain.text import count_tokens, found_by, search_text
+from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.ports import Clock, Embedder, Ids, Publisher
+from tulving.storage.rows import IndexEntry
+
+log = logging.getLogger("tulving")
+
+SHORT_TEXT = 20_000
+
+
+class Store(Protocol):
+    """An engine: runs transaction functions and reads."""
+
+    async def write(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    async def read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Env:
+    """All that the verbs use from outside. `embedding_version` is None while the store waits to be re-embedded."""
+
+    config: MemoryModuleConfig
+    store: Store
+    embedder: Embedder
+    embedding_version: int | None
+    clock: Clock
+    ids: Ids
+    publishers: list[Publisher] = field(default_factory=list)
+    tokens: Callable[[str], int] = count_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a connection is bound to: these values are given to what it stores and demanded of what it reads."""
+
+    owner: Owner = Owner()
+    project: str | None = None
+    scope: str | None = None
+
+
+class Service:
+    """The base of all verbs. An instance is bound to one caller; `bind` makes another one beside it."""
+
+    def __init__(self, env: Env, caller: Caller, bound: Bound | None = None) -> None:
+        self._env = env
+        self.caller = caller
+        self.bound = bound or Bound()
+
+    def bind(
+        self,
+        *,
+        caller: Caller | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        project: str | None = None,
+        scope: str | None = None,
+    ) -> Self:
+        """The same store for another caller, or for one user, household, persona, project or scope only."""
+        owner = Owner(
+            user_id or self.bound.owner.user_id,
+            household_id or self.bound.owner.household_id,
+            persona_id or self.bound.owner.persona_id,
+        )
+        bound = Bound(
+            owner,
+            intake.optional_name("project", project) or self.bound.project,
+            intake.optional_name("scope", scope) or self.bound.scope,
+        )
+        return type(self)(self._env, caller or self.caller, bound)
+
+    def subscribe(self, publisher: Publisher) -> None:
+        """Be told of every change made through this process, after it is committed."""
+        self._env.publishers.append(publisher)
+
+    @property
+    def warning(self) -> str | None:
+        """What a person should know about this memory now: that it finds by keyword only, and why."""
+        return self._env.embedder.unready()
+
+    def _audit(self, now: datetime) -> Audit:
+        return Audit(self.caller, now, self._env.ids)
+
+    def _filter(
+        self,
+        *,
+        scope: str | None = None,
+        type: str | None = None,
+        project: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tags: Sequence[str] | None = None,
+        state: str | None = None,
+    ) -> Filter:
+        since, until = intake.moment("since", since), intake.moment("until", until)
+        if since and until and since >= until:
+            raise InvalidInput("until", "is not after since", "a later time")
+        return Filter(
+            scope=intake.optional_name("scope", scope) or self.bound.scope,
+            owner=self.bound.owner,
+            type=intake.optional_name("type", type),
+            project=intake.optional_name("project", project) or self.bound.project,
+            since=since,
+            until=until,
+            tags=intake.tags(tags),
+            state=state,
+        )
+
+    def _owned(self) -> dict[str, str | None]:
+        """The columns that say whose a new memory is."""
+        owner = self.bound.owner
+        return {
+            "owner": owner.key,
+            "user_id": owner.user_id,
+            "household_id": owner.household_id,
+            "persona_id": owner.persona_id,
+        }
+
+    async def _write(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await self._env.store.write(transaction, *args, **kwargs)
+
+    async def _read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await self._env.store.read(query, *args, **kwargs)
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        """Tell subscribers. The change is committed: one of them failing is its own affair, and logged."""
+        for publisher in self._env.publishers if events else ():
+            try:
+                publisher(events)
+            except Exception:
+                log.exception("a subscriber failed on %d events", len(events))
+
+    async def _index(self, items: Sequence[Item]) -> list[IndexEntry]:
+        """What the memories are found by, made outside any transaction.
+
+        While the embedder is not ready, or fails, they are stored without a vector and get it later.
+        """
+        texts = [found_by(item) for item in items]
+        version = self._env.embedding_version
+        vectors: Sequence[bytes | None] = [None] * len(texts)
+        if texts and version is not None and not self._env.embedder.unready():
+            try:
+                vectors = [pack(vector, self._env.embedder.dimension) for vector in await self._vectors(texts)]
+            except EmbedderUnavailable as error:
+                log.warning("stored without vectors for now: %s", error)
+        return [
+            IndexEntry(search_text(text), vector, None if vector is None else version)
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+
+    async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        embedder = self._env.embedder
+        if embedder.light and sum(map(len, texts)) <= SHORT_TEXT:
+            return embedder.embed_batch(texts)
+        return await asyncio.to_thread(embedder.embed_batch, texts)
+
+
+def pack(vector: Sequence[float], dimension: int) -> bytes:
+    """A vector as little-endian 32-bit floats; one of another dimension, or without a value, is refused."""
+    if len(vector) != dimension:
+        raise InvalidInput("embedding", f"has {len(vector)} dimensions", f"{dimension}, as recorded for this store")
+    try:
+        packed = struct.pack(f"<{dimension}f", *vector)
+    except (struct.error, OverflowError) as error:
+        raise InvalidInput("embedding", f"is not a list of numbers ({error})", "finite numbers") from error
+    total = sum(vector)
+    if total != total or total in (float("inf"), float("-inf")):
+        raise InvalidInput("embedding", "holds a value that is not finite", "finite numbers")
+    return packed

@@ -1,0 +1,80 @@
+"""What a transaction function is given: one connection, the same on both engines.
+
+Statements are SQL text with `:named` parameters, in the part of SQL that both engines share. Values go in
+and come out as Python values (UUID, aware datetime, list, dict, bool).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from tulving.domain.model import Kind
+from tulving.domain.scope import Filter
+from tulving.storage.rows import Params, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRequest:
+    """What both lanes look for in one kind of memory. Without terms or vector that lane is empty."""
+
+    tenant_id: str
+    kind: Kind
+    filter: Filter
+    now: datetime
+    limit: int
+    terms: Sequence[str] = ()
+    vector: Sequence[float] | None = None
+    embedding_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check of `verify`: what was looked at, and what is wrong with it (nothing, when empty)."""
+
+    check: str
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The candidates of one kind, each lane best first, and their rows."""
+
+    semantic: dict[UUID, float]
+    keyword: dict[UUID, float]
+    rows: dict[UUID, Row]
+
+
+class Connection(Protocol):
+    """One transaction's connection."""
+
+    def run(self, sql: str, params: Params | None = None) -> int:
+        """Execute; the number of rows touched."""
+        ...
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None: ...
+
+    def one(self, sql: str, params: Params | None = None) -> Row | None: ...
+
+    def all(self, sql: str, params: Params | None = None) -> list[Row]: ...
+
+    def within(self, column: str, parameter: str) -> str:
+        """The condition that a column is among the values of a list parameter."""
+        ...
+
+    def tagged(self, column: str, parameter: str) -> str:
+        """The condition that a list column holds every value of a list parameter."""
+        ...
+
+    def lanes(self, request: LaneRequest) -> Lanes:
+        """Keyword and vector candidates of one kind; filters apply before the limit, never after."""
+        ...
+
+    def defer_references(self) -> None:
+        """Check foreign keys when the transaction ends, so that rows may come in any order."""
+        ...
+
+    def verify_engine(self) -> list[Finding]:
+        """The engine's own checks: its file, its keyword index, its vector index against the rows."""
+        ...

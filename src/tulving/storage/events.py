@@ -1,0 +1,38 @@
+"""The audit trail: appended to, read in order, never changed."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from operator import attrgetter
+from uuid import UUID
+
+from tulving.domain.events import Event
+from tulving.storage.connection import Connection
+from tulving.storage.rows import insert_statement
+
+_COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
+_INSERT = insert_statement("memory_events", _COLUMNS)
+_VALUES = attrgetter(*_COLUMNS)
+
+
+def append(conn: Connection, *events: Event) -> None:
+    """Part of the transaction that makes the change."""
+    for event in events:
+        conn.run(_INSERT, dict(zip(_COLUMNS, _VALUES(event), strict=True)))
+
+
+def of_entity(conn: Connection, tenant_id: str, entity_id: UUID) -> list[Event]:
+    """The history of one memory, oldest first."""
+    rows = conn.all(
+        "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
+        {"tenant_id": tenant_id, "entity_id": entity_id},
+    )
+    return [Event(**row) for row in rows]
+
+
+def since(conn: Connection, tenant_id: str, seq: int, limit: int) -> Sequence[Event]:
+    """The events after a cursor, oldest first."""
+    rows = conn.all(
+        "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND seq > :seq ORDER BY seq LIMIT :limit",
+        {"tenant_id": tenant_id, "seq": seq, "limit": limit},
+    )
+    return [Event(**row) for row in rows]

@@ -1,0 +1,239 @@
+"""Care of the store: embedder versions, missing vectors, re-embedding, verification."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tulving.domain.events import Audit, Event
+from tulving.domain.model import KINDS, Item, Kind
+from tulving.errors import EmbedderMismatch
+from tulving.ports import Embedder
+from tulving.storage import events
+from tulving.storage.connection import Connection, Finding
+from tulving.storage.rows import SELECTED, TABLES, IndexEntry, Row, to_item
+
+# -- embedder versions -----------------------------------------------------------------------------------------
+
+
+def active_version(conn: Connection) -> Row | None:
+    return conn.one("SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'active'")
+
+
+def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_differ: bool = False) -> int | None:
+    """001-119: the store's embedder; the first one to open it is recorded, another one is refused.
+
+    With `may_differ` another one gets None: it may re-embed the store, but not search or write vectors.
+    """
+    active = active_version(conn)
+    if active is None:
+        return _add_version(conn, embedder, "active", now)
+    if _same(active, embedder):
+        return active["number"]
+    if may_differ:
+        return None
+    raise EmbedderMismatch(
+        f"this store holds vectors of {active['model']} {active['version']} ({active['dimension']} dimensions), but"
+        f" the configured embedder is {embedder.model} {embedder.version} ({embedder.dimension});"
+        " use the former, or run `tulving reembed` to convert the store"
+    )
+
+
+def _same(row: Row, embedder: Embedder) -> bool:
+    return (row["model"], row["version"], row["dimension"]) == (embedder.model, embedder.version, embedder.dimension)
+
+
+def _add_version(conn: Connection, embedder: Embedder, status: str, now: datetime) -> int:
+    row = conn.one(
+        "INSERT INTO embedding_versions (model, version, dimension, status, created_at)"
+        " VALUES (:model, :version, :dimension, :status, :now) RETURNING number",
+        {
+            "model": embedder.model,
+            "version": embedder.version,
+            "dimension": embedder.dimension,
+            "status": status,
+            "now": now,
+        },
+    )
+    assert row is not None
+    return row["number"]
+
+
+# -- missing vectors -------------------------------------------------------------------------------------------
+
+
+def count_pending(conn: Connection, tenant_id: str | None = None) -> int:
+    """How many memories wait for their vector."""
+    mine = " AND tenant_id = :tenant_id" if tenant_id is not None else ""
+    counts = " UNION ALL ".join(
+        f"SELECT COUNT(*) AS pending FROM {TABLES[kind]} WHERE embedding IS NULL{mine}" for kind in KINDS
+    )
+    return sum(row["pending"] for row in conn.all(counts, {"tenant_id": tenant_id}))
+
+
+def pending(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
+    """Some of the memories of any tenant that wait for their vector."""
+    found: list[tuple[Kind, Item]] = []
+    for kind in KINDS:
+        rows = conn.all(
+            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.embedding IS NULL LIMIT :limit",
+            {"limit": limit - len(found)},
+        )
+        found += [(kind, to_item(kind, row)) for row in rows]
+    return found
+
+
+def set_embedding(conn: Connection, kind: Kind, id_: UUID, entry: IndexEntry, event: Event) -> bool:
+    """Give a memory the vector it waited for; False when it is gone or has one already."""
+    done = conn.run(
+        f"UPDATE {TABLES[kind]} SET embedding = :embedding, embedding_version = :version"
+        " WHERE tenant_id = :tenant_id AND id = :id AND embedding IS NULL",
+        {
+            "tenant_id": event.tenant_id,
+            "id": id_,
+            "embedding": entry.embedding,
+            "version": entry.embedding_version,
+        },
+    )
+    if done:
+        events.append(conn, event)
+    return bool(done)
+
+
+# -- re-embedding ----------------------------------------------------------------------------------------------
+
+
+def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> int:
+    """The version under construction; one that an earlier, interrupted run began is taken up again."""
+    building = conn.one("SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'building'")
+    if building and _same(building, embedder):
+        return building["number"]
+    conn.run("DELETE FROM next_embeddings")
+    conn.run("DELETE FROM embedding_versions WHERE status = 'building'")
+    return _add_version(conn, embedder, "building", now)
+
+
+_MISSING = (
+    "NOT EXISTS (SELECT 1 FROM next_embeddings AS n WHERE n.tenant_id = m.tenant_id"
+    " AND n.memory_type = :kind AND n.memory_id = m.id)"
+)
+
+
+def count_unconverted(conn: Connection) -> tuple[int, int]:
+    """Memories without a vector of the version under construction, and memories in all."""
+    missing = total = 0
+    for kind in KINDS:
+        row = conn.one(
+            f"SELECT COUNT(*) AS total, COALESCE(SUM({_MISSING}), 0) AS missing FROM {TABLES[kind]} AS m",
+            {"kind": kind},
+        )
+        assert row is not None
+        missing += row["missing"]
+        total += row["total"]
+    return missing, total
+
+
+def unconverted(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
+    found: list[tuple[Kind, Item]] = []
+    for kind in KINDS:
+        rows = conn.all(
+            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_MISSING} LIMIT :limit",
+            {"kind": kind, "limit": limit - len(found)},
+        )
+        found += [(kind, to_item(kind, row)) for row in rows]
+    return found
+
+
+def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind, Item, IndexEntry]]) -> None:
+    """Vectors beside the old ones, which stay in use until the switch. Not a mutation of any memory."""
+    conn.many(
+        "INSERT INTO next_embeddings (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
+        " VALUES (:tenant_id, :kind, :id, :version, :search_text, :embedding) ON CONFLICT DO NOTHING",
+        [
+            {
+                "tenant_id": item.tenant_id,
+                "kind": kind,
+                "id": item.id,
+                "version": version,
+                "search_text": entry.search_text,
+                "embedding": entry.embedding,
+            }
+            for kind, item, entry in converted
+        ],
+    )
+
+
+def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
+    """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted."""
+    if count_unconverted(conn)[0]:
+        return None
+    for kind in KINDS:
+        this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
+        conn.run(
+            f"UPDATE {TABLES[kind]} AS m SET embedding_version = :version,"
+            f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
+            {"kind": kind, "version": version},
+        )
+        conn.run(
+            f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"
+            f" WHERE search_text <> (SELECT search_text FROM next_embeddings WHERE {this})",
+            {"kind": kind},
+        )
+    conn.run("DELETE FROM next_embeddings")
+    conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
+    conn.run("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
+    event = audit.event("store_reembedded", "store", None, embedding_version=version)
+    events.append(conn, event)
+    return [event]
+
+
+# -- verification ----------------------------------------------------------------------------------------------
+
+
+def verify(conn: Connection) -> list[Finding]:
+    """Every promise about the store, checked against its rows."""
+    active = active_version(conn)
+    return [*conn.verify_engine(), _verify_events(conn), _verify_vectors(conn, active), _verify_links(conn)]
+
+
+def _verify_events(conn: Connection) -> Finding:
+    """Each memory has the event of its creation."""
+    problems = []
+    for kind in KINDS:
+        rows = conn.all(
+            f"SELECT m.tenant_id, m.id FROM {TABLES[kind]} AS m WHERE NOT EXISTS (SELECT 1 FROM memory_events AS e"
+            " WHERE e.tenant_id = m.tenant_id AND e.entity_id = m.id) LIMIT 20"
+        )
+        problems += [f"{kind} {row['id']} of {row['tenant_id']} has no event" for row in rows]
+    return Finding("audit events", tuple(problems))
+
+
+def _verify_vectors(conn: Connection, active: Row | None) -> Finding:
+    """Each vector is of the active version and has its dimension."""
+    problems = []
+    for kind in KINDS:
+        rows = conn.all(
+            f"SELECT m.tenant_id, m.id, m.embedding_version, LENGTH(m.embedding) AS size FROM {TABLES[kind]} AS m"
+            " WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR LENGTH(m.embedding) <> :size)"
+            " LIMIT 20",
+            {"version": active["number"] if active else -1, "size": 4 * active["dimension"] if active else -1},
+        )
+        problems += [
+            f"{kind} {row['id']} of {row['tenant_id']} has a vector of version {row['embedding_version']}"
+            f" and {row['size']} bytes"
+            for row in rows
+        ]
+    return Finding("vectors", tuple(problems))
+
+
+def _verify_links(conn: Connection) -> Finding:
+    """Each link has both its ends."""
+    problems = []
+    for side in ("source", "target"):
+        for kind in KINDS:
+            rows = conn.all(
+                f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l WHERE l.{side}_type = :kind AND NOT EXISTS"
+                f" (SELECT 1 FROM {TABLES[kind]} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id) LIMIT 20",
+                {"kind": kind},
+            )
+            problems += [f"a link of {row['tenant_id']} has no {side} {row[f'{side}_id']}" for row in rows]
+    return Finding("links", tuple(problems))

@@ -1,0 +1,179 @@
+"""Episodes, facts, rules and the links between them."""
+
+from alembic import op
+
+revision = "mem_001"
+down_revision = None
+branch_labels = ("memory",)
+depends_on = None
+
+# `num` is the row number that the FTS5 index refers to: a plain rowid may change when the file is vacuumed.
+_COMMON = """
+    num INTEGER PRIMARY KEY,
+    tenant_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    content TEXT NOT NULL,
+    owner TEXT NOT NULL DEFAULT '',
+    user_id TEXT,
+    household_id TEXT,
+    persona_id TEXT,
+    project TEXT,
+    type TEXT,
+    tags TEXT NOT NULL DEFAULT '[]',
+    metadata TEXT NOT NULL DEFAULT '{}',
+    content_hash TEXT NOT NULL,
+    reference_count INTEGER NOT NULL DEFAULT 0,
+    last_referenced_at TEXT,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+"""
+_INDEXED = """
+    search_text TEXT NOT NULL,
+    tenant_token TEXT NOT NULL GENERATED ALWAYS AS ('t' || hex(tenant_id)) VIRTUAL,
+    embedding_version INTEGER,
+    embedding BLOB,
+    CHECK ((embedding IS NULL) = (embedding_version IS NULL)),
+    UNIQUE (tenant_id, id)
+"""
+_SOURCE_EPISODE = """
+    source_butler TEXT,
+    source_episode_id TEXT,
+"""
+
+TABLES = (
+    f"""CREATE TABLE episodes ({_COMMON}
+    butler TEXT NOT NULL,
+    session_id TEXT,
+    title TEXT,
+    source TEXT,
+    occurred_at TEXT,
+    importance REAL NOT NULL DEFAULT 5.0 CHECK (importance BETWEEN 0 AND 10),
+    consolidated BOOLEAN NOT NULL DEFAULT FALSE,
+    consolidation_status TEXT NOT NULL DEFAULT 'pending'
+        CHECK (consolidation_status IN ('pending', 'consolidated', 'failed', 'dead_letter')),
+    consolidation_attempts INTEGER NOT NULL DEFAULT 0,
+    last_consolidation_error TEXT,
+    next_consolidation_retry_at TEXT,
+    forgotten BOOLEAN NOT NULL DEFAULT FALSE,
+    expires_at TEXT,
+    {_INDEXED})""",
+    f"""CREATE TABLE facts ({_COMMON}
+    subject TEXT NOT NULL,
+    predicate TEXT NOT NULL,
+    keyed BOOLEAN NOT NULL DEFAULT TRUE,
+    ref TEXT,
+    entity_id TEXT,
+    scope TEXT NOT NULL DEFAULT 'global',
+    importance REAL NOT NULL DEFAULT 5.0 CHECK (importance BETWEEN 0 AND 10),
+    confidence REAL NOT NULL DEFAULT 1.0 CHECK (confidence BETWEEN 0 AND 1),
+    permanence TEXT NOT NULL DEFAULT 'standard'
+        CHECK (permanence IN ('permanent', 'stable', 'standard', 'volatile', 'ephemeral')),
+    decay_rate REAL NOT NULL DEFAULT 0.008 CHECK (decay_rate >= 0),
+    validity TEXT NOT NULL DEFAULT 'active'
+        CHECK (validity IN ('active', 'superseded', 'expired', 'retracted', 'forgotten')),
+    status TEXT CHECK (status IS NULL OR status = 'fading'),
+    source TEXT,
+    {_SOURCE_EPISODE}
+    supersedes_id TEXT,
+    occurred_at TEXT,
+    last_confirmed_at TEXT,
+    next_review_at TEXT,
+    {_INDEXED},
+    FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id),
+    FOREIGN KEY (tenant_id, supersedes_id) REFERENCES facts (tenant_id, id),
+    FOREIGN KEY (tenant_id, entity_id) REFERENCES entities (tenant_id, id) ON DELETE RESTRICT)""",
+    f"""CREATE TABLE rules ({_COMMON}
+    scope TEXT NOT NULL DEFAULT 'global',
+    maturity TEXT NOT NULL DEFAULT 'candidate'
+        CHECK (maturity IN ('candidate', 'established', 'proven', 'anti_pattern')),
+    confidence REAL NOT NULL DEFAULT 0.5 CHECK (confidence BETWEEN 0 AND 1),
+    permanence TEXT NOT NULL DEFAULT 'standard'
+        CHECK (permanence IN ('permanent', 'stable', 'standard', 'volatile', 'ephemeral')),
+    decay_rate REAL NOT NULL DEFAULT 0.01 CHECK (decay_rate >= 0),
+    status TEXT CHECK (status IS NULL OR status = 'fading'),
+    forgotten BOOLEAN NOT NULL DEFAULT FALSE,
+    needs_inversion BOOLEAN NOT NULL DEFAULT FALSE,
+    effectiveness_score REAL NOT NULL DEFAULT 0.0,
+    applied_count INTEGER NOT NULL DEFAULT 0,
+    success_count INTEGER NOT NULL DEFAULT 0,
+    harmful_count INTEGER NOT NULL DEFAULT 0,
+    {_SOURCE_EPISODE}
+    last_applied_at TEXT,
+    last_evaluated_at TEXT,
+    last_confirmed_at TEXT,
+    next_review_at TEXT,
+    {_INDEXED},
+    FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id))""",
+    """CREATE TABLE memory_links (
+    tenant_id TEXT NOT NULL,
+    source_type TEXT NOT NULL CHECK (source_type IN ('episode', 'fact', 'rule')),
+    source_id TEXT NOT NULL,
+    target_type TEXT NOT NULL CHECK (target_type IN ('episode', 'fact', 'rule')),
+    target_id TEXT NOT NULL,
+    relation TEXT NOT NULL
+        CHECK (relation IN ('derived_from', 'supports', 'contradicts', 'supersedes', 'related_to')),
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, source_type, source_id, target_type, target_id)) WITHOUT ROWID""",
+)
+
+INDEXES = (
+    "CREATE INDEX ix_episodes_created ON episodes (tenant_id, created_at DESC, id)",
+    "CREATE INDEX ix_episodes_butler ON episodes (tenant_id, butler, created_at DESC)",
+    "CREATE INDEX ix_episodes_expiry ON episodes (expires_at) WHERE expires_at IS NOT NULL",
+    "CREATE INDEX ix_episodes_pending ON episodes (tenant_id, butler, created_at) WHERE consolidation_status = 'pending'",
+    "CREATE INDEX ix_episodes_unembedded ON episodes (num) WHERE embedding IS NULL",
+    "CREATE INDEX ix_facts_created ON facts (tenant_id, created_at DESC, id)",
+    "CREATE INDEX ix_facts_subject ON facts (tenant_id, subject, predicate)",
+    "CREATE INDEX ix_facts_scope ON facts (tenant_id, scope, validity) WHERE validity = 'active'",
+    "CREATE UNIQUE INDEX ux_facts_ref ON facts (tenant_id, ref) WHERE ref IS NOT NULL",
+    """CREATE UNIQUE INDEX ux_facts_subject ON facts (tenant_id, scope, owner, subject, predicate)
+    WHERE validity = 'active' AND entity_id IS NULL AND keyed""",
+    """CREATE UNIQUE INDEX ux_facts_entity ON facts (tenant_id, entity_id, scope, predicate)
+    WHERE validity = 'active' AND entity_id IS NOT NULL AND keyed""",
+    """CREATE UNIQUE INDEX ux_facts_content ON facts (tenant_id, scope, owner, content_hash)
+    WHERE validity = 'active' AND NOT keyed""",
+    "CREATE INDEX ix_facts_review ON facts (next_review_at) WHERE next_review_at IS NOT NULL",
+    "CREATE INDEX ix_facts_episode ON facts (tenant_id, source_episode_id) WHERE source_episode_id IS NOT NULL",
+    "CREATE INDEX ix_facts_superseded ON facts (tenant_id, supersedes_id) WHERE supersedes_id IS NOT NULL",
+    "CREATE INDEX ix_facts_unembedded ON facts (num) WHERE embedding IS NULL",
+    "CREATE INDEX ix_rules_created ON rules (tenant_id, created_at DESC, id)",
+    "CREATE INDEX ix_rules_scope ON rules (tenant_id, scope, maturity)",
+    "CREATE INDEX ix_rules_review ON rules (next_review_at) WHERE next_review_at IS NOT NULL",
+    "CREATE INDEX ix_rules_episode ON rules (tenant_id, source_episode_id) WHERE source_episode_id IS NOT NULL",
+    "CREATE INDEX ix_rules_unembedded ON rules (num) WHERE embedding IS NULL",
+    "CREATE INDEX ix_links_target ON memory_links (tenant_id, target_type, target_id)",
+)
+
+# ON DELETE SET NULL on a composite key would null the tenant too, so a trigger does it.
+UNLINK = (
+    """CREATE TRIGGER episodes_unlink BEFORE DELETE ON episodes BEGIN
+    UPDATE facts SET source_episode_id = NULL WHERE tenant_id = old.tenant_id AND source_episode_id = old.id;
+    UPDATE rules SET source_episode_id = NULL WHERE tenant_id = old.tenant_id AND source_episode_id = old.id;
+    END""",
+    """CREATE TRIGGER facts_unlink BEFORE DELETE ON facts BEGIN
+    UPDATE facts SET supersedes_id = NULL WHERE tenant_id = old.tenant_id AND supersedes_id = old.id;
+    END""",
+)
+
+
+def _fts(table: str) -> tuple[str, ...]:
+    """The keyword index of a table, kept in step by triggers. Each row carries its tenant as a token, so that
+    a query reads one tenant's part of the index only."""
+    added = f"INSERT INTO {table}_fts (rowid, tenant_token, search_text) VALUES (new.num, new.tenant_token, new.search_text);"
+    removed = (
+        f"INSERT INTO {table}_fts ({table}_fts, rowid, tenant_token, search_text)"
+        " VALUES ('delete', old.num, old.tenant_token, old.search_text);"
+    )
+    return (
+        f"""CREATE VIRTUAL TABLE {table}_fts USING fts5 (
+        tenant_token, search_text, content = '{table}', content_rowid = 'num',
+        tokenize = 'porter unicode61 remove_diacritics 2')""",
+        f"CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table} BEGIN {added} END",
+        f"CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {removed} END",
+        f"CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, tenant_id, num ON {table} BEGIN {removed} {added} END",
+    )
+
+
+def upgrade() -> None:
+    for statement in (*TABLES, *INDEXES, *UNLINK, *_fts("episodes"), *_fts("facts"), *_fts("rules")):
+        op.execute(statement)

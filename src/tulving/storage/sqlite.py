@@ -1,0 +1,298 @@
+"""The embedded engine: one SQLite file, one writer thread with group commit, several readers.
+
+WAL with synchronous=FULL: an answer means the write is on the disk. Several waiting writes share one commit,
+each in its own savepoint, so that durability costs little under load. Any number of processes may open the
+same file.
+"""
+
+import asyncio
+import json
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+from tulving.errors import DamagedStore, DiskFull, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
+from tulving.storage import sqlite_file
+from tulving.storage.connection import Finding, LaneRequest, Lanes
+from tulving.storage.rows import DOCUMENTS, FLAGS, TABLES, TIMES, UUIDS, Params, Row
+from tulving.storage.sqlite_lanes import find_lanes
+from tulving.storage.vectors import VectorCache
+
+log = logging.getLogger("tulving")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST_PER_COMMIT = 256
+READERS = 4
+
+
+def _document(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    UUID: str,
+    datetime: lambda moment: moment.isoformat(timespec="microseconds"),
+    dict: _document,
+    list: _document,
+    tuple: _document,
+}
+
+
+def _decoder(column: str) -> Callable[[Any], Any] | None:
+    if column in TIMES:
+        return datetime.fromisoformat
+    if column in UUIDS:
+        return UUID
+    if column in DOCUMENTS:
+        return json.loads
+    return bool if column in FLAGS else None
+
+
+class SqliteConnection:
+    """A `Connection` over the standard driver."""
+
+    def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
+        self.raw, self.vectors = raw, vectors
+
+    def run(self, sql: str, params: Params | None = None) -> int:
+        return self._execute(sql, params).rowcount
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        with _named_errors():
+            self.raw.executemany(sql, (_encoded(row) for row in rows))
+
+    def one(self, sql: str, params: Params | None = None) -> Row | None:
+        cursor = self._execute(sql, params)
+        with _named_errors():
+            row = cursor.fetchone()
+        return None if row is None else _decoded(cursor.description, [row])[0]
+
+    def all(self, sql: str, params: Params | None = None) -> list[Row]:
+        cursor = self._execute(sql, params)
+        with _named_errors():
+            rows = cursor.fetchall()
+        return _decoded(cursor.description, rows)
+
+    def within(self, column: str, parameter: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each(:{parameter}))"
+
+    def tagged(self, column: str, parameter: str) -> str:
+        return (
+            f"NOT EXISTS (SELECT 1 FROM json_each(:{parameter}) AS wanted"
+            f" WHERE wanted.value NOT IN (SELECT value FROM json_each({column})))"
+        )
+
+    def lanes(self, request: LaneRequest) -> Lanes:
+        return find_lanes(self, self.vectors, request)
+
+    def defer_references(self) -> None:
+        self._execute("PRAGMA defer_foreign_keys = ON", None)
+
+    def verify_engine(self) -> list[Finding]:
+        return [
+            Finding("database file", _complaints(self.all("PRAGMA integrity_check"))),
+            Finding("foreign keys", tuple(str(row) for row in self.all("PRAGMA foreign_key_check"))),
+            Finding("keyword index", tuple(self._verify_fts())),
+            Finding("vector index", tuple(self._verify_cache())),
+        ]
+
+    def _verify_fts(self) -> Iterable[str]:
+        for table in TABLES.values():
+            try:
+                self.raw.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('integrity-check', 1)")
+            except sqlite3.DatabaseError as error:
+                yield f"{table}_fts: {error}"
+
+    def _verify_cache(self) -> Iterable[str]:
+        active = self.one("SELECT number, dimension FROM embedding_versions WHERE status = 'active'")
+        try:
+            return self.vectors.mismatches(self, active["number"], active["dimension"]) if active else []
+        except DamagedStore as error:
+            return [str(error)]
+
+    def _execute(self, sql: str, params: Params | None) -> sqlite3.Cursor:
+        with _named_errors():
+            return self.raw.execute(sql, _encoded(params) if params else ())
+
+
+def _complaints(rows: list[Row]) -> tuple[str, ...]:
+    return tuple(message for row in rows if (message := row["integrity_check"]) != "ok")
+
+
+def _encoded(params: Params) -> Row:
+    return {name: encode(value) if (encode := _ENCODERS.get(type(value))) else value for name, value in params.items()}
+
+
+def _decoded(description: Any, rows: list[tuple[Any, ...]]) -> list[Row]:
+    columns = [(column[0], _decoder(column[0])) for column in description]
+    return [
+        {
+            name: decode(value) if decode is not None and value is not None else value
+            for (name, decode), value in zip(columns, row, strict=True)
+        }
+        for row in rows
+    ]
+
+
+@contextmanager
+def _named_errors():
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise named_error(error) from error
+
+
+def named_error(error: sqlite3.Error) -> TulvingError:
+    """The driver's error in our words."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if code is not None else None
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return DamagedStore(f"the database file is damaged ({error}); restore a copy of it, it is not written to")
+    if primary == sqlite3.SQLITE_FULL:
+        return DiskFull(f"no room to write ({error}); nothing was stored, free some space and try again")
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(f"another process is holding the write lock ({error}); try again")
+    if primary == sqlite3.SQLITE_CONSTRAINT or isinstance(error, sqlite3.IntegrityError):
+        return IntegrityError(f"the store refused a change that would break it ({error})")
+    if primary in (
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+    ):
+        return StoreUnavailable(f"the database file can't be used ({error})")
+    return IntegrityError(f"unexpected database error ({error})")
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[SqliteConnection], Any]
+    future: Future[Any]
+
+
+class SqliteStore:
+    """A Tulving store in one file."""
+
+    def __init__(self, path: Path, *, busy_timeout: float = 30.0, cache_bytes: int = 256 * 1024 * 1024) -> None:
+        self.path = path
+        self.vectors = VectorCache(cache_bytes)
+        self._busy_timeout = busy_timeout
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._damage: DamagedStore | None = None
+        with _named_errors():
+            sqlite_file.prepare(path, busy_timeout)
+            raw = sqlite_file.connect(path, busy_timeout)
+        self._writer = SqliteConnection(raw, self.vectors)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
+        self._thread.start()
+        self._pool = ThreadPoolExecutor(READERS, "tulving-reader")
+
+    async def write(self, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a transaction function in the writer; returns once it is on the disk."""
+        if self._damage:
+            raise self._damage
+        job = _Job(lambda conn: transaction(conn, *args, **kwargs), Future())
+        self._jobs.put(job)
+        return await asyncio.wrap_future(job.future)
+
+    async def read(self, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a read in one snapshot, beside the writer."""
+        return await asyncio.wrap_future(self._pool.submit(self._read, lambda conn: query(conn, *args, **kwargs)))
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._pool.shutdown)
+        for raw in (*self._readers, self._writer.raw):
+            raw.close()
+
+    def _read(self, query: Callable[[SqliteConnection], T]) -> T:
+        conn = self._reader()
+        with _named_errors():
+            conn.raw.execute("BEGIN")
+        try:
+            return query(conn)
+        except DamagedStore as damage:
+            self._damage = damage
+            raise
+        finally:
+            conn.raw.rollback()
+
+    def _reader(self) -> SqliteConnection:
+        conn = getattr(self._local, "conn", None)
+        if conn is None:
+            with _named_errors():
+                raw = sqlite_file.connect(self.path, self._busy_timeout, read_only=True)
+            self._readers.append(raw)
+            conn = self._local.conn = SqliteConnection(raw, self.vectors)
+        return conn
+
+    def _write_loop(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            group, closing = [job], False
+            with suppress(queue.Empty):
+                while len(group) < MOST_PER_COMMIT:
+                    if (waiting := self._jobs.get_nowait()) is None:
+                        closing = True
+                        break
+                    group.append(waiting)
+            group = [job for job in group if job.future.set_running_or_notify_cancel()]
+            if group:
+                self._commit(group)
+            if closing:
+                return
+
+    def _commit(self, group: list[_Job]) -> None:
+        """One transaction for the whole group; a job that fails undoes only itself."""
+        done: list[tuple[_Job, Any]] = []
+        try:
+            self._control("BEGIN IMMEDIATE")
+            for job in group:
+                try:
+                    done.append((job, self._in_savepoint(job) if len(group) > 1 else job.work(self._writer)))
+                except BaseException as error:
+                    if len(group) == 1 or not self._writer.raw.in_transaction:
+                        raise
+                    job.future.set_exception(error)
+            self._control("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                self._writer.raw.rollback()
+            if isinstance(error, DamagedStore):
+                self._damage = error
+            for job in group:
+                if not job.future.done():
+                    job.future.set_exception(error)
+            return
+        for job, result in done:
+            job.future.set_result(result)
+
+    def _in_savepoint(self, job: _Job) -> Any:
+        self._control("SAVEPOINT job")
+        try:
+            result = job.work(self._writer)
+        except BaseException:
+            if self._writer.raw.in_transaction:
+                self._control("ROLLBACK TO job")
+                self._control("RELEASE job")
+            raise
+        self._control("RELEASE job")
+        return result
+
+    def _control(self, statement: str) -> None:
+        with _named_errors():
+            self._writer.raw.execute(statement)

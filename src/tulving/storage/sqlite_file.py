@@ -1,0 +1,139 @@
+"""The SQLite file itself: made whole or not at all, migrated under a lock, never opened when damaged."""
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
+
+REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004")
+HEAD = REVISIONS[-1]
+APPLICATION_ID = 0x54554C56  # "TULV"
+OLDEST_SQLITE = (3, 38, 0)
+_MAGIC = b"SQLite format 3\x00"
+
+
+def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3.Connection:
+    """A connection with the settings that every one of ours has; transactions are begun by hand."""
+    mode = "ro" if read_only else "rw"
+    raw = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=busy_timeout,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    raw.execute("PRAGMA synchronous = FULL")
+    raw.execute("PRAGMA foreign_keys = ON")
+    raw.execute("PRAGMA secure_delete = ON")
+    raw.execute("PRAGMA temp_store = MEMORY")
+    return raw
+
+
+def prepare(path: Path, busy_timeout: float) -> None:
+    """See to it that a healthy store of this version's schema is at the path."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        wanted = ".".join(map(str, OLDEST_SQLITE))
+        raise IntegrityError(f"SQLite {sqlite3.sqlite_version} is too old; Tulving needs {wanted} or newer")
+    if not path.exists():
+        _create(path)
+    _check_header(path)
+    with closing(connect(path, busy_timeout)) as raw:
+        revision = _revision(path, raw)
+        if revision != HEAD:
+            _migrate(path, raw, revision)
+
+
+def _create(path: Path) -> None:
+    """Made beside its place and linked into it: a kill leaves nothing, and of two makers one wins."""
+    leftover = path.with_name(path.name + "-wal")
+    if leftover.exists() and leftover.stat().st_size:
+        raise DamagedStore(f"{path} is missing but {leftover.name} is there: the database was removed from under it")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tulving-new-") as folder:
+            fresh = Path(folder) / "memory.db"
+            fresh.touch(mode=0o600)
+            with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
+                raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                raw.execute("PRAGMA journal_mode = WAL")
+                _upgrade(raw)
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with fresh.open("rb+") as file:
+                os.fsync(file.fileno())
+            try:
+                os.link(fresh, path)
+            except FileExistsError:
+                return
+            _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreUnavailable(f"can't create {path}: {error.strerror or error}") from error
+
+
+def _check_header(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError as error:
+        raise StoreUnavailable(f"can't read {path}: {error.strerror or error}") from error
+    if start != _MAGIC:
+        what = "is empty" if not start else "does not start as an SQLite database does"
+        raise DamagedStore(f"{path} {what}: not a Tulving store, or a damaged one; it was left untouched")
+
+
+def _revision(path: Path, raw: sqlite3.Connection) -> str | None:
+    (application,) = raw.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION_ID:
+        raise DamagedStore(f"{path} is an SQLite database, but not a Tulving store; it was left untouched")
+    try:
+        rows = raw.execute("SELECT version_num FROM alembic_version").fetchall()
+    except sqlite3.OperationalError as error:
+        raise DamagedStore(f"{path} has no schema version ({error}); it was left untouched") from error
+    revision = rows[0][0] if rows else None
+    if revision not in REVISIONS:
+        raise SchemaTooNew(
+            f"{path} has schema {revision}, newer than this Tulving knows ({HEAD}); install a newer Tulving"
+        )
+    return revision
+
+
+def _migrate(path: Path, raw: sqlite3.Connection, revision: str | None) -> None:
+    """Under the write lock, so that of two processes one migrates and the other finds it done."""
+    raw.execute("BEGIN IMMEDIATE")
+    if _revision(path, raw) == HEAD:
+        raw.execute("ROLLBACK")
+        return
+    copy = path.with_name(f"{path.name}.before-{HEAD}-from-{revision}")
+    _copy(path, copy)
+    _upgrade(raw)
+
+
+def _copy(path: Path, copy: Path) -> None:
+    """An online copy of what is committed, whole or not there at all."""
+    partial = copy.with_name(copy.name + ".part")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
+        source.backup(target)
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    partial.replace(copy)
+    _sync_folder(copy.parent)
+
+
+def _upgrade(raw: sqlite3.Connection) -> None:
+    """All missing revisions in the transaction at hand; a kill leaves the schema as it was."""
+    from tulving.storage.migrations import upgrade_sqlite
+
+    upgrade_sqlite(raw)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,108 @@
+"""Everything a store holds as plain JSON values, out and in again without loss."""
+
+import base64
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tulving.errors import IntegrityError, InvalidInput
+from tulving.storage.connection import Connection
+from tulving.storage.rows import COLUMNS, TIMES, UUIDS, Row, insert_statement
+
+_INDEX = ("search_text", "embedding_version", "embedding")
+_LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
+
+# In an order in which each table finds what it refers to.
+TABLES: dict[str, tuple[str, ...]] = {
+    "entities": tuple(
+        "tenant_id id canonical_name folded_name entity_type aliases metadata merged_into created_at updated_at".split()
+    ),
+    "sessions": tuple("tenant_id id project status summary tool_calls metadata started_at ended_at".split()),
+    "episodes": COLUMNS["episode"] + _INDEX,
+    "facts": COLUMNS["fact"] + _INDEX,
+    "rules": COLUMNS["rule"] + _INDEX,
+    "rule_applications": tuple("tenant_id id rule_id outcome applied_at context".split()),
+    "memory_links": (*_LINK_KEY, "relation", "created_at"),
+    "memory_events": tuple(
+        "tenant_id id event_type entity_type entity_id occurred_at actor request_id run_id payload".split()
+    ),
+}
+_ORDER = {"memory_links": ", ".join(_LINK_KEY), "memory_events": "seq"}
+_SEARCHED = frozenset({"episodes", "facts", "rules"})
+
+
+def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -> dict[str, int]:
+    """Hand every row to the sink, of one tenant (then without naming it) or of all; counts per table."""
+    counts = {}
+    for table, columns in TABLES.items():
+        where = "" if tenant_id is None else " WHERE tenant_id = :tenant_id"
+        order = _ORDER.get(table, "tenant_id, id")
+        rows = conn.all(f"SELECT {', '.join(columns)} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
+        for row in rows:
+            if tenant_id is not None:
+                del row["tenant_id"]
+            sink({"table": table, "row": {name: _to_json(value) for name, value in row.items()}})
+        counts[table] = len(rows)
+    return counts
+
+
+def load(
+    conn: Connection, lines: Iterable[tuple[int, Any]], tenant_id: str | None, version: int | None
+) -> dict[str, dict[str, int]]:
+    """Take rows in, all or none. A row that is there already is skipped; without `version`, vectors are left out.
+
+    With a tenant every row becomes that tenant's; without one each row must name its own.
+    """
+    conn.defer_references()
+    counts = {table: {"added": 0, "skipped": 0} for table in TABLES}
+    for number, line in lines:
+        table, row = _parse(number, line, tenant_id)
+        if table in _SEARCHED:
+            row["embedding_version"] = version if row["embedding"] is not None else None
+            row["embedding"] = row["embedding"] if version is not None else None
+        key = ", ".join(_LINK_KEY) if table == "memory_links" else "tenant_id, id"
+        try:
+            added = conn.run(f"{insert_statement(table, TABLES[table])} ON CONFLICT ({key}) DO NOTHING", row)
+        except IntegrityError as error:
+            raise IntegrityError(f"line {number}: this {table} row does not fit what is stored: {error}") from error
+        counts[table]["added" if added else "skipped"] += 1
+    return counts
+
+
+def _parse(number: int, line: Any, tenant_id: str | None) -> tuple[str, Row]:
+    where = f"line {number}"
+    if not isinstance(line, dict) or line.get("table") not in TABLES or not isinstance(line.get("row"), dict):
+        raise InvalidInput(where, "is not a row of a Tulving export", f"table one of {', '.join(TABLES)}")
+    table, row = line["table"], dict(line["row"])
+    if tenant_id is None and not isinstance(row.get("tenant_id"), str):
+        raise InvalidInput(where, "does not name its tenant", "an export of all tenants")
+    if tenant_id is not None and row.setdefault("tenant_id", tenant_id) != tenant_id:
+        raise InvalidInput(where, f"belongs to the tenant {row['tenant_id']!r:.80}", f"rows of {tenant_id!r}")
+    expected = set(TABLES[table])
+    if wrong := expected.symmetric_difference(row):
+        raise InvalidInput(where, f"has missing or unknown columns: {', '.join(sorted(wrong))}")
+    try:
+        return table, {name: _from_json(name, value) for name, value in row.items()}
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(where, f"holds a value that can't be read: {error}") from error
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _from_json(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in TIMES:
+        return datetime.fromisoformat(value)
+    if name in UUIDS:
+        return UUID(value)
+    return base64.b64decode(value, validate=True) if name == "embedding" else value

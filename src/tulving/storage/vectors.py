@@ -1,0 +1,228 @@
+"""The vector index beside SQLite: an exact cache per tenant, filled from the rows and kept up by their events.
+
+The rows are the truth. Before it answers, the cache reads which memories changed since the last event it knows,
+whichever process changed them, so it never needs to be told and can be dropped at any time.
+"""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tulving.domain.model import KINDS, Kind
+from tulving.errors import DamagedStore, EmbedderMismatch
+from tulving.storage.rows import TABLES
+
+if TYPE_CHECKING:
+    from tulving.storage.sqlite import SqliteConnection
+
+LIVE: dict[Kind, str] = {"episode": "NOT forgotten", "fact": "validity = 'active'", "rule": "NOT forgotten"}
+RELOAD_ABOVE = 5_000
+
+
+class Ranking:
+    """All memories of one tenant and kind by similarity; only as much is sorted as is asked for."""
+
+    def __init__(self, ids: list[str], scores: Any) -> None:
+        self._ids, self._scores = ids, scores
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def best(self, count: int, among: Collection[str] | None = None) -> list[tuple[str, float]]:
+        """The most similar ones, best first; equals in the order of their ids."""
+        import numpy
+
+        scores = self._scores
+        if among is not None:
+            chosen = numpy.fromiter((id_ in among for id_ in self._ids), bool, len(self._ids)).nonzero()[0]
+        elif count < len(scores):
+            edge = numpy.partition(scores, len(scores) - count)[len(scores) - count]
+            chosen = (scores >= edge).nonzero()[0]
+        else:
+            chosen = range(len(scores))
+        ranked = sorted((-float(scores[at]), self._ids[at]) for at in chosen)
+        return [(id_, -score) for score, id_ in ranked[:count]]
+
+
+class Matrix:
+    """Unit vectors of one tenant and kind, with room to grow; a removed row is filled by the last."""
+
+    def __init__(self, dimension: int) -> None:
+        import numpy
+
+        self.ids: list[str] = []
+        self._at: dict[str, int] = {}
+        self._rows = numpy.empty((0, dimension), numpy.float32)
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+    def load(self, ids: list[str], blobs: list[bytes]) -> None:
+        self.ids = ids
+        self._at = {id_: at for at, id_ in enumerate(ids)}
+        self._rows = self._unit(blobs)
+
+    def put(self, id_: str, blob: bytes) -> None:
+        import numpy
+
+        row = self._unit([blob])[0]
+        at = self._at.get(id_)
+        if at is None:
+            at = len(self.ids)
+            if at == len(self._rows):
+                grown = numpy.empty((max(64, at * 3 // 2), self._rows.shape[1]), numpy.float32)
+                grown[:at] = self._rows[:at]
+                self._rows = grown
+            self.ids.append(id_)
+            self._at[id_] = at
+        self._rows[at] = row
+
+    def drop(self, id_: str) -> None:
+        at = self._at.pop(id_, None)
+        if at is None:
+            return
+        last = self.ids.pop()
+        if last != id_:
+            self.ids[at] = last
+            self._at[last] = at
+            self._rows[at] = self._rows[len(self.ids)]
+
+    def content(self) -> dict[str, bytes]:
+        return {id_: self._rows[at].tobytes() for id_, at in self._at.items()}
+
+    def rank(self, query: Any) -> Ranking:
+        # Rounded, so that the order of equal texts does not depend on where their rows lie.
+        return Ranking(list(self.ids), (self._rows[: len(self.ids)] @ query).round(6))
+
+    def _unit(self, blobs: list[bytes]) -> Any:
+        import numpy
+
+        dimension = self._rows.shape[1]
+        if any(len(blob) != 4 * dimension for blob in blobs):
+            raise DamagedStore(f"a stored vector does not have {dimension} dimensions; `tulving verify` names it")
+        rows = numpy.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dimension)
+        lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / numpy.where(lengths == 0, 1, lengths)
+
+
+class Partition:
+    """One tenant's vectors, as of the last event they have seen."""
+
+    def __init__(self, tenant_id: str) -> None:
+        self.tenant_id = tenant_id
+        self.lock = threading.Lock()
+        self.version: int | None = None
+        self.seen = -1
+        self.matrices: dict[Kind, Matrix] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(matrix.nbytes for matrix in self.matrices.values())
+
+    def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> None:
+        (last,) = conn.raw.execute(
+            "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ?", (self.tenant_id,)
+        ).fetchone()
+        if self.version == version and last <= self.seen:
+            return
+        if self.version != version or last - self.seen > RELOAD_ABOVE:
+            self._load(conn, dimension)
+        else:
+            self._follow(conn)
+        self.version, self.seen = version, last
+
+    def _load(self, conn: "SqliteConnection", dimension: int) -> None:
+        self.matrices = {kind: Matrix(dimension) for kind in KINDS}
+        for kind in KINDS:
+            rows = conn.raw.execute(
+                f"SELECT id, embedding FROM {TABLES[kind]}"
+                f" WHERE tenant_id = ? AND {LIVE[kind]} AND embedding IS NOT NULL ORDER BY id",
+                (self.tenant_id,),
+            ).fetchall()
+            self.matrices[kind].load([row[0] for row in rows], [row[1] for row in rows])
+
+    def _follow(self, conn: "SqliteConnection") -> None:
+        changed: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
+        for kind, id_ in conn.raw.execute(
+            "SELECT DISTINCT entity_type, entity_id FROM memory_events WHERE tenant_id = ? AND seq > ?",
+            (self.tenant_id, self.seen),
+        ):
+            if kind in changed:
+                changed[kind].append(id_)
+        for kind, ids in changed.items():
+            if not ids:
+                continue
+            live = dict(
+                conn.raw.execute(
+                    f"SELECT id, embedding FROM {TABLES[kind]} WHERE tenant_id = ? AND {LIVE[kind]}"
+                    " AND embedding IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+                    (self.tenant_id, json.dumps(ids)),
+                )
+            )
+            for id_ in ids:
+                if id_ in live:
+                    self.matrices[kind].put(id_, live[id_])
+                else:
+                    self.matrices[kind].drop(id_)
+
+
+class VectorCache:
+    """The partitions in use, the least recently used dropped when they grow over a budget."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._partitions: OrderedDict[str, Partition] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def rank(
+        self, conn: "SqliteConnection", tenant_id: str, kind: Kind, vector: Sequence[float], version: int | None
+    ) -> Ranking | None:
+        """All live memories of a tenant by cosine similarity; None for a query without direction."""
+        import numpy
+
+        active = conn.raw.execute("SELECT number, dimension FROM embedding_versions WHERE status = 'active'").fetchone()
+        if active is None or active[0] != version or active[1] != len(vector):
+            raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
+        query = numpy.asarray(vector, numpy.float32)
+        length = numpy.linalg.norm(query)
+        if not length:
+            return None
+        partition = self._partition(tenant_id)
+        with partition.lock:
+            partition.catch_up(conn, *active)
+            ranking = partition.matrices[kind].rank(query / length)
+        self._trim(partition)
+        return ranking
+
+    def mismatches(self, conn: "SqliteConnection", version: int, dimension: int) -> list[str]:
+        """Where the cache and the rows disagree, for each tenant that has rows: nothing, when all is well."""
+        problems = []
+        for kind in KINDS:
+            for (tenant_id,) in conn.raw.execute(f"SELECT DISTINCT tenant_id FROM {TABLES[kind]}").fetchall():
+                partition = self._partition(tenant_id)
+                with partition.lock:
+                    partition.catch_up(conn, version, dimension)
+                    fresh = Partition(tenant_id)
+                    fresh.catch_up(conn, version, dimension)
+                    if partition.matrices[kind].content() != fresh.matrices[kind].content():
+                        problems.append(f"the cached {kind} vectors of {tenant_id} differ from its rows")
+                self._trim(partition)
+        return problems
+
+    def _partition(self, tenant_id: str) -> Partition:
+        with self._lock:
+            partition = self._partitions.setdefault(tenant_id, Partition(tenant_id))
+            self._partitions.move_to_end(tenant_id)
+            return partition
+
+    def _trim(self, current: Partition) -> None:
+        with self._lock:
+            used = sum(partition.nbytes for partition in self._partitions.values())
+            for tenant_id in list(self._partitions):
+                if used <= self._budget:
+                    return
+                if self._partitions[tenant_id] is not current:
+                    used -= self._partitions.pop(tenant_id).nbytes

@@ -1,0 +1,5 @@
+"""Deterministic parts for tests of your own: a clock you turn, ids that count, an embedder without a model."""
+
+from tulving.testing.parts import ManualClock, SequentialIds, WordEmbedder
+
+__all__ = ["ManualClock", "SequentialIds", "WordEmbedder"]

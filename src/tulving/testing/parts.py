@@ -1,0 +1,63 @@
+"""Clock, ids and embedder whose every answer a test can predict."""
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+_WORD = re.compile(r"\w+")
+
+
+class ManualClock:
+    """Time that stands still until it is moved."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self.now = start or datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **duration: float) -> datetime:
+        """Move on by a duration, given as to `timedelta`; negative ones move back."""
+        self.now += timedelta(**duration)
+        return self.now
+
+
+class SequentialIds:
+    """UUIDs that count: 1, 2, 3."""
+
+    def __init__(self, start: int = 1) -> None:
+        self._next = start
+
+    def __call__(self) -> UUID:
+        self._next += 1
+        return UUID(int=self._next - 1)
+
+
+class WordEmbedder:
+    """One direction per word: texts are as similar as the words they share. Can be made unready or failing."""
+
+    light = True
+
+    def __init__(self, dimension: int = 64, model: str = "words", version: str = "1") -> None:
+        self.model, self.version, self.dimension = model, version, dimension
+        self.problem: str | None = None
+        self.error: Exception | None = None
+
+    def unready(self) -> str | None:
+        return self.problem
+
+    def embed(self, text: str | None) -> list[float]:
+        if self.error:
+            raise self.error
+        vector = [0.0] * self.dimension
+        for word in _WORD.findall((text or " ").casefold()):
+            digest = hashlib.blake2b(word.encode(errors="replace"), digest_size=8).digest()
+            vector[int.from_bytes(digest) % self.dimension] += 1.0
+        length = math.sqrt(sum(part * part for part in vector))
+        return [part / length for part in vector] if length else vector
+
+    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
+        return [self.embed(text) for text in texts]
