@@ -221,6 +221,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for name, value in over.items():
         inner = merged.get(name)
-        both = isinstance(value, Mapping) and isinstance(inner, Mapping)
-        merged[name] = _merge(inner, value) if both else value
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            value = _merge(inner, value)
+        merged[name] = value
     return merged

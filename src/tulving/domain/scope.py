@@ -1,7 +1,7 @@
 """Who asks, whose memory it is, and which part of it is meant."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tulving.domain.intake import identifier
@@ -49,7 +49,7 @@ class Filter:
     """Which memories a read may return, beside those of the caller's tenant that are alive."""
 
     scope: str | None = None
-    owner: Owner = Owner()
+    owner: Owner = field(default_factory=Owner)
     type: str | None = None
     project: str | None = None
     since: datetime | None = None

@@ -14,6 +14,8 @@ from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.service import Service
 
+Permanence = Annotated[str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"]
+
 
 class Facts(Service):
     """Verbs on facts."""
@@ -30,9 +32,7 @@ class Facts(Service):
         predicate: Annotated[str, "Which property, such as favorite_color"],
         content: Annotated[str, "The value, in plain words"],
         importance: Annotated[float, "0 to 10"] = 5.0,
-        permanence: Annotated[
-            str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
-        ] = "standard",
+        permanence: Permanence = "standard",
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
         entity_id: Annotated[MemoryId | None, "The entity it is about, as its key instead of the subject"] = None,
@@ -84,9 +84,7 @@ class Facts(Service):
         category: Annotated[str, f"One of {', '.join(CATEGORIES)}"] = "knowledge",
         importance: Annotated[float, "0 to 10"] = 5.0,
         confidence: Annotated[float, "0 to 1"] = 1.0,
-        permanence: Annotated[
-            str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
-        ] = "standard",
+        permanence: Permanence = "standard",
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
     ) -> Stored:

@@ -12,10 +12,11 @@ Effect = Literal["read", "write", "destroy"]
 class Operation:
     """A verb as surfaces see it.
 
-    `tool` is its MCP name, `command` its words on the command line, whose first parameters are
-    `positional` there. `answer` names a result that is no object of its own. `standard` tells the specified tool set from the opt-in one. `defaults` are written
-    defaults that configuration may override, so the method itself has None there. `fallback`, where given,
-    makes the answer of a surface from the error that kept the verb from working: the verb fails open.
+    `tool` is its MCP name, `command` its words on the command line, whose first parameters are `positional` there.
+    `answer` names a result that is no object of its own. `standard` tells the specified tool set from the opt-in
+    one. `defaults` are written defaults that configuration may override, so the method itself has None there.
+    `fallback`, where given, makes the answer of a surface from the error that kept the verb from working: the verb
+    fails open.
     """
 
     tool: str

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from tulving import storage
@@ -156,9 +156,7 @@ class Search(Service):
         every = await self._read(storage.search.candidates, requests)
         hits = [hit for kind, lanes in zip(kinds, every, strict=True) for hit in _hits(kind, lanes, mode, limit, now)]
         believed = [hit for hit in hits if hit.effective_confidence >= min_confidence]
-        believed.sort(
-            key=lambda hit: (-hit.score, hit.semantic_rank or 0, -hit.item.created_at.timestamp(), hit.item.id)
-        )
+        believed.sort(key=_by_score)
         return Found(
             hits=believed[:limit] if cut else believed,
             mode="keyword" if vector is None else mode,
@@ -211,6 +209,11 @@ class Search(Service):
         ]
 
 
+def _by_score(hit: Hit) -> tuple[Any, ...]:
+    """Best first; a tie goes to the better semantic rank, then to the newer."""
+    return (-hit.score, hit.semantic_rank or 0, *ranking.stable_order(0.0, hit.item.created_at, hit.item.id))
+
+
 def confidence_of(item: Item, now: datetime) -> float:
     """How much a memory is believed now; that an episode happened is not in doubt."""
     if isinstance(item, Episode):
@@ -221,9 +224,8 @@ def confidence_of(item: Item, now: datetime) -> float:
 def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[Kind]:
     if types is None:
         return default
-    if isinstance(types, str):
-        types = [types]
-    return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in types)) or default
+    given = [types] if isinstance(types, str) else types
+    return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or default
 
 
 def _hits(kind: Kind, lanes: Lanes, mode: Mode, limit: int, now: datetime) -> list[Hit]:

@@ -51,7 +51,7 @@ class Env:
 class Bound:
     """What a connection is bound to: these values are given to what it stores and demanded of what it reads."""
 
-    owner: Owner = Owner()
+    owner: Owner = field(default_factory=Owner)
     project: str | None = None
     scope: str | None = None
 

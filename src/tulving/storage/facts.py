@@ -12,7 +12,7 @@ from tulving.storage import events, items, links
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry, Row
 
-_ACTIVE = "SELECT id, content_hash, confidence, decay_rate, ref FROM facts WHERE tenant_id = :tenant_id AND validity = 'active'"
+_ACTIVE = "SELECT id, content_hash, ref FROM facts WHERE tenant_id = :tenant_id AND validity = 'active'"
 _BY_ENTITY = f"{_ACTIVE} AND entity_id = :entity_id AND scope = :scope AND predicate = :predicate AND keyed"
 _BY_SUBJECT = (
     f"{_ACTIVE} AND scope = :scope AND owner = :owner AND subject = :subject AND predicate = :predicate"

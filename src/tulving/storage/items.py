@@ -89,8 +89,8 @@ def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event
     if row is None:
         return False
     conn.run(
-        f"UPDATE {TABLES[kind]} SET last_confirmed_at = :now, updated_at = :now, status = NULL, next_review_at = :review"
-        " WHERE tenant_id = :tenant_id AND id = :id",
+        f"UPDATE {TABLES[kind]} SET last_confirmed_at = :now, updated_at = :now, status = NULL,"
+        " next_review_at = :review WHERE tenant_id = :tenant_id AND id = :id",
         {
             "tenant_id": event.tenant_id,
             "id": id_,

@@ -40,7 +40,10 @@ def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
 
 def create(conn: Connection, link: Link, event: Event) -> bool:
     """001-020, 001-110: an edge between two memories that exist; doing it again is no error."""
-    ends = (("source_id", link.source_type, link.source_id), ("target_id", link.target_type, link.target_id))
+    ends: tuple[tuple[str, Kind, UUID], ...] = (
+        ("source_id", link.source_type, link.source_id),
+        ("target_id", link.target_type, link.target_id),
+    )
     for field, kind, id_ in ends:
         if not conn.one(
             f"SELECT 1 AS found FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id",

@@ -78,7 +78,7 @@ def pending(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
             f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.embedding IS NULL LIMIT :limit",
             {"limit": limit - len(found)},
         )
-        found += [(kind, to_item(kind, row)) for row in rows]
+        found.extend((kind, to_item(kind, row)) for row in rows)
     return found
 
 
@@ -139,7 +139,7 @@ def unconverted(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
             f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_MISSING} LIMIT :limit",
             {"kind": kind, "limit": limit - len(found)},
         )
-        found += [(kind, to_item(kind, row)) for row in rows]
+        found.extend((kind, to_item(kind, row)) for row in rows)
     return found
 
 

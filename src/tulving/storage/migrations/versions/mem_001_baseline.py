@@ -120,7 +120,8 @@ INDEXES = (
     "CREATE INDEX ix_episodes_created ON episodes (tenant_id, created_at DESC, id)",
     "CREATE INDEX ix_episodes_butler ON episodes (tenant_id, butler, created_at DESC)",
     "CREATE INDEX ix_episodes_expiry ON episodes (expires_at) WHERE expires_at IS NOT NULL",
-    "CREATE INDEX ix_episodes_pending ON episodes (tenant_id, butler, created_at) WHERE consolidation_status = 'pending'",
+    """CREATE INDEX ix_episodes_pending ON episodes (tenant_id, butler, created_at)
+    WHERE consolidation_status = 'pending'""",
     "CREATE INDEX ix_episodes_unembedded ON episodes (num) WHERE embedding IS NULL",
     "CREATE INDEX ix_facts_created ON facts (tenant_id, created_at DESC, id)",
     "CREATE INDEX ix_facts_subject ON facts (tenant_id, subject, predicate)",
@@ -159,7 +160,10 @@ UNLINK = (
 def _fts(table: str) -> tuple[str, ...]:
     """The keyword index of a table, kept in step by triggers. Each row carries its tenant as a token, so that
     a query reads one tenant's part of the index only."""
-    added = f"INSERT INTO {table}_fts (rowid, tenant_token, search_text) VALUES (new.num, new.tenant_token, new.search_text);"
+    added = (
+        f"INSERT INTO {table}_fts (rowid, tenant_token, search_text)"
+        " VALUES (new.num, new.tenant_token, new.search_text);"
+    )
     removed = (
         f"INSERT INTO {table}_fts ({table}_fts, rowid, tenant_token, search_text)"
         " VALUES ('delete', old.num, old.tenant_token, old.search_text);"
@@ -170,7 +174,8 @@ def _fts(table: str) -> tuple[str, ...]:
         tokenize = 'porter unicode61 remove_diacritics 2')""",
         f"CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table} BEGIN {added} END",
         f"CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {removed} END",
-        f"CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, tenant_id, num ON {table} BEGIN {removed} {added} END",
+        f"""CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, tenant_id, num ON {table}
+        BEGIN {removed} {added} END""",
     )
 
 
