@@ -54,21 +54,17 @@ async def open_memory(
     `embedder` is a name or an object of your own. With `background`, memories that were stored before the embedder
     was ready get their vectors while you work. `may_reembed` opens a store of another embedder, to convert it.
     """
-    config = config or load_config(
-        url=None if url is None else str(url),
-        tenant=tenant,
-        actor=actor,
-        embedder=embedder if isinstance(embedder, str) else None,
-    )
-    engine = embedder if embedder is not None and not isinstance(embedder, str) else choose_embedder(config)
-    caller = Caller(tenant if tenant is not None else config.tenant, actor or config.actor)
+    config = config or load_config()
+    if embedder is None or isinstance(embedder, str):
+        embedder = choose_embedder(config, embedder)
+    caller = Caller(config.tenant if tenant is None else tenant, actor or config.actor)
     bound = Bound(Owner(config.user_id, config.household_id, config.persona_id), config.project, config.scope)
     store = await asyncio.to_thread(open_store, str(url) if url is not None else config.url, config)
     helper: asyncio.Task[int] | None = None
     try:
-        version = await adopt(store, engine, clock, may_reembed)
-        memory = Memory(Env(config, store, engine, version, clock, ids, tokens=tokens), caller, bound)
-        if background and not engine.unready() and await memory.count_pending():
+        version = await adopt(store, embedder, clock, may_reembed)
+        memory = Memory(Env(config, store, embedder, version, clock, ids, tokens=tokens), caller, bound)
+        if background and not embedder.unready() and await memory.count_pending():
             helper = asyncio.create_task(memory.embed_pending())
             helper.add_done_callback(_log_failure)
         yield memory
@@ -80,10 +76,12 @@ async def open_memory(
         await store.close()
 
 
-def choose_embedder(config: MemoryModuleConfig) -> Embedder:
-    if config.embedder == "hashing":
-        return get_embedding_engine("hashing", dimension=config.dimension or 256)
-    return get_embedding_engine(config.embedder, home=data_directory())
+def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embedder:
+    """The embedder of a name, else the configured one."""
+    name = name or config.embedder
+    if name == "hashing":
+        return get_embedding_engine(name, dimension=config.dimension or 256)
+    return get_embedding_engine(name, home=data_directory())
 
 
 def open_store(url: str | None, config: MemoryModuleConfig) -> Store:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tulving.domain.intake import identifier
+from tulving.domain.model import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Owner:
         if not any(parts):
             return ""
         return "|".join(f"{len(part)}:{part}" if part else "" for part in parts)
+
+    def covers(self, item: Item) -> bool:
+        """Whether a memory has every part that is set here."""
+        parts = ("user_id", "household_id", "persona_id")
+        return all(getattr(self, part) in (None, getattr(item, part)) for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

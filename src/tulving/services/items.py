@@ -211,11 +211,16 @@ class Items(Service):
         return changed
 
     async def _id(self, kind: Kind, memory_id: MemoryId) -> UUID | None:
-        """The UUID behind what a caller calls a memory; None for a short reference that leads nowhere."""
+        """The UUID behind what a caller calls a memory; None when it leads nowhere that this caller may go."""
         if kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_"):
             ref = intake.identifier("memory_id", memory_id, most=40)
-            return await self._read(storage.facts.id_of_ref, self.caller.tenant_id, ref)
-        return intake.memory_id("memory_id", memory_id)
+            id_ = await self._read(storage.facts.id_of_ref, self.caller.tenant_id, ref)
+        else:
+            id_ = intake.memory_id("memory_id", memory_id)
+        if id_ is None or not self.bound.owner.key:
+            return id_
+        item = await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
+        return id_ if item is not None and self.bound.owner.covers(item) else None
 
     async def _required_id(self, field: str, kind: Kind, memory_id: MemoryId) -> UUID:
         id_ = await self._id(kind, memory_id)

@@ -66,24 +66,18 @@ class Maintenance(Service):
             return await self.embed_pending(progress)
         now = self._env.clock()
         version = await self._write(storage.maintenance.begin_reembedding, self._env.embedder, now)
-        before = self._env.embedding_version
+        events = None
+        while events is None:
+            await self._convert(version, progress)
+            events = await self._write(storage.maintenance.switch, version, self._system_audit())
         self._env.embedding_version = version
-        try:
-            while True:
-                await self._convert(version, progress)
-                events = await self._write(storage.maintenance.switch, version, self._system_audit())
-                if events is not None:
-                    break
-        except BaseException:
-            self._env.embedding_version = before
-            raise
         self._publish(events)
         return (await self._read(storage.maintenance.count_unconverted))[1]
 
     async def _convert(self, version: int, progress: Progress | None) -> None:
         missing, total = await self._read(storage.maintenance.count_unconverted)
         while batch := await self._read(storage.maintenance.unconverted, BATCH):
-            entries = await self._index([item for _, item in batch])
+            entries = await self._index([item for _, item in batch], version)
             if any(entry.embedding is None for entry in entries):
                 raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
             converted = [(kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)]

@@ -110,7 +110,7 @@ class Search(Service):
         now = self._env.clock()
         pool = max(limit, RECALL_POOL)
         found = await self._find(topic, None, kinds, wanted, "hybrid", pool, min_confidence, cut=False)
-        lanes = 1 if found.mode == "keyword" else 2
+        lanes = 2 if found.mode == "hybrid" else 1
         scored = [self._composed(hit, pool, lanes, now) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
         return replace(found, hits=await self._referenced(scored[:limit], now))
@@ -157,9 +157,11 @@ class Search(Service):
         hits = [hit for kind, lanes in zip(kinds, every, strict=True) for hit in _hits(kind, lanes, mode, limit, now)]
         believed = [hit for hit in hits if hit.effective_confidence >= min_confidence]
         believed.sort(key=_by_score)
+        if mode == "hybrid" and not (terms and vector):
+            mode = "semantic" if vector else "keyword"
         return Found(
             hits=believed[:limit] if cut else believed,
-            mode="keyword" if vector is None else mode,
+            mode=mode,
             candidates=len(hits),
             below_confidence=len(hits) - len(believed),
             warning=warning,

@@ -43,7 +43,7 @@ class Env:
     embedding_version: int | None
     clock: Clock
     ids: Ids
-    publishers: list[Publisher] = field(default_factory=list)
+    subscribers: list[tuple[str, Publisher]] = field(default_factory=list)
     tokens: Callable[[str], int] = count_tokens
 
 
@@ -88,8 +88,8 @@ class Service:
         return type(self)(self._env, caller or self.caller, bound)
 
     def subscribe(self, publisher: Publisher) -> None:
-        """Be told of every change made through this process, after it is committed."""
-        self._env.publishers.append(publisher)
+        """Be told of every change to this tenant's memory made through this process, after it is committed."""
+        self._env.subscribers.append((self.caller.tenant_id, publisher))
 
     @property
     def warning(self) -> str | None:
@@ -114,10 +114,10 @@ class Service:
         if since and until and since >= until:
             raise InvalidInput("until", "is not after since", "a later time")
         return Filter(
-            scope=intake.optional_name("scope", scope) or self.bound.scope,
+            scope=self.bound.scope or intake.optional_name("scope", scope),
             owner=self.bound.owner,
             type=intake.optional_name("type", type),
-            project=intake.optional_name("project", project) or self.bound.project,
+            project=self.bound.project or intake.optional_name("project", project),
             since=since,
             until=until,
             tags=intake.tags(tags),
@@ -142,19 +142,20 @@ class Service:
 
     def _publish(self, events: Sequence[Event]) -> None:
         """Tell subscribers. The change is committed: one of them failing is its own affair, and logged."""
-        for publisher in self._env.publishers if events else ():
-            try:
-                publisher(events)
-            except Exception:
-                log.exception("a subscriber failed on %d events", len(events))
+        for tenant_id, publisher in self._env.subscribers:
+            if theirs := [event for event in events if event.tenant_id == tenant_id]:
+                try:
+                    publisher(theirs)
+                except Exception:
+                    log.exception("a subscriber failed on %d events", len(theirs))
 
-    async def _index(self, items: Sequence[Item]) -> list[IndexEntry]:
+    async def _index(self, items: Sequence[Item], version: int | None = None) -> list[IndexEntry]:
         """What the memories are found by, made outside any transaction.
 
         While the embedder is not ready, or fails, they are stored without a vector and get it later.
         """
         texts = [found_by(item) for item in items]
-        version = self._env.embedding_version
+        version = version or self._env.embedding_version
         vectors: Sequence[bytes | None] = [None] * len(texts)
         if texts and version is not None and not self._env.embedder.unready():
             try:

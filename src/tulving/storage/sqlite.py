@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
@@ -41,7 +41,7 @@ def _document(value: Any) -> str:
 
 _ENCODERS: dict[type, Callable[[Any], Any]] = {
     UUID: str,
-    datetime: lambda moment: moment.isoformat(timespec="microseconds"),
+    datetime: lambda moment: moment.astimezone(UTC).isoformat(timespec="microseconds"),
     dict: _document,
     list: _document,
     tuple: _document,

@@ -64,13 +64,21 @@ def _create(path: Path) -> None:
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             with fresh.open("rb+") as file:
                 os.fsync(file.fileno())
-            try:
-                os.link(fresh, path)
-            except FileExistsError:
-                return
+            _put_in_place(fresh, path)
             _sync_folder(path.parent)
     except OSError as error:
         raise StoreUnavailable(f"can't create {path}: {error.strerror or error}") from error
+
+
+def _put_in_place(fresh: Path, path: Path) -> None:
+    """Never over a file that another maker was first to put there."""
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        return
+    except OSError:
+        if not path.exists():  # a file system without links
+            fresh.rename(path)
 
 
 def _check_header(path: Path) -> None:

@@ -33,15 +33,18 @@ def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
 def _keyword(
     conn: "SqliteConnection", request: LaneRequest, where: Condition, rows: dict[UUID, Row]
 ) -> dict[UUID, float]:
-    """Memories with all the words first; those with any of them fill up."""
+    """Memories with all the words first; those with any of them fill up.
+
+    The rank is 1 to 2 for the former and 0 to 1 for the latter, within that by BM25.
+    """
     found: dict[UUID, float] = {}
-    for joint in ("AND", "OR") if len(request.terms) > 1 else ("OR",):
+    for joint, bonus in (("AND", 1.0), ("OR", 0.0)):
         for row in _matches(conn, request, where, joint):
-            rank = row.pop("rank")
+            bm25 = row.pop("bm25")
             if len(found) < request.limit and row["id"] not in found:
-                found[row["id"]] = rank
+                found[row["id"]] = bonus + bm25 / (1.0 + bm25)
                 rows[row["id"]] = row
-        if len(found) >= request.limit:
+        if len(found) >= request.limit or len(request.terms) == 1:
             break
     return found
 
@@ -50,13 +53,13 @@ def _matches(conn: "SqliteConnection", request: LaneRequest, where: Condition, j
     table, (condition, params) = TABLES[request.kind], where
     return conn.all(
         f"""
-        SELECT {SELECTED[request.kind]}, best.rank
-        FROM (SELECT m.num, -bm25({table}_fts, 0.0, 1.0) AS rank
+        SELECT {SELECTED[request.kind]}, best.bm25
+        FROM (SELECT m.num, -bm25({table}_fts, 0.0, 1.0) AS bm25
               FROM {table}_fts JOIN {table} AS m ON m.num = {table}_fts.rowid
               WHERE {table}_fts MATCH :match AND {condition}
               ORDER BY 2 DESC, m.created_at DESC, m.id LIMIT :limit) AS best
         JOIN {table} AS m ON m.num = best.num
-        ORDER BY best.rank DESC, m.created_at DESC, m.id""",
+        ORDER BY best.bm25 DESC, m.created_at DESC, m.id""",
         {**params, "match": match_expression(request.tenant_id, request.terms, joint), "limit": request.limit},
     )
 

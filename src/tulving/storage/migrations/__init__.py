@@ -6,6 +6,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 
@@ -14,8 +15,10 @@ def upgrade_sqlite(raw: sqlite3.Connection, target: str = "memory@head") -> None
     if not raw.in_transaction:
         raw.execute("BEGIN IMMEDIATE")
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent))
-        config.attributes["connection"] = connection
-        command.upgrade(config, target)
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    try:
+        with engine.begin() as config.attributes["connection"]:
+            command.upgrade(config, target)
+    except DBAPIError as error:
+        raise error.orig or error from error

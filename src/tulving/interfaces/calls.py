@@ -1,0 +1,74 @@
+"""A call of an operation, as every surface makes it: the memory opens when it is needed, and verbs may fail open."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from types import TracebackType
+from typing import Any, Self
+
+from tulving.errors import IntegrityError, InvalidInput, NotFound
+from tulving.interfaces import wire
+from tulving.services.memory import Memory
+from tulving.services.operations import Operation
+
+log = logging.getLogger("tulving")
+
+ALWAYS_RISE = (InvalidInput, NotFound, IntegrityError)
+
+
+class LazyMemory:
+    """A memory that is opened by the first call and shared by all; after a failure the next call tries again."""
+
+    def __init__(self, opener: Callable[[], AbstractAsyncContextManager[Memory]]) -> None:
+        self._opener = opener
+        self._opening: asyncio.Task[Memory] | None = None
+        self._opened = AsyncExitStack()
+
+    async def __call__(self) -> Memory:
+        if self._opening is None or (self._opening.done() and _failed(self._opening)):
+            self._opening = asyncio.create_task(self._opened.enter_async_context(self._opener()))
+        # A caller that gives up must not leave a store half opened for the others.
+        return await asyncio.shield(self._opening)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opening is not None:
+            with suppress(Exception):
+                await self._opening
+        await self._opened.aclose()
+
+
+def _failed(opening: asyncio.Task[Memory]) -> bool:
+    return opening.cancelled() or opening.exception() is not None
+
+
+def log_failure(operation: Operation, error: Exception) -> None:
+    log.error("%s failed, and its caller goes on without it: %s", operation.tool, error, exc_info=error)
+
+
+async def call(
+    memory: Callable[[], Awaitable[Memory]],
+    operation: Operation,
+    arguments: Mapping[str, Any],
+    failed: Callable[[Operation, Exception], None] = log_failure,
+) -> dict[str, Any]:
+    """001-099, 001-100: the answer of an operation, in wire form.
+
+    Where the operation fails open, `failed` is told of the error and the answer is the operation's own fallback.
+    What the caller must correct, and damage, always rise.
+    """
+    try:
+        result = await getattr(await memory(), operation.name)(**arguments)
+    except ALWAYS_RISE:
+        raise
+    except Exception as error:
+        if operation.fallback is None:
+            raise
+        failed(operation, error)
+        result = operation.fallback(error)
+    return wire.answer(operation, result)

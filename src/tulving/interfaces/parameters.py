@@ -1,0 +1,157 @@
+"""The parameters of an operation as every surface offers them, read from the method's own signature."""
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from tulving.config import RetrievalConfig
+from tulving.errors import InvalidInput
+from tulving.services.operations import Operation
+
+JsonType = Literal["string", "number", "integer", "boolean", "array", "object"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter: how it is described, and how its value is read from JSON or from a command line."""
+
+    name: str
+    help: str
+    type: JsonType
+    required: bool
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    is_time: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Its JSON schema. What may be left out is not required; no schema says null, since hosts differ there."""
+        schema: dict[str, Any] = {"type": self.type, "description": self.help}
+        words = {"enum": list(self.choices)} if self.choices else {}
+        if self.type == "array":
+            schema["items"] = {"type": "string", **words}
+        else:
+            schema.update(words)
+        if self.is_time:
+            schema["format"] = "date-time"
+        if self.default is not None:
+            schema["default"] = self.default
+        return schema
+
+    def read(self, value: Any) -> Any:
+        """The value that the method takes. Text that holds a number, a list or an object is read as such."""
+        if self.type == "string":
+            return _time(self.name, value) if self.is_time else self._expect(value, isinstance(value, str))
+        if isinstance(value, str):
+            value = self._unwrap(value)
+        if self.type == "integer" and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return self._expect(value, _FITS[self.type](value))
+
+    def _unwrap(self, text: str) -> Any:
+        """Some hosts, and every command line, send all values as text."""
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise self._refused(f"{text!r:.80}") from None
+
+    def _expect(self, value: Any, fits: bool) -> Any:
+        if not fits:
+            raise self._refused(f"{value!r:.80}")
+        return value
+
+    def _refused(self, given: str) -> InvalidInput:
+        return InvalidInput(self.name, f"{given} is not {_NAMES[self.type]}", ", ".join(self.choices) or self.help)
+
+
+_NAMES: dict[JsonType, str] = {
+    "string": "text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list of texts",
+    "object": "a JSON object",
+}
+
+_FITS: dict[JsonType, Callable[[Any], bool]] = {
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
+    "object": lambda value: isinstance(value, dict),
+}
+
+_JSON_TYPES: dict[Any, JsonType] = {
+    str: "string",
+    UUID: "string",
+    datetime: "string",
+    float: "number",
+    int: "integer",
+    bool: "boolean",
+    dict: "object",
+}
+
+
+def parameters(operation: Operation, settings: RetrievalConfig | None = None) -> list[Parameter]:
+    """What an operation takes, in the order of its signature, with the defaults that are configured."""
+    hints = get_type_hints(operation.method, include_extras=True)
+    defaults = (settings or RetrievalConfig()).defaults(operation.defaults)
+    return [
+        _parameter(name, hints[name], declared.default, defaults.get(name))
+        for name, declared in inspect.signature(operation.method).parameters.items()
+        if name != "self"
+    ]
+
+
+def accept(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call as the method takes them; null means left out. What is unknown or missing is refused."""
+    known = {parameter.name: parameter for parameter in parameters(operation)}
+    for name in arguments:
+        if name not in known:
+            raise InvalidInput(f"{name!s:.80}", f"is not a parameter of {operation.tool}", ", ".join(known))
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for name, parameter in known.items():
+        if parameter.required and name not in given:
+            raise InvalidInput(name, "is missing", parameter.help)
+    return {name: known[name].read(value) for name, value in given.items()}
+
+
+def describe(operation: Operation) -> str:
+    """The method's docstring, each paragraph on one line."""
+    paragraphs = inspect.cleandoc(operation.method.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _parameter(name: str, hint: Any, declared: Any, configured: Any) -> Parameter:
+    note = ""
+    if get_origin(hint) is Annotated:
+        hint, note, *_ = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    is_list = get_origin(hint) is list
+    inner = get_args(hint)[0] if is_list else hint
+    is_choice = get_origin(inner) is Literal
+    required = declared is inspect.Parameter.empty
+    return Parameter(
+        name=name,
+        help=note,
+        type="array" if is_list else "string" if is_choice else _JSON_TYPES[get_origin(inner) or inner],
+        required=required,
+        default=configured if configured is not None or required else declared,
+        choices=get_args(inner) if is_choice else (),
+        is_time=inner is datetime,
+    )
+
+
+def _time(name: str, value: Any) -> datetime:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        allowed = "an ISO 8601 time such as 2026-03-01T12:00:00Z"
+        raise InvalidInput(name, f"{value!r:.80} is not a time", allowed) from None
