@@ -131,7 +131,7 @@ async def test_links_are_checked(memory):
     ):
         await memory.create_link("fact", fact, "episode", episode, "caused")
     for arguments in (("thing", fact, "episode", episode), ("fact", fact, "thing", episode)):
-        with pytest.raises(InvalidInput, match="_type: 'thing'.*episode, fact, rule"):
+        with pytest.raises(InvalidInput, match=r"_type: 'thing'.*episode, fact, rule"):
             await memory.create_link(*arguments, "supports")
     for arguments in (("fact", NOBODY, "episode", episode), ("fact", fact, "episode", NOBODY)):
         with pytest.raises(InvalidInput, match=f"_id: there is no .* {NOBODY}"):

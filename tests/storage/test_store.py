@@ -1,0 +1,91 @@
+"""The file: how it is made, and that an answer means it is written."""
+
+import sqlite3
+import stat
+
+import pytest
+
+from tulving import open_memory
+from tulving.storage.rows import COLUMNS, TABLES
+from tulving.storage.sqlite_file import APPLICATION_ID, HEAD
+
+
+@pytest.mark.scenario("002-001")
+async def test_a_store_is_made_with_its_folder_schema_and_keyword_index(tmp_path, embedder):
+    path = tmp_path / "deep" / ".tulving" / "memory.db"
+    async with open_memory(path, embedder=embedder):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert sorted(file.name for file in path.parent.iterdir()) == ["memory.db"], "no leftovers beside it"
+    raw = sqlite3.connect(path)
+    assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert raw.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
+    for table in TABLES.values():
+        assert raw.execute(f"SELECT bm25({table}_fts) FROM {table}_fts WHERE {table}_fts MATCH 'x'").fetchall() == []
+    raw.close()
+
+
+@pytest.mark.scenario("002-002")
+async def test_an_answer_means_it_is_on_the_disk(memory, path):
+    """Stronger than every 50 writes: each acknowledged write is read by another connection at once."""
+    for number in range(3):
+        stored = await memory.store_rule(f"rule {number}")
+        raw = sqlite3.connect(path)
+        assert raw.execute("SELECT count(*) FROM rules WHERE id = ?", (str(stored.id),)).fetchone() == (1,)
+        raw.close()
+    assert memory._env.store._writer.raw.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+
+
+async def test_a_store_is_reopened_as_it_was(path, embedder, clock):
+    async with open_memory(path, embedder=embedder, clock=clock) as memory:
+        stored = await memory.store_fact("user", "likes", "tea")
+    before = path.read_bytes()
+    async with open_memory(path, embedder=embedder, clock=clock) as memory:
+        (hit,) = await memory.search("tea")
+        assert hit.item.id == stored.id
+    assert path.read_bytes() == before, "opening and searching writes nothing"
+
+
+def test_the_tables_have_the_columns_of_the_model(memory, sql):
+    for kind, table in TABLES.items():
+        names = {row["name"] for row in sql(f"PRAGMA table_xinfo({table})")}
+        assert names == {*COLUMNS[kind], "num", "search_text", "tenant_token", "embedding", "embedding_version"}
+
+
+async def test_statements_are_answered_by_indexes(memory, sql):
+    """No verb reads a whole table, except the care of the whole store."""
+    seen = []
+    store = memory._env.store
+    store._writer.raw.set_trace_callback(seen.append)
+    await memory._read(lambda conn: conn.raw.set_trace_callback(seen.append))
+    fact = (await memory.store_fact("user", "likes", "tea")).id
+    await memory.store_fact("user", "likes", "coffee")
+    await memory.store_note("trains")
+    rule = (await memory.store_rule("greet", tags=["a"])).id
+    await memory.create_link("rule", rule, "fact", fact, "supports")
+    for _ in range(4):
+        await memory.search("coffee trains", scope="x", tags=["a"])
+        await memory.recall("coffee")
+        await memory.list_memories("fact", state="any")
+        await memory.list_memories("episode", scope="b")
+        await memory.get_links("rule", rule)
+        await memory.history("rule", rule)
+    await memory.confirm("rule", rule)
+    await memory.forget("rule", rule)
+    await memory.delete("rule", rule)
+    plans = {}
+    for statement in set(seen):
+        if statement.upper().lstrip().startswith(("SELECT", "UPDATE", "DELETE")):
+            plans[statement] = [row["detail"] for row in sql(f"EXPLAIN QUERY PLAN {statement}")]
+    scans = {
+        statement: detail
+        for statement, details in plans.items()
+        for detail in details
+        if detail.startswith("SCAN")
+        and not any(fine in detail for fine in ("VIRTUAL TABLE", "CONSTANT ROW", "best", "_fts_config"))
+        and "embedding_versions" not in statement
+    }
+    assert len(plans) > 20
+    assert scans == {}

@@ -1,0 +1,118 @@
+from pathlib import Path
+
+import pytest
+
+from tulving import ConfigError, MemoryModuleConfig, RetrievalConfig
+from tulving.bootstrap import database_path
+from tulving.config import find_database, load_config, parse
+
+
+@pytest.mark.scenario("001-097")
+def test_defaults(tmp_path):
+    config = load_config(tmp_path, {})
+    assert config == MemoryModuleConfig()
+    assert config.retrieval.context_token_budget == 3000
+    assert config.retrieval.default_limit == 20
+    assert config.retrieval.default_mode == "hybrid"
+    assert config.retrieval.score_weights == {"relevance": 0.4, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
+    assert config.retrieval.configured_limit is None, "nobody chose 20: the written defaults of the verbs hold"
+    assert RetrievalConfig(default_limit=20).configured_limit == 20
+
+
+@pytest.mark.scenario("001-098")
+def test_butler_toml_overrides(tmp_path):
+    (tmp_path / "butler.toml").write_text(
+        '[butler]\nname = "x"\n[modules.memory]\nembedder = "hashing"\n[modules.memory.retrieval]\n'
+        'default_limit = 5\ndefault_mode = "keyword"\ncontext_token_budget = 100\n'
+        "score_weights = {relevance = 0.9}\n"
+    )
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    config = load_config(inner, {})
+    assert config.embedder == "hashing"
+    assert (config.retrieval.default_limit, config.retrieval.configured_limit) == (5, 5)
+    assert config.retrieval.default_mode == "keyword"
+    assert config.retrieval.score_weights == {"relevance": 0.9, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
+    shown = config.retrieval.defaults({"limit": 10, "mode": "hybrid", "token_budget": 3000})
+    assert shown == {"limit": 5, "mode": "keyword", "token_budget": 100}
+
+
+def test_the_order_is_code_environment_file(tmp_path):
+    (tmp_path / "tulving.toml").write_text('tenant = "file"\nproject = "file"\nactor = "file"\nepisode_ttl_days = 3\n')
+    (tmp_path / "butler.toml").write_text("[modules.memory]\ntenant = 'not read beside tulving.toml'\n")
+    environ = {
+        "TULVING_TENANT": "environment",
+        "TULVING_PROJECT": "environment",
+        "TULVING_RETRIEVAL__DEFAULT_LIMIT": "30",
+        "TULVING_RETRIEVAL__SCORE_WEIGHTS__RECENCY": "0",
+        "TULVING_EPISODE_TTL_DAYS": "none",
+        "TULVING_HOME": "/elsewhere",
+        "OTHER": "x",
+    }
+    config = load_config(tmp_path, environ, tenant="code")
+    assert (config.tenant, config.project, config.actor) == ("code", "environment", "file")
+    assert config.retrieval.configured_limit == 30
+    assert config.retrieval.score_weights["recency"] == 0
+    assert config.episode_ttl_days is None
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"embeder": "x"}, "embeder"),
+        ({"embedder": "gpt"}, "embedder"),
+        ({"embedder": 5}, "embedder"),
+        ({"episode_ttl_days": 0}, "episode_ttl_days"),
+        ({"episode_ttl_days": "soon"}, "episode_ttl_days"),
+        ({"tenant": None}, "tenant"),
+        ({"busy_timeout": -1}, "busy_timeout"),
+        ({"vector_cache_mb": 1.5}, "vector_cache_mb"),
+        ({"vector_cache_mb": True}, "vector_cache_mb"),
+        ({"tools": "some"}, "tools"),
+        ({"retrieval": 5}, "retrieval"),
+        ({"retrieval": {"default_limit": 0}}, "retrieval.default_limit"),
+        ({"retrieval": {"default_mode": "x"}}, "retrieval.default_mode"),
+        ({"retrieval": {"limit": 5}}, "retrieval.limit"),
+        ({"retrieval": {"score_weights": {"luck": 1}}}, "retrieval.score_weights"),
+        ({"retrieval": {"score_weights": {"recency": 2}}}, "retrieval.score_weights"),
+        ({"retrieval": {"score_weights": [1]}}, "retrieval.score_weights"),
+    ],
+)
+def test_a_bad_setting_is_named(values, field):
+    with pytest.raises(ConfigError) as refused:
+        parse(values)
+    assert refused.value.field == field
+    assert str(refused.value).startswith(field)
+
+
+def test_broken_toml_is_named(tmp_path):
+    (tmp_path / "tulving.toml").write_text("tenant = ")
+    with pytest.raises(ConfigError, match=r"tulving\.toml: is not valid TOML"):
+        load_config(tmp_path, {})
+
+
+def test_where_memory_lives(tmp_path):
+    home = {"TULVING_HOME": str(tmp_path / "home")}
+    inner = tmp_path / "project" / "src"
+    inner.mkdir(parents=True)
+    assert find_database(inner, home) == tmp_path / "home" / "memory.db"
+    (tmp_path / "project" / ".tulving").mkdir()
+    assert find_database(inner, home) == tmp_path / "project" / ".tulving" / "memory.db"
+
+
+def test_urls_name_files():
+    assert database_path("sqlite:////var/x/memory.db") == Path("/var/x/memory.db")
+    assert database_path("sqlite:///x/my%20memory.db") == Path("x/my memory.db")
+    assert database_path("plain/path.db") == Path("plain/path.db")
+    for bad in ("postgresql://localhost/x", "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite://host/x.db"):
+        with pytest.raises(ConfigError, match="url"):
+            database_path(bad)
+
+
+def test_every_setting_is_documented():
+    from dataclasses import fields
+
+    text = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
+    for cls in (MemoryModuleConfig, RetrievalConfig):
+        for field in fields(cls):
+            assert f"`{field.name}`" in text or f"`retrieval.{field.name}`" in text, field.name
