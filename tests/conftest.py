@@ -1,15 +1,40 @@
 """What most tests stand on: a memory in a new file, a clock that stands still, ids that count."""
 
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from platformdirs import user_cache_dir
 
 from tulving import Memory, open_memory
 from tulving.config import MemoryModuleConfig
+from tulving.providers import weights
+from tulving.providers.minilm import MiniLm
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test sees the settings it makes itself, whatever is set where it runs."""
+    for name in os.environ:
+        if name.startswith("TULVING_") and not name.startswith("TULVING_TEST_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def minilm_home() -> Path:
+    """A home with the real weights: downloaded at the first run, kept for the next ones."""
+    home = Path(os.environ.get("TULVING_TEST_WEIGHTS_HOME") or user_cache_dir("tulving-tests"))
+    weights.install(home)
+    return home
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_home: Path) -> MiniLm:
+    return MiniLm(minilm_home)
 
 
 @pytest.fixture
