@@ -84,6 +84,17 @@ def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embe
     return get_embedding_engine(name, home=data_directory())
 
 
+def install_weights(source: Path | None = None, progress: Callable[[str, int, int], None] | None = None) -> Path:
+    """Put the default embedder's weights where they are looked for; done at once when they are there."""
+    from tulving.providers import weights
+
+    home = data_directory()
+    found = weights.find(home)
+    if source is None and found is not None and found != weights.directory(home):
+        return found
+    return weights.install(home, source, progress)
+
+
 def open_store(url: str | None, config: MemoryModuleConfig) -> Store:
     """The engine that a URL names."""
     from tulving.storage.sqlite import SqliteStore

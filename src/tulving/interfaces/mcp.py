@@ -12,7 +12,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Te
 from tulving import __version__
 from tulving.bootstrap import choose_embedder, open_memory
 from tulving.config import MemoryModuleConfig
-from tulving.errors import TulvingError
+from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import wire
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import accept, describe, parameters
@@ -101,7 +101,10 @@ async def run(memory: LazyMemory, operation: Operation, arguments: Mapping[str, 
     """The result of a tool call. An error is a result too: the model is to read it and do better."""
     try:
         value = await call(memory, operation, accept(operation, arguments))
+    except (InvalidInput, NotFound) as error:
+        return _refused(str(error))
     except TulvingError as error:
+        log.error("%s: %s", operation.tool, error)
         return _refused(str(error))
     except Exception as error:
         log.exception("%s failed unexpectedly", operation.tool)

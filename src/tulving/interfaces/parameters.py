@@ -67,7 +67,11 @@ class Parameter:
         return value
 
     def _refused(self, given: str) -> InvalidInput:
-        return InvalidInput(self.name, f"{given} is not {_NAMES[self.type]}", ", ".join(self.choices) or self.help)
+        return InvalidInput(self.name, f"{given} is not {_NAMES[self.type]}", self.allowed)
+
+    @property
+    def allowed(self) -> str:
+        return ", ".join(self.choices) or f"{_NAMES[self.type]} ({self.help})"
 
 
 _NAMES: dict[JsonType, str] = {
@@ -118,7 +122,7 @@ def accept(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]
     given = {name: value for name, value in arguments.items() if value is not None}
     for name, parameter in known.items():
         if parameter.required and name not in given:
-            raise InvalidInput(name, "is missing", parameter.help)
+            raise InvalidInput(name, "is missing", parameter.allowed)
     return {name: known[name].read(value) for name, value in given.items()}
 
 

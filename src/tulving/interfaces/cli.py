@@ -1,0 +1,246 @@
+"""The command line. What a memory can do comes from the registry; what a person does around it is written by hand."""
+
+import asyncio
+import inspect
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+import tulving.services.memory  # noqa: F401  (fills the registry)
+from tulving import __version__
+from tulving.config import RetrievalConfig, load_config
+from tulving.errors import InvalidInput, NotFound, TulvingError
+from tulving.interfaces import demo, setup, upkeep
+from tulving.interfaces.calls import LazyMemory, call
+from tulving.interfaces.parameters import Parameter, accept, describe, parameters
+from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
+from tulving.services.operations import OPERATIONS, Operation
+
+log = logging.getLogger("tulving")
+
+BUTLER = "cli"
+"""The agent on whose behalf a person acts by hand, unless the person says otherwise."""
+
+INTERRUPTED = 130
+_FIRST = ("init", "demo")
+_METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit: 0 done, 1 failed, 2 refused, 3 there is no such memory, 130 interrupted."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough. The interpreter must not try to flush it again on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = application()(given or ["--help"], prog_name="tulving", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        raise
+    except InvalidInput as error:
+        complain(error)
+        return REFUSED
+    except NotFound as error:
+        complain(error)
+        return NOTHING
+    except TulvingError as error:
+        complain(error)
+        return FAILED
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else error)
+        return FAILED
+    except typer.TyperException as error:
+        place = getattr(error, "ctx", None)
+        complain(f"{error.format_message()} See {place.command_path if place else 'tulving'} --help")
+        return REFUSED
+    except Exception as error:
+        log.debug("the command failed", exc_info=True)
+        complain(f"{type(error).__name__}: {error} (tulving --verbose says more)")
+        return FAILED
+
+
+class Commands(TyperGroup):
+    """The commands in the order in which a person meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """First what prepares a memory, then what fills it, then the rest."""
+
+        def place(name: str) -> tuple[bool, bool]:
+            return name not in _FIRST, not isinstance(self.commands[name], TyperGroup)
+
+        return sorted(self.commands, key=place)
+
+
+def application() -> typer.Typer:
+    """All commands: those written by hand, and one for every operation that has a command."""
+    app = typer.Typer(
+        cls=Commands,
+        help="A memory for AI agents: what happened, what is true and how to act, in one local file.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for command in (setup.init, demo.demo):
+        app.command(short_help=_short(command.__doc__))(command)
+    _add_operations(app, _retrieval())
+    for command in (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, upkeep.config, mcp):
+        app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
+    return app
+
+
+def _short(text: str | None) -> str:
+    """What stands before the first full stop or semicolon; a list of commands needs no more."""
+    return re.split(r"[.;]\s|\.?$", text or "", maxsplit=1)[0]
+
+
+def _show_version(given: bool) -> None:
+    if given:
+        typer.echo(f"tulving {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    context: typer.Context,
+    url: Annotated[str | None, typer.Option(metavar="URL", help="The store: sqlite:///path/to/file, or a path")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memory")] = None,
+    embedder: Annotated[str | None, typer.Option(metavar="NAME", help="minilm or hashing")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # A command tells the person itself what went wrong; a server has only its log.
+    quiet = logging.WARNING if context.invoked_subcommand == "mcp" else logging.CRITICAL
+    log.setLevel(logging.DEBUG if verbose else quiet)
+    context.obj = Chosen(url, tenant, embedder)
+
+
+def mcp(context: typer.Context) -> None:
+    """Serve the memory to an MCP host over standard input and output."""
+    config = context.obj.config()
+    if sys.stdin.isatty():
+        typer.echo("A program should be speaking here: see `tulving init --mcp`. Ctrl-C ends the server.", err=True)
+    from tulving.interfaces.mcp import serve
+
+    serve(config)
+
+
+def _retrieval() -> RetrievalConfig:
+    """Whose defaults help texts show. A setting that is wrong is the affair of the command that uses it."""
+    with suppress(InvalidInput, OSError):
+        return load_config().retrieval
+    return RetrievalConfig()
+
+
+def _add_operations(app: typer.Typer, retrieval: RetrievalConfig) -> None:
+    """One command for each operation; those of two words go into a group."""
+    commands = {tuple(each.command.split()): each for each in OPERATIONS.values() if each.command}
+    groups: dict[tuple[str, ...], typer.Typer] = {(): app}
+    for words, operation in commands.items():
+        group = words[:-1]
+        if group not in groups:
+            groups[group] = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
+            nouns = [other[-1] for other in commands if other[:-1] == group]
+            app.add_typer(groups[group], name=group[0], help=f"{group[0].capitalize()} {_any_of(nouns)}.")
+        text = describe(operation)
+        groups[group].command(words[-1], help=text, short_help=_short(text))(_command(operation, retrieval))
+
+
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _any_of(nouns: Sequence[str]) -> str:
+    named = [f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" for noun in nouns]
+    return " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+
+
+def _command(operation: Operation, retrieval: RetrievalConfig) -> Callable[..., None]:
+    """A function with the signature from which Typer makes a command."""
+    taken = {parameter.name: parameter for parameter in parameters(operation, retrieval)}
+    order = dict.fromkeys((*operation.positional, *taken))
+
+    def command(context: typer.Context, as_json: bool, **given: Any) -> None:
+        if operation.positional and given[operation.positional[-1]] == "-":
+            given[operation.positional[-1]] = sys.stdin.read()
+        perform(context.obj, operation, accept(operation, given), as_json)
+
+    command.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [
+            inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+            *(_offered(taken[name], name in operation.positional) for name in order),
+            inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson),
+        ]
+    )
+    return command
+
+
+def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
+    """A parameter as an argument or an option. Its text is read by `accept`, as on every other surface."""
+    words = list(parameter.choices)
+    note, kind = parameter.help, list[str] | None if parameter.type == "array" else str | None
+    complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
+    default = BUTLER if parameter.name == "butler" else inspect.Parameter.empty if parameter.required else None
+    if positional:
+        info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
+    else:
+        shown = default if default == BUTLER else parameter.default
+        note += "; may be repeated" if parameter.type == "array" else ""
+        note += f" [default: {shown:g}]" if isinstance(shown, float) else f" [default: {shown}]" if shown else ""
+        metavar = "TIME" if parameter.is_time else "|".join(words) or _METAVARS.get(parameter.type, "TEXT")
+        info = typer.Option(metavar=metavar, help=note, show_default=False, autocompletion=complete)
+    return inspect.Parameter(
+        parameter.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+    )
+
+
+def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], as_json: bool) -> None:
+    """Call an operation and print its answer; one that says "there is none" ends with a code of its own."""
+    failures: list[Exception] = []
+
+    async def ask() -> dict[str, Any]:
+        async with LazyMemory(chosen.open) as memory:
+            return await call(memory, operation, arguments, lambda _, error: failures.append(error))
+
+    value = asyncio.run(ask())
+    bare = value[operation.answer] if operation.answer else value
+    nothing = "memory_id" in arguments and (bare is None or bare is False)
+    if as_json:
+        print_json(value)
+    elif isinstance(bare, str) or not (nothing or failures):
+        from tulving.interfaces import show
+
+        show.answer(operation, arguments, value)
+        if warning := value.get("warning"):
+            warn(warning)
+    if failures:
+        log.debug("failed open", exc_info=failures[0])
+        complain(failures[0])
+        raise typer.Exit(FAILED)
+    if nothing:
+        complain(f"there is no {arguments['memory_type']} {arguments['memory_id']}")
+        raise typer.Exit(NOTHING)

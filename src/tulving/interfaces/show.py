@@ -1,0 +1,242 @@
+"""Answers for a person: coloured and fitted to the width on a terminal, plain lines where they are piped."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tulving.interfaces.terminal import visible
+from tulving.services.operations import Operation
+
+CLIP = 400
+KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
+OUTCOMES = {
+    "stored": "stored",
+    "superseded": "stored",
+    "confirmed": "known already, so confirmed:",
+    "duplicate": "known already:",
+}
+
+Line = tuple[int, Text]
+
+
+def answer(operation: Operation, arguments: Mapping[str, Any], value: Mapping[str, Any]) -> None:
+    """Print what an operation answered, by the shape of the answer."""
+    if operation.answer and isinstance(value[operation.answer], str):
+        block(value[operation.answer])
+    else:
+        lines(_answer(operation, arguments, value))
+
+
+def block(text: str) -> None:
+    """Text as it is; on a terminal, what would control the terminal is made visible."""
+    console = Console()
+    print(visible(text) if console.is_terminal else text, end="" if text.endswith("\n") else "\n")
+
+
+def lines(content: Iterator[Line] | Sequence[Line]) -> None:
+    """Print lines, each indented by so many columns."""
+    console = Console(highlight=False)
+    for indent, text in content:
+        if console.is_terminal:
+            console.print(Padding(text, (0, 0, 0, indent), expand=False))
+        else:
+            print(" " * indent + text.plain)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
+    """Print a table; a cell that is a key of `styles` gets that style."""
+    console = Console(highlight=False)
+    if console.is_terminal:
+        grid = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), show_header=any(headers))
+        for place, header in enumerate(headers):
+            grid.add_column(header, no_wrap=place == 0, overflow="fold")
+        for row in rows:
+            grid.add_row(*(Text(visible(cell), style=(styles or {}).get(cell, "")) for cell in row))
+        console.print(grid)
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@contextmanager
+def progress(label: str, of_bytes: bool = False) -> Iterator[Callable[..., None]]:
+    """A bar on the terminal while something is done; told how much is done, of how much, and optionally what."""
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    counter = DownloadColumn() if of_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    task = bar.add_task(label, total=None)
+
+    def tell(done: int, total: int, what: str = "") -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total, description=f"{label} {what}".rstrip())
+
+    try:
+        yield tell
+    finally:
+        bar.stop()
+
+
+def _answer(operation: Operation, arguments: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Line]:
+    if "results" in value:
+        yield from hits(value)
+    elif "items" in value:
+        yield from _page(str(arguments.get("memory_type")), value)
+    elif "outcome" in value:
+        yield 0, _stored((operation.command or operation.tool).split()[-1], value)
+    elif isinstance(value.get("memory"), Mapping):
+        yield from _memory(str(arguments.get("memory_type")), value["memory"])
+    elif "links" in value:
+        yield from _links(value["links"])
+    elif "events" in value:
+        yield from _events(value["events"])
+    elif operation.answer and isinstance(value[operation.answer], bool):
+        yield 0, _verdict(operation.answer, arguments, value[operation.answer])
+    else:
+        yield from _tree(value)
+
+
+def hits(found: Mapping[str, Any]) -> Iterator[Line]:
+    """Each hit: its score, what it says, the parts of the score, its id."""
+    for hit in found["results"]:
+        kind = hit["memory_type"]
+        yield 0, Text.assemble((f"{hit['score']:.3f}", "bold cyan"), "  ", _headline(kind, hit))
+        yield 7, Text(" · ".join(_parts(hit)), style="dim")
+        yield 7, Text(hit["id"], style="dim")
+    if not found["results"]:
+        left_out = found.get("below_confidence", 0)
+        yield 0, Text("nothing found" + (f"; {left_out} are believed too little" if left_out else ""))
+
+
+def _parts(hit: Mapping[str, Any]) -> Iterator[str]:
+    """What made the score. A lane that did not find the memory has a rank too, but nothing to show for it."""
+    if "relevance" in hit:
+        yield f"relevance {hit['relevance']:.2f}"
+        yield f"importance {hit['importance']:g}"
+        yield f"recency {hit['recency']:.2f}"
+    yield f"confidence {hit['effective_confidence']:.2f}"
+    if "similarity" in hit:
+        place = f" (no. {hit['semantic_rank']})" if "semantic_rank" in hit else ""
+        yield f"similarity {hit['similarity']:.2f}{place}"
+    if "rank" in hit:
+        yield f"words match (no. {hit['keyword_rank']})" if "keyword_rank" in hit else "words match"
+
+
+def _page(kind: str, page: Mapping[str, Any]) -> Iterator[Line]:
+    for item in page["items"]:
+        yield 0, _headline(kind, item)
+        details = [item["id"], _state(item), _moment(item["created_at"]), *(f"#{tag}" for tag in item["tags"])]
+        yield 2, Text(visible(" · ".join(filter(None, details))), style="dim")
+    if not page["items"]:
+        yield 0, Text(f"no {kind}s")
+    elif page["next_cursor"]:
+        yield 0, Text(f"more: --cursor {page['next_cursor']}", style="dim")
+
+
+def _state(item: Mapping[str, Any]) -> str:
+    known = item.get("state") or item.get("maturity") or item.get("type") or ""
+    return "forgotten" if item.get("forgotten") else known
+
+
+def _headline(kind: str, item: Mapping[str, Any]) -> Text:
+    """The memory in one line: its kind, what it is about, what it says."""
+    about = ""
+    if kind == "fact":
+        about = f"{item['subject']} · {item['predicate']}" if item["keyed"] else str(item["predicate"])
+    elif kind == "episode":
+        about = ", ".join(filter(None, (item["title"], item["source"])))
+    content = " ".join(item["content"].split())
+    content = content if len(content) <= CLIP else content[: CLIP - 1] + "…"
+    return Text.assemble(
+        (kind, KIND_STYLES.get(kind, "")),
+        "  ",
+        (visible(f"{about}: "), "bold") if about else "",
+        visible(content),
+    )
+
+
+def _stored(noun: str, value: Mapping[str, Any]) -> Text:
+    words = OUTCOMES.get(value["outcome"], f"{value['outcome']}:")
+    text = Text.assemble((words, "green"), f" {noun} {value['id']}")
+    if value.get("ref"):
+        text.append(f" ({value['ref']})")
+    if value.get("superseded_id"):
+        text.append(f", which supersedes {value['superseded_id']}")
+    if value.get("expires_at"):
+        text.append(f", expires {_moment(value['expires_at'])}", style="dim")
+    return text
+
+
+def _memory(kind: str, item: Mapping[str, Any]) -> Iterator[Line]:
+    yield 0, Text.assemble((kind, KIND_STYLES.get(kind, "")), "  ", (item["id"], "bold"))
+    yield 2, Text(visible(item["content"]))
+    yield 0, Text()
+    shown = {name: value for name, value in item.items() if name not in ("id", "content")}
+    shown = {name: value for name, value in shown.items() if value not in (None, "", [], {})}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        yield 2, Text.assemble((name.ljust(width), "dim"), "  ", visible(_cell(value)))
+
+
+def _links(links: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    for link in links:
+        ends = [f"{link[f'{end}_type']} {link[f'{end}_id']}" for end in ("source", "target")]
+        yield 0, Text.assemble(ends[0], (f"  {link['relation']}  ", "cyan"), ends[1])
+    if not links:
+        yield 0, Text("no links")
+
+
+def _events(events: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    for event in events:
+        yield (
+            0,
+            Text.assemble(
+                (_moment(event["occurred_at"]), "dim"),
+                "  ",
+                (event["event_type"], "cyan"),
+                f"  by {event['actor']}" if event["actor"] else "",
+                (f"  {_cell(event['payload'])}" if event["payload"] else "", "dim"),
+            ),
+        )
+    if not events:
+        yield 0, Text("no events")
+
+
+def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Text:
+    if "relation" in arguments:
+        ends = [f"{arguments[f'{end}_type']} {arguments[f'{end}_id']}" for end in ("source", "target")]
+        about = f" {arguments['relation']} ".join(ends)
+    else:
+        about = f"{arguments.get('memory_type', '')} {arguments.get('memory_id', '')}".strip()
+    return Text.assemble((word if positive else "was there already:", "green"), f" {about}")
+
+
+def _tree(value: Any, indent: int = 0) -> Iterator[Line]:
+    """An answer of any other shape."""
+    for name, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield indent, Text(visible(str(name)), style="bold")
+            yield from _tree(inner, indent + 2)
+        else:
+            yield indent, Text.assemble((f"{visible(str(name))}  ", "dim"), visible(_cell(inner)))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _moment(time: str) -> str:
+    return f"{time[:10]} {time[11:16]} UTC"

@@ -1,0 +1,93 @@
+"""What tests of the surfaces share: an environment of their own, and ways to run a command or a server in it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tulving
+
+SOURCE = str(Path(tulving.__file__).parent.parent)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An own home, an own store and an embedder without weights, for this process and those it starts."""
+    for name in [name for name in os.environ if name.startswith("TULVING_")]:
+        monkeypatch.delenv(name)
+    values = {
+        "TULVING_URL": str(tmp_path / "memory.db"),
+        "TULVING_HOME": str(tmp_path / "home"),
+        "TULVING_EMBEDDER": "hashing",
+        "PYTHONPATH": SOURCE,
+        "NO_COLOR": "1",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return values
+
+
+@pytest.fixture
+def cli(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ran]]:
+    """Run a command in this process."""
+    from tulving.interfaces.cli import log, run
+
+    level = log.level
+
+    def run_command(*arguments: str) -> Ran:
+        code = run(arguments)
+        said = capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    yield run_command
+    log.setLevel(level)
+
+
+@pytest.fixture
+def process(environ: dict[str, str]) -> Callable[..., Ran]:
+    """Run a command as a process of its own, as a person does."""
+
+    def run_process(*arguments: str, stdin: str = "", **changed: str) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "tulving", *arguments],
+            input=stdin,
+            env=os.environ | changed,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run_process
+
+
+@pytest.fixture
+def connect(environ: dict[str, str]) -> Callable[..., AbstractAsyncContextManager[Any]]:
+    """Connect a real MCP client to a real server process."""
+    from mcp import Client, StdioServerParameters
+
+    @asynccontextmanager
+    async def client(mode: str = "auto", **changed: str) -> AsyncIterator[Any]:
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", "tulving", "mcp"], env=environ | changed, cwd=Path.cwd()
+        )
+        async with Client(server, mode=mode) as connected:
+            yield connected
+
+    return client

@@ -1,0 +1,384 @@
+"""The MCP server, driven by a real client: as a process over stdio, and within this process where that is enough."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from mcp import Client
+
+from tulving import open_memory
+from tulving.config import MemoryModuleConfig, RetrievalConfig
+from tulving.interfaces.calls import LazyMemory
+from tulving.interfaces.mcp import build
+from tulving.services.operations import OPERATIONS
+from tulving.testing import WordEmbedder
+
+STANDARD = {
+    "memory_store_episode",
+    "memory_store_fact",
+    "memory_store_rule",
+    "memory_search",
+    "memory_recall",
+    "memory_get",
+    "memory_confirm",
+    "memory_forget",
+    "memory_context",
+}
+REQUIRED = object()
+
+
+@pytest.fixture
+def config(path: Path) -> MemoryModuleConfig:
+    return MemoryModuleConfig(url=str(path), embedder="hashing")
+
+
+@asynccontextmanager
+async def serving(config: MemoryModuleConfig, mode: str = "auto") -> AsyncIterator[Client]:
+    """A client of a server in this process, whose embedder is deterministic."""
+    opener = LazyMemory(lambda: open_memory(config=config, embedder=WordEmbedder()))
+    async with opener as memory, Client(build(config, memory), mode=mode) as client:
+        yield client
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured answer of a tool; its text says the same, and no vector is in it."""
+    result = await client.call_tool(tool, arguments)
+    [block] = result.content
+    assert not result.is_error, block.text
+    if isinstance(result.structured_content.get("context"), str):
+        assert block.text == result.structured_content["context"]
+    else:
+        assert json.loads(block.text) == result.structured_content
+    assert "embedding" not in block.text
+    return result.structured_content
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return result.content[0].text
+
+
+def offered(tool: Any) -> dict[str, Any]:
+    """A tool's parameters with their defaults."""
+    schema = tool.input_schema
+    return {
+        name: REQUIRED if name in schema["required"] else inner.get("default")
+        for name, inner in schema["properties"].items()
+    }
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_session_over_stdio(connect, mode: str):
+    async with connect(mode) as client:
+        assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+        assert "memory_context" in client.instructions
+        assert "keyword only" not in client.instructions
+        assert {tool.name for tool in (await client.list_tools()).tools} == STANDARD
+
+        old = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
+        fact = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="blue")
+        assert (old["outcome"], fact["outcome"]) == ("stored", "superseded")
+        assert fact["superseded_id"] == old["id"] == str(UUID(old["id"]))
+        rule = await ask(client, "memory_store_rule", content="Ask Anna about her favourite color")
+        episode = await ask(client, "memory_store_episode", content="Anna painted a wall", butler="painter")
+        assert episode["expires_at"].endswith("+00:00")
+
+        found = await ask(client, "memory_recall", topic="color of Anna")
+        assert {hit["id"] for hit in found["results"]} == {fact["id"], rule["id"]}
+        assert found["results"][0]["score"] > 0
+        everything = await ask(client, "memory_search", query="Anna", types=["episode"])
+        assert [hit["id"] for hit in everything["results"]] == [episode["id"]]
+
+        memory = (await ask(client, "memory_get", memory_type="fact", memory_id=fact["id"]))["memory"]
+        assert (memory["content"], memory["state"], memory["reference_count"]) == ("blue", "active", 2)
+        assert isinstance(memory["created_at"], str)
+        assert await ask(client, "memory_confirm", memory_type="rule", memory_id=rule["id"]) == {"confirmed": True}
+        block = (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]
+        assert block.startswith("# Memory Context\n")
+        assert "[Anna] [color]: blue" in block
+        assert await ask(client, "memory_forget", memory_type="fact", memory_id=fact["id"]) == {"forgotten": True}
+        assert "blue" not in (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]
+
+
+@pytest.mark.scenario("001-080", "001-081", "001-082", "001-083", "001-084")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryModuleConfig, mode: str):
+    specified = {
+        "memory_store_episode": {"content": REQUIRED, "butler": REQUIRED, "session_id": None, "importance": 5.0},
+        "memory_store_fact": {
+            "subject": REQUIRED,
+            "predicate": REQUIRED,
+            "content": REQUIRED,
+            "importance": 5.0,
+            "permanence": "standard",
+            "scope": "global",
+            "tags": None,
+        },
+        "memory_store_rule": {"content": REQUIRED, "scope": "global", "tags": None},
+        "memory_search": {
+            "query": REQUIRED,
+            "types": None,
+            "scope": None,
+            "mode": "hybrid",
+            "limit": 10,
+            "min_confidence": 0.2,
+        },
+        "memory_recall": {"topic": REQUIRED, "scope": None, "limit": 10},
+        "memory_get": {"memory_type": REQUIRED, "memory_id": REQUIRED},
+        "memory_confirm": {"memory_type": REQUIRED, "memory_id": REQUIRED},
+        "memory_forget": {"memory_type": REQUIRED, "memory_id": REQUIRED},
+        "memory_context": {"trigger_prompt": REQUIRED, "butler": REQUIRED, "token_budget": 3000},
+    }
+    async with serving(config, mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == set(specified) == STANDARD
+    for name, parameters in specified.items():
+        assert parameters.items() <= offered(tools[name]).items(), name
+
+
+async def test_schemas_are_those_of_json(config: MemoryModuleConfig):
+    async with serving(config) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    search = tools["memory_search"].input_schema["properties"]
+    assert search["types"]["items"] == {"type": "string", "enum": ["episode", "fact", "rule"]}
+    assert search["mode"]["enum"] == ["hybrid", "semantic", "keyword"]
+    assert (search["since"]["type"], search["since"]["format"]) == ("string", "date-time")
+    assert tools["memory_get"].input_schema["properties"]["memory_id"]["type"] == "string"
+    for tool in tools.values():
+        assert "self" not in tool.input_schema["properties"]
+        assert "tenant_id" not in tool.input_schema["properties"]
+        assert all(inner["description"] for inner in tool.input_schema["properties"].values()), tool.name
+        assert tool.description and tool.title
+        assert tool.output_schema["type"] == "object"
+
+
+async def test_hints_tell_what_a_tool_may_do(config: MemoryModuleConfig):
+    async with serving(config) as client:
+        hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+    reading = {name for name, hint in hints.items() if hint.read_only_hint}
+    assert reading == {"memory_search", "memory_recall", "memory_get", "memory_context"}
+    assert {name for name, hint in hints.items() if hint.destructive_hint} == {"memory_forget"}
+    assert {name for name, hint in hints.items() if hint.idempotent_hint} == {"memory_confirm", "memory_forget"}
+    assert not any(hint.open_world_hint for hint in hints.values())
+
+
+async def test_the_full_tool_set_is_opt_in_and_configured_defaults_are_used(path: Path):
+    retrieval = RetrievalConfig(default_limit=1, default_mode="keyword", context_token_budget=50)
+    config = MemoryModuleConfig(url=str(path), tools="all", retrieval=retrieval)
+    async with serving(config) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == set(OPERATIONS)
+        assert offered(tools["memory_search"])["limit"] == 1
+        assert offered(tools["memory_search"])["mode"] == "keyword"
+        assert offered(tools["memory_context"])["token_budget"] == 50
+        for word in ("one", "two"):
+            await ask(client, "memory_store_note", content=f"note {word}")
+        found = await ask(client, "memory_search", query="note")
+        assert (len(found["results"]), found["mode"]) == (1, "keyword")
+        page = await ask(client, "memory_list", memory_type="fact", limit=1)
+        assert len(page["items"]) == 1
+        assert page["next_cursor"]
+
+
+async def test_bad_input_is_an_answer_that_names_the_field_and_what_is_allowed(config: MemoryModuleConfig):
+    async with serving(config) as client:
+        assert "hybrid, keyword, semantic" in await refused(client, "memory_search", query="x", mode="magic")
+        message = await refused(client, "memory_store_episode", content="x", butler="me", importance=11)
+        assert message == "importance: is 11; allowed: a number from 0 to 10"
+        assert "query: is missing" in await refused(client, "memory_search")
+        assert "limit" in await refused(client, "memory_search", query="x", limt=3)
+        assert "episode, fact, rule" in await refused(client, "memory_get", memory_type="dream", memory_id="x")
+        assert "a UUID" in await refused(client, "memory_get", memory_type="fact", memory_id="x")
+        assert "fact, rule" in await refused(
+            client, "memory_confirm", memory_type="episode", memory_id=str(UUID(int=1))
+        )
+        assert "memory_recall" in await refused(client, "memory_dream")
+        assert "tenant_id" in await refused(client, "memory_recall", topic="x", tenant_id="other")
+
+
+async def test_hosts_that_send_everything_as_text_are_understood(config: MemoryModuleConfig):
+    async with serving(config) as client:
+        stored = await ask(
+            client,
+            "memory_store_episode",
+            content="[1, 2]",
+            butler="me",
+            importance="7",
+            tags='["a"]',
+            metadata='{"k": 1}',
+            session_id=None,
+        )
+        memory = (await ask(client, "memory_get", memory_type="episode", memory_id=stored["id"]))["memory"]
+    assert memory["content"] == "[1, 2]"
+    assert (memory["importance"], memory["tags"], memory["metadata"]) == (7.0, ["a"], {"k": 1})
+
+
+async def test_an_unexpected_error_is_logged_and_told_in_short(
+    config: MemoryModuleConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def broken(*arguments: Any, **named: Any) -> None:
+        raise ZeroDivisionError("the secret of the house")
+
+    monkeypatch.setattr("tulving.services.memory.Memory.confirm", broken)
+    async with serving(config) as client:
+        message = await refused(client, "memory_confirm", memory_type="fact", memory_id=str(UUID(int=1)))
+    assert "ZeroDivisionError" in message
+    assert "secret" not in message
+    assert "the secret of the house" in caplog.text
+
+
+async def test_another_tenants_memory_does_not_exist(config: MemoryModuleConfig, path: Path):
+    async with open_memory(path, tenant="other", config=config, embedder=WordEmbedder()) as other:
+        theirs = str((await other.store_fact("Anna", "color", "green")).id)
+    async with serving(config) as client:
+        assert await ask(client, "memory_get", memory_type="fact", memory_id=theirs) == {"memory": None}
+        assert await ask(client, "memory_confirm", memory_type="fact", memory_id=theirs) == {"confirmed": False}
+        assert await ask(client, "memory_forget", memory_type="fact", memory_id=theirs) == {"forgotten": False}
+        assert (await ask(client, "memory_recall", topic="Anna color green"))["results"] == []
+
+
+@pytest.mark.scenario("001-099", "001-100")
+async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, tmp_path: Path):
+    place = tmp_path / "memory.db"
+    place.mkdir()
+    async with connect() as client:
+        block = (await ask(client, "memory_context", trigger_prompt="x", butler="me"))["context"]
+        assert block.startswith("# Memory Context\n")
+        assert "not available" in block
+        answered = await ask(client, "memory_store_episode", content="x", butler="me")
+        assert answered["stored"] is False
+        assert "directory" in answered["warning"]
+        found = await ask(client, "memory_recall", topic="x")
+        assert (found["results"], "directory" in found["warning"]) == ([], True)
+        assert "directory" in await refused(client, "memory_store_fact", subject="a", predicate="b", content="c")
+        place.rmdir()
+        assert (await ask(client, "memory_store_episode", content="x", butler="me"))["outcome"] == "stored"
+
+
+async def test_a_damaged_store_is_named_and_never_fails_open(config: MemoryModuleConfig, path: Path):
+    path.write_bytes(os.urandom(20_000))
+    before = path.read_bytes()
+    async with serving(config) as client:
+        for tool, arguments in (
+            ("memory_context", {"trigger_prompt": "x", "butler": "me"}),
+            ("memory_store_episode", {"content": "x", "butler": "me"}),
+            ("memory_recall", {"topic": "x"}),
+        ):
+            assert str(path) in await refused(client, tool, **arguments)
+    assert path.read_bytes() == before
+
+
+async def test_without_weights_the_instructions_say_so(path: Path, environ: dict[str, str]):
+    config = MemoryModuleConfig(url=str(path), embedder="minilm")
+    async with LazyMemory(lambda: open_memory(config=config)) as memory, Client(build(config, memory)) as client:
+        assert "keyword only" in client.instructions
+        assert "tulving init" in client.instructions
+        stored = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
+        assert "tulving init" in stored["warning"]
+        found = await ask(client, "memory_recall", topic="color")
+        assert (found["mode"], len(found["results"])) == ("keyword", 1)
+
+
+def test_nothing_heavy_is_loaded_for_a_list_of_tools(environ: dict[str, str]):
+    script = """
+        import asyncio, sys
+        from mcp import Client
+        from tulving.bootstrap import open_memory
+        from tulving.config import load_config
+        from tulving.interfaces.calls import LazyMemory
+        from tulving.interfaces.mcp import build
+
+        async def main():
+            config = load_config(embedder="minilm")
+            async with LazyMemory(lambda: open_memory(config=config)) as memory:
+                async with Client(build(config, memory)) as client:
+                    assert len((await client.list_tools()).tools) == 9
+
+        asyncio.run(main())
+        print([name for name in ("numpy", "onnxruntime", "sqlalchemy", "alembic", "sqlite3") if name in sys.modules])
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.strip() == "[]", ran.stderr
+
+
+def message(number: int | None, method: str, **params: Any) -> str:
+    values: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(values if number is None else values | {"id": number}) + "\n"
+
+
+def opening() -> str:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    return message(1, "initialize", **client) + message(None, "notifications/initialized")
+
+
+def store(number: int) -> str:
+    arguments = {"content": f"episode {number}", "butler": "me"}
+    return message(number, "tools/call", name="memory_store_episode", arguments=arguments)
+
+
+def test_what_was_asked_before_the_end_of_input_is_still_done_and_answered(process, tmp_path: Path):
+    requests = [opening(), *map(store, range(2, 12)), message(12, "no/such/method"), "not json\n"]
+    ran = process("mcp", stdin="".join(requests))
+    assert (ran.code, ran.err) == (0, "")
+    answers = {answer["id"]: answer for answer in map(json.loads, ran.out.splitlines())}
+    assert set(answers) == set(range(1, 13))
+    assert all(answers[number]["result"]["structuredContent"]["outcome"] == "stored" for number in range(2, 12))
+    with sqlite3.connect(tmp_path / "memory.db") as file:
+        assert file.execute("SELECT count(*) FROM episodes").fetchone() == (10,)
+
+
+def test_a_cancelled_request_does_not_keep_the_server(process):
+    cancelled = message(None, "notifications/cancelled", requestId=2)
+    assert process("mcp", stdin=opening() + store(2) + cancelled).code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_as_the_end_of_input_does(environ: dict[str, str], tmp_path: Path, number: int):
+    with subprocess.Popen(
+        [sys.executable, "-m", "tulving", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin and server.stdout and server.stderr
+        server.stdin.write(opening() + store(2))
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        assert [answer["id"] for answer in answers] == [1, 2]
+        server.send_signal(number)
+        assert server.wait(20) == 0
+        assert (server.stdout.read(), server.stderr.read()) == ("", "")
+    with sqlite3.connect(tmp_path / "memory.db") as file:
+        assert file.execute("SELECT count(*) FROM episodes").fetchone() == (1,)
+
+
+def test_what_was_acknowledged_survives_a_kill(environ: dict[str, str], tmp_path: Path):
+    with subprocess.Popen(
+        [sys.executable, "-m", "tulving", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin and server.stdout
+        server.stdin.write(opening() + "".join(map(store, range(2, 22))))
+        server.stdin.flush()
+        answered = {json.loads(server.stdout.readline())["id"] for _ in range(11)} - {1}
+        server.kill()
+    with sqlite3.connect(tmp_path / "memory.db") as file:
+        kept = {int(content.split()[1]) for (content,) in file.execute("SELECT content FROM episodes")}
+    assert answered <= kept
+
+
+def test_a_wrong_setting_is_said_at_once(process):
+    ran = process("mcp", TULVING_TOOLS="none of them")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: tools: has a value that is not allowed; allowed: standard, all\n"

@@ -1,0 +1,61 @@
+"""Every operation is on every surface, with all its parameters: no surface is written by hand."""
+
+import inspect
+
+import pytest
+from typer.main import get_command
+
+from tulving import Memory
+from tulving.config import MemoryModuleConfig
+from tulving.interfaces.cli import application
+from tulving.interfaces.mcp import tool
+from tulving.interfaces.parameters import parameters
+from tulving.services.operations import OPERATIONS
+
+EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def signature(operation) -> list[str]:
+    return [name for name in inspect.signature(operation.method).parameters if name != "self"]
+
+
+def command_of(operation):
+    command = get_command(application())
+    for word in operation.command.split():
+        command = command.commands[word]  # pyright: ignore
+    return command
+
+
+@EVERY
+def test_the_library_has_it(operation):
+    assert getattr(Memory, operation.name) is operation.method
+    assert operation.summary
+
+
+@EVERY
+def test_every_parameter_is_described(operation):
+    assert [each.name for each in parameters(operation)] == signature(operation)
+    assert all(each.help for each in parameters(operation))
+
+
+@EVERY
+def test_it_is_a_tool_with_all_its_parameters(operation):
+    made = tool(operation, MemoryModuleConfig())
+    assert list(made.input_schema["properties"]) == signature(operation)
+    assert made.description.startswith(operation.summary.split(". ")[0])
+
+
+@EVERY
+def test_it_is_a_command_with_all_its_parameters(operation):
+    options = {each.name: each for each in command_of(operation).params}
+    assert set(options) - {"help"} == {*signature(operation), "as_json"}
+    arguments = [each.name for each in options.values() if each.param_type_name == "argument"]
+    assert arguments == list(operation.positional)
+    for name in set(signature(operation)) - set(operation.positional):
+        assert f"--{name.replace('_', '-')}" in options[name].opts
+
+
+def test_no_two_operations_share_a_command():
+    commands = [operation.command for operation in OPERATIONS.values()]
+    assert None not in commands
+    assert len(set(commands)) == len(commands)
