@@ -44,12 +44,12 @@ def test_a_missing_lane_counts_as_the_rank_after_the_last():
 def test_equal_scores_go_to_the_better_semantic_rank():
     first, second = fuse([A, B], [B, A], limit=5)
     assert first.rrf_score == second.rrf_score
-    assert (first.id, second.id) == (A, B)
+    assert (first.key, second.key) == (A, B)
 
 
 @pytest.mark.scenario("002-011")
 def test_in_both_lanes_beats_one_lane_at_the_same_rank():
-    order = [hit.id for hit in fuse([A, C], [A, B], limit=10)]
+    order = [hit.key for hit in fuse([A, C], [A, B], limit=10)]
     assert order[0] == A
 
 
@@ -72,8 +72,8 @@ ids = st.lists(st.integers(1, 40).map(lambda number: UUID(int=number)), unique=T
 @given(ids, ids, st.integers(1, 20))
 def test_fusion_holds_each_candidate_once_in_descending_order(semantic, keyword, limit):
     fused = fuse(semantic, keyword, limit)
-    assert {hit.id for hit in fused} == {*semantic[:limit], *keyword[:limit]}
-    assert len(fused) == len({hit.id for hit in fused})
+    assert {hit.key for hit in fused} == {*semantic[:limit], *keyword[:limit]}
+    assert len(fused) == len({hit.key for hit in fused})
     assert [hit.rrf_score for hit in fused] == sorted((hit.rrf_score for hit in fused), reverse=True)
     for hit in fused:
         assert hit.rrf_score == rrf_score(hit.semantic_rank, hit.keyword_rank)

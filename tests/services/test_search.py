@@ -94,7 +94,9 @@ async def test_all_words_go_before_any_word(memory):
 @pytest.mark.scenario("001-030", "002-011")
 async def test_hybrid_fuses_both_lanes(memory):
     both = await memory.store_rule("alpha beta")
+    memory._env.embedder.embed_batch = lambda texts: [[1.0] + [0.1] * 63 for _ in texts]
     await memory.store_rule("omega psi")
+    del memory._env.embedder.embed_batch
     found = await memory.search("alpha beta", types=["rule"], limit=5)
     first, second = found.hits
     assert first.item.id == both.id
@@ -102,6 +104,16 @@ async def test_hybrid_fuses_both_lanes(memory):
     assert first.score == first.rrf_score
     assert (second.semantic_rank, second.keyword_rank) == (2, 6), "a missing lane counts as limit + 1"
     assert second.rrf_score == pytest.approx(1 / 62 + 1 / 66)
+
+
+async def test_kinds_compete_by_how_well_they_match(memory):
+    """The best of a kind that does not match stands below what matches, whatever its kind."""
+    await memory.store_rule("omega psi chi")
+    for number in range(3):
+        await memory.store_fact("alpha", f"beta{number}", "gamma")
+    found = await memory.search("alpha gamma", types=["rule", "fact"], limit=5)
+    assert [hit.memory_type for hit in found] == ["fact"] * 3
+    assert [hit.memory_type for hit in await memory.search("omega", types=["rule", "fact"])] == ["rule"]
 
 
 @pytest.mark.scenario("001-031")
@@ -171,7 +183,7 @@ async def test_recall_orders_by_all_that_matters(memory, clock):
     for hit in found:
         expected = 0.4 * hit.relevance + 0.3 * hit.importance / 10 + 0.2 * hit.recency + 0.1 * hit.effective_confidence
         assert hit.score == pytest.approx(expected)
-        assert hit.relevance == relevance(hit.rrf_score, 50)
+        assert hit.relevance == relevance(hit.rrf_score, 2 * 50)
         assert (hit.item.reference_count, hit.item.last_referenced_at) == (1, clock.now)
     by_id = {hit.item.id: hit for hit in found}
     assert by_id[rule.id].importance == 5.0
@@ -217,8 +229,8 @@ async def test_equal_scores_have_a_stable_order(memory, clock):
     older = [answer.id for answer in await memory.store_facts(same)]
     clock.advance(hours=1)
     newer = (await memory.store_fact("s", "p9", "same")).id
-    found = await memory.recall("nothing of the kind")
-    assert [hit.item.id for hit in found] == [hit.item.id for hit in await memory.recall("nothing of the kind")]
+    found = await memory.recall("same")
+    assert [hit.item.id for hit in found] == [hit.item.id for hit in await memory.recall("same")]
     assert {hit.item.id for hit in found} == {*older, newer}
 
 

@@ -1,13 +1,15 @@
 """From ranks and ages to one order. Pure formulas; the engines only supply ranks."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from tulving.domain.decay import days_between
+
+Key = TypeVar("Key", bound=Hashable)
 
 RRF_K = 60
 RECENCY_HALF_LIFE_DAYS = 7.0
@@ -15,10 +17,10 @@ NEUTRAL_IMPORTANCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(Generic[Key]):
     """One candidate's place in both lanes; a lane that misses it counts as rank limit + 1."""
 
-    id: UUID
+    key: Key
     semantic_rank: int
     keyword_rank: int
     rrf_score: float
@@ -29,16 +31,16 @@ def rrf_score(semantic_rank: int, keyword_rank: int) -> float:
     return 1.0 / (RRF_K + semantic_rank) + 1.0 / (RRF_K + keyword_rank)
 
 
-def fuse(semantic: Sequence[UUID], keyword: Sequence[UUID], limit: int) -> list[Fused]:
+def fuse(semantic: Sequence[Key], keyword: Sequence[Key], limit: int) -> list[Fused[Key]]:
     """001-030, 002-011: both lanes in one order; a tie goes to the better semantic rank."""
     missing = limit + 1
-    semantic_ranks = {id_: rank for rank, id_ in enumerate(semantic[:limit], 1)}
-    keyword_ranks = {id_: rank for rank, id_ in enumerate(keyword[:limit], 1)}
+    semantic_ranks = {key: rank for rank, key in enumerate(semantic[:limit], 1)}
+    keyword_ranks = {key: rank for rank, key in enumerate(keyword[:limit], 1)}
     fused = [
-        Fused(id_, s := semantic_ranks.get(id_, missing), k := keyword_ranks.get(id_, missing), rrf_score(s, k))
-        for id_ in {**semantic_ranks, **keyword_ranks}
+        Fused(key, s := semantic_ranks.get(key, missing), k := keyword_ranks.get(key, missing), rrf_score(s, k))
+        for key in {**semantic_ranks, **keyword_ranks}
     ]
-    return sorted(fused, key=lambda hit: (-hit.rrf_score, hit.semantic_rank, str(hit.id)))
+    return sorted(fused, key=lambda place: (-place.rrf_score, place.semantic_rank, place.keyword_rank))
 
 
 def relevance(rrf: float, limit: int, lanes: int = 2) -> float:

@@ -32,8 +32,9 @@ def wire(value: Any) -> Any:
         case Episode() | Fact() | Rule():
             return _item(value)
         case Hit():
-            parts = {name: part for name, part in _plain(value).items() if part is not None}
-            return {"memory_type": parts.pop("memory_type"), **parts.pop("item"), **parts}
+            parts = _plain(value)
+            hit = {"memory_type": parts.pop("memory_type"), **parts.pop("item"), **parts}
+            return {name: part for name, part in hit.items() if part is not None}
         case Found():
             found = _answered(value)
             return {"results": found.pop("hits"), **found}

@@ -16,13 +16,14 @@ from tulving.errors import EmbedderUnavailable, StoreUnavailable
 from tulving.services.operations import operation
 from tulving.services.service import Service, log, pack
 from tulving.storage.connection import LaneRequest, Lanes
-from tulving.storage.rows import to_item
+from tulving.storage.rows import Row, to_item
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 LARGEST_LIMIT = 1000
 RECALL_POOL = 50
 RECALLED: tuple[Kind, ...] = ("fact", "rule")
+Key = tuple[Kind, UUID]
 
 Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
 Limit = Annotated[int | None, "How many at most"]
@@ -111,7 +112,7 @@ class Search(Service):
         pool = max(limit, RECALL_POOL)
         found = await self._find(topic, None, kinds, wanted, "hybrid", pool, min_confidence, cut=False)
         lanes = 2 if found.mode == "hybrid" else 1
-        scored = [self._composed(hit, pool, lanes, now) for hit in found.hits]
+        scored = [self._composed(hit, pool * len(kinds), lanes, now) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
         return replace(found, hits=await self._referenced(scored[:limit], now))
 
@@ -154,7 +155,7 @@ class Search(Service):
             for kind in kinds
         ]
         every = await self._read(storage.search.candidates, requests)
-        hits = [hit for kind, lanes in zip(kinds, every, strict=True) for hit in _hits(kind, lanes, mode, limit, now)]
+        hits = _hits(kinds, every, mode, limit, now)
         believed = [hit for hit in hits if hit.effective_confidence >= min_confidence]
         believed.sort(key=_by_score)
         if mode == "hybrid" and not (terms and vector):
@@ -230,23 +231,31 @@ def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[
     return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or default
 
 
-def _hits(kind: Kind, lanes: Lanes, mode: Mode, limit: int, now: datetime) -> list[Hit]:
+def _hits(kinds: Sequence[Kind], every: Sequence[Lanes], mode: Mode, limit: int, now: datetime) -> list[Hit]:
+    """The candidates of all kinds in one order. Their lanes are joined first, so that a fact and a rule compete by
+    how well they match and not by how well the rest of their kind does."""
+    semantic = _joined(kinds, [lanes.semantic for lanes in every])
+    keyword = _joined(kinds, [lanes.keyword for lanes in every])
+    rows: dict[Key, Row] = {}
+    for kind, lanes in zip(kinds, every, strict=True):
+        rows.update(((kind, id_), row) for id_, row in lanes.rows.items())
     if mode == "hybrid":
-        fused = ranking.fuse(list(lanes.semantic), list(lanes.keyword), limit)
-        order = [(place.id, place.rrf_score, place) for place in fused]
+        alike = [key for key, similarity in semantic.items() if similarity > 0]
+        fused = ranking.fuse(alike, list(keyword), limit * len(kinds))
+        order: list[tuple[Key, float, ranking.Fused[Key] | None]] = [(at.key, at.rrf_score, at) for at in fused]
     else:
-        lane = lanes.semantic if mode == "semantic" else lanes.keyword
-        order = [(id_, score, None) for id_, score in lane.items()]
+        lane = semantic if mode == "semantic" else keyword
+        order = [(key, score, None) for key, score in lane.items()]
     hits = []
-    for id_, score, place in order:
-        item = to_item(kind, lanes.rows[id_])
+    for key, score, place in order:
+        kind, item = key[0], to_item(key[0], rows[key])
         hits.append(
             Hit(
                 memory_type=kind,
                 item=item,
                 score=score,
-                similarity=lanes.semantic.get(id_),
-                rank=lanes.keyword.get(id_),
+                similarity=semantic.get(key),
+                rank=keyword.get(key),
                 semantic_rank=place.semantic_rank if place else None,
                 keyword_rank=place.keyword_rank if place else None,
                 rrf_score=place.rrf_score if place else None,
@@ -254,3 +263,11 @@ def _hits(kind: Kind, lanes: Lanes, mode: Mode, limit: int, now: datetime) -> li
             )
         )
     return hits
+
+
+def _joined(kinds: Sequence[Kind], lanes: Sequence[dict[UUID, float]]) -> dict[Key, float]:
+    """The lanes of several kinds as one, best first."""
+    together: list[tuple[Key, float]] = []
+    for kind, lane in zip(kinds, lanes, strict=True):
+        together.extend(((kind, id_), score) for id_, score in lane.items())
+    return dict(sorted(together, key=lambda entry: -entry[1]) if len(kinds) > 1 else together)
