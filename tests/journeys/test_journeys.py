@@ -33,8 +33,8 @@ async def test_the_same_story_twice_is_the_same_to_the_byte(tmp_path):
     scores, context, _ = first
     assert [content for _, content, _ in scores] == [
         "espresso",
-        "Anna sits by the window",
         "Offer Anna her favorite drink",
+        "Anna sits by the window",
     ]
     assert context == (
         "# Memory Context\n"

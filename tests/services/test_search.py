@@ -183,7 +183,7 @@ async def test_recall_orders_by_all_that_matters(memory, clock):
     for hit in found:
         expected = 0.4 * hit.relevance + 0.3 * hit.importance / 10 + 0.2 * hit.recency + 0.1 * hit.effective_confidence
         assert hit.score == pytest.approx(expected)
-        assert hit.relevance == relevance(hit.rrf_score, 2 * 50)
+        assert hit.relevance == relevance(hit.rrf_score, 2 * 20)
         assert (hit.item.reference_count, hit.item.last_referenced_at) == (1, clock.now)
     by_id = {hit.item.id: hit for hit in found}
     assert by_id[rule.id].importance == 5.0

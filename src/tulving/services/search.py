@@ -21,7 +21,7 @@ from tulving.storage.rows import Row, to_item
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 LARGEST_LIMIT = 1000
-RECALL_POOL = 50
+RECALL_POOL = 20
 RECALLED: tuple[Kind, ...] = ("fact", "rule")
 Key = tuple[Kind, UUID]
 
