@@ -1,9 +1,9 @@
 """Finding the right memories: search by relevance, recall by all that matters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from tulving import storage
@@ -15,15 +15,14 @@ from tulving.domain.text import preprocess_search_query, query_terms
 from tulving.errors import EmbedderUnavailable, StoreUnavailable
 from tulving.services.operations import operation
 from tulving.services.service import Service, log, pack
-from tulving.storage.connection import LaneRequest, Lanes
-from tulving.storage.rows import Row, to_item
+from tulving.storage.connection import Key, LaneRequest, Lanes
+from tulving.storage.rows import to_item
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 LARGEST_LIMIT = 1000
 RECALL_POOL = 20
 RECALLED: tuple[Kind, ...] = ("fact", "rule")
-Key = tuple[Kind, UUID]
 
 Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
 Limit = Annotated[int | None, "How many at most"]
@@ -141,32 +140,30 @@ class Search(Service):
             vector, warning = await self._query_vector(line)
         if not terms and vector is None:
             return Found(hits=[], mode=mode, warning=warning)
-        requests = [
-            LaneRequest(
-                tenant_id=self.caller.tenant_id,
-                kind=kind,
-                filter=wanted,
-                now=now,
-                limit=limit,
-                terms=terms,
-                vector=vector,
-                embedding_version=self._env.embedding_version,
-            )
-            for kind in kinds
-        ]
-        every = await self._read(storage.search.candidates, requests)
-        hits = _hits(kinds, every, mode, limit, now)
-        believed = [hit for hit in hits if hit.effective_confidence >= min_confidence]
-        believed.sort(key=_by_score)
+        request = LaneRequest(
+            tenant_id=self.caller.tenant_id,
+            kinds=kinds,
+            filter=wanted,
+            now=now,
+            limit=limit,
+            terms=terms,
+            vector=vector,
+            embedding_version=self._env.embedding_version,
+        )
+        lanes: Lanes = await self._read(lambda conn: conn.lanes(request))
+        order = _order(lanes, mode, limit * len(kinds))
+        hits, doubted = [], 0
+        for key, score, place in order:
+            hit = _hit(key, score, place, lanes, now)
+            if hit.effective_confidence < min_confidence:
+                doubted += 1
+            else:
+                hits.append(hit)
+            if cut and len(hits) == limit:
+                break
         if mode == "hybrid" and not (terms and vector):
             mode = "semantic" if vector else "keyword"
-        return Found(
-            hits=believed[:limit] if cut else believed,
-            mode=mode,
-            candidates=len(hits),
-            below_confidence=len(hits) - len(believed),
-            warning=warning,
-        )
+        return Found(hits=hits, mode=mode, candidates=len(order), below_confidence=doubted, warning=warning)
 
     async def _query_vector(self, line: str) -> tuple[list[float] | None, str | None]:
         """The query's vector; without an embedder the words must do, and the answer says so."""
@@ -212,11 +209,6 @@ class Search(Service):
         ]
 
 
-def _by_score(hit: Hit) -> tuple[Any, ...]:
-    """Best first; a tie goes to the better semantic rank, then to the newer."""
-    return (-hit.score, hit.semantic_rank or 0, *ranking.stable_order(0.0, hit.item.created_at, hit.item.id))
-
-
 def confidence_of(item: Item, now: datetime) -> float:
     """How much a memory is believed now; that an episode happened is not in doubt."""
     if isinstance(item, Episode):
@@ -231,43 +223,30 @@ def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[
     return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or default
 
 
-def _hits(kinds: Sequence[Kind], every: Sequence[Lanes], mode: Mode, limit: int, now: datetime) -> list[Hit]:
-    """The candidates of all kinds in one order. Their lanes are joined first, so that a fact and a rule compete by
-    how well they match and not by how well the rest of their kind does."""
-    semantic = _joined(kinds, [lanes.semantic for lanes in every])
-    keyword = _joined(kinds, [lanes.keyword for lanes in every])
-    rows: dict[Key, Row] = {}
-    for kind, lanes in zip(kinds, every, strict=True):
-        rows.update(((kind, id_), row) for id_, row in lanes.rows.items())
-    if mode == "hybrid":
-        alike = [key for key, similarity in semantic.items() if similarity > 0]
-        fused = ranking.fuse(alike, list(keyword), limit * len(kinds))
-        order: list[tuple[Key, float, ranking.Fused[Key] | None]] = [(at.key, at.rrf_score, at) for at in fused]
-    else:
-        lane = semantic if mode == "semantic" else keyword
-        order = [(key, score, None) for key, score in lane.items()]
-    hits = []
-    for key, score, place in order:
-        kind, item = key[0], to_item(key[0], rows[key])
-        hits.append(
-            Hit(
-                memory_type=kind,
-                item=item,
-                score=score,
-                similarity=semantic.get(key),
-                rank=keyword.get(key),
-                semantic_rank=place.semantic_rank if place else None,
-                keyword_rank=place.keyword_rank if place else None,
-                rrf_score=place.rrf_score if place else None,
-                effective_confidence=confidence_of(item, now),
-            )
-        )
-    return hits
+def _order(lanes: Lanes, mode: Mode, limit: int) -> list[tuple[Key, float, ranking.Fused[Key] | None]]:
+    """The candidates of all kinds, best first. The lanes of all kinds are one before they are fused, so that a fact
+    and a rule compete by how well they match and not by how well the rest of their kind does."""
+    if mode != "hybrid":
+        return [(key, score, None) for key, score in _ranked(lanes.semantic if mode == "semantic" else lanes.keyword)]
+    alike = [key for key, similarity in _ranked(lanes.semantic) if similarity > 0]
+    fused = ranking.fuse(alike, [key for key, _ in _ranked(lanes.keyword)], limit)
+    return [(place.key, place.rrf_score, place) for place in fused]
 
 
-def _joined(kinds: Sequence[Kind], lanes: Sequence[dict[UUID, float]]) -> dict[Key, float]:
-    """The lanes of several kinds as one, best first."""
-    together: list[tuple[Key, float]] = []
-    for kind, lane in zip(kinds, lanes, strict=True):
-        together.extend(((kind, id_), score) for id_, score in lane.items())
-    return dict(sorted(together, key=lambda entry: -entry[1]) if len(kinds) > 1 else together)
+def _ranked(lane: Mapping[Key, float]) -> list[tuple[Key, float]]:
+    return sorted(lane.items(), key=lambda entry: -entry[1])
+
+
+def _hit(key: Key, score: float, place: ranking.Fused[Key] | None, lanes: Lanes, now: datetime) -> Hit:
+    item = to_item(key[0], lanes.rows[key])
+    return Hit(
+        memory_type=key[0],
+        item=item,
+        score=score,
+        similarity=lanes.semantic.get(key),
+        rank=lanes.keyword.get(key),
+        semantic_rank=place.semantic_rank if place else None,
+        keyword_rank=place.keyword_rank if place else None,
+        rrf_score=place.rrf_score if place else None,
+        effective_confidence=confidence_of(item, now),
+    )

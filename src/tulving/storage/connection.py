@@ -4,23 +4,25 @@ Statements are SQL text with `:named` parameters, in the part of SQL that both e
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
-from uuid import UUID
 
 from tulving.domain.model import Kind
 from tulving.domain.scope import Filter
 from tulving.storage.rows import Params, Row
 
+Key = tuple[Kind, Hashable]
+"""A candidate: its kind, and its id in whatever form the engine has it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRequest:
-    """What both lanes look for in one kind of memory. Without terms or vector that lane is empty."""
+    """What both lanes look for. Without terms or vector that lane is empty."""
 
     tenant_id: str
-    kind: Kind
+    kinds: Sequence[Kind]
     filter: Filter
     now: datetime
     limit: int
@@ -39,11 +41,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The candidates of one kind, each lane best first, and their rows."""
+    """The candidates, in each lane those of a kind together and best first, and their rows."""
 
-    semantic: dict[UUID, float]
-    keyword: dict[UUID, float]
-    rows: dict[UUID, Row]
+    semantic: dict[Key, float]
+    keyword: dict[Key, float]
+    rows: Mapping[Key, Row]
 
 
 class Connection(Protocol):
@@ -68,7 +70,7 @@ class Connection(Protocol):
         ...
 
     def lanes(self, request: LaneRequest) -> Lanes:
-        """Keyword and vector candidates of one kind; filters apply before the limit, never after."""
+        """Keyword and vector candidates, up to the limit of each kind; filters apply before it, never after."""
         ...
 
     def defer_references(self) -> None:

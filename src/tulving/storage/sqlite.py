@@ -6,7 +6,6 @@ same file.
 """
 
 import asyncio
-import json
 import logging
 import queue
 import sqlite3
@@ -15,16 +14,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from uuid import UUID
 
 from tulving.errors import DamagedStore, DiskFull, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
 from tulving.storage import sqlite_file
 from tulving.storage.connection import Finding, LaneRequest, Lanes
-from tulving.storage.rows import DOCUMENTS, FLAGS, TABLES, TIMES, UUIDS, Params, Row
+from tulving.storage.rows import TABLES, Params, Row
 from tulving.storage.sqlite_lanes import find_lanes
+from tulving.storage.sqlite_values import columns, decoded, encoded
 from tulving.storage.vectors import VectorCache
 
 log = logging.getLogger("tulving")
@@ -33,29 +31,6 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
-
-
-def _document(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-_ENCODERS: dict[type, Callable[[Any], Any]] = {
-    UUID: str,
-    datetime: lambda moment: moment.astimezone(UTC).isoformat(timespec="microseconds"),
-    dict: _document,
-    list: _document,
-    tuple: _document,
-}
-
-
-def _decoder(column: str) -> Callable[[Any], Any] | None:
-    if column in TIMES:
-        return datetime.fromisoformat
-    if column in UUIDS:
-        return UUID
-    if column in DOCUMENTS:
-        return json.loads
-    return bool if column in FLAGS else None
 
 
 class SqliteConnection:
@@ -69,19 +44,25 @@ class SqliteConnection:
 
     def many(self, sql: str, rows: Iterable[Params]) -> None:
         with _named_errors():
-            self.raw.executemany(sql, (_encoded(row) for row in rows))
+            self.raw.executemany(sql, map(encoded, rows))
 
     def one(self, sql: str, params: Params | None = None) -> Row | None:
-        cursor = self._execute(sql, params)
-        with _named_errors():
-            row = cursor.fetchone()
-        return None if row is None else _decoded(cursor.description, [row])[0]
+        rows = self.all(sql, params)
+        return rows[0] if rows else None
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]:
         cursor = self._execute(sql, params)
         with _named_errors():
             rows = cursor.fetchall()
-        return _decoded(cursor.description, rows)
+        readers = columns(column[0] for column in cursor.description) if rows else []
+        return [decoded(readers, row) for row in rows]
+
+    def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        """Rows as the driver gives them."""
+        try:
+            return self.raw.execute(sql, encoded(params)).fetchall()
+        except sqlite3.Error as error:
+            raise named_error(error) from error
 
     def within(self, column: str, parameter: str) -> str:
         return f"{column} IN (SELECT value FROM json_each(:{parameter}))"
@@ -93,7 +74,8 @@ class SqliteConnection:
         )
 
     def lanes(self, request: LaneRequest) -> Lanes:
-        return find_lanes(self, self.vectors, request)
+        with _named_errors():
+            return find_lanes(self, self.vectors, request)
 
     def defer_references(self) -> None:
         self._execute("PRAGMA defer_foreign_keys = ON", None)
@@ -121,27 +103,14 @@ class SqliteConnection:
             return [str(error)]
 
     def _execute(self, sql: str, params: Params | None) -> sqlite3.Cursor:
-        with _named_errors():
-            return self.raw.execute(sql, _encoded(params) if params else ())
+        try:
+            return self.raw.execute(sql, encoded(params) if params else ())
+        except sqlite3.Error as error:
+            raise named_error(error) from error
 
 
 def _complaints(rows: list[Row]) -> tuple[str, ...]:
     return tuple(message for row in rows if (message := row["integrity_check"]) != "ok")
-
-
-def _encoded(params: Params) -> Row:
-    return {name: encode(value) if (encode := _ENCODERS.get(type(value))) else value for name, value in params.items()}
-
-
-def _decoded(description: Any, rows: list[tuple[Any, ...]]) -> list[Row]:
-    columns = [(column[0], _decoder(column[0])) for column in description]
-    return [
-        {
-            name: decode(value) if decode is not None and value is not None else value
-            for (name, decode), value in zip(columns, row, strict=True)
-        }
-        for row in rows
-    ]
 
 
 @contextmanager

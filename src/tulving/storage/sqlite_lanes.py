@@ -1,27 +1,62 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-from uuid import UUID
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from tulving.storage.connection import LaneRequest, Lanes
+from tulving.domain.model import Kind
+from tulving.storage.connection import Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
-from tulving.storage.rows import SELECTED, TABLES, Row
-from tulving.storage.vectors import VectorCache
+from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
+from tulving.storage.sqlite_values import columns, decoded
+from tulving.storage.vectors import Ranking, VectorCache
 
 if TYPE_CHECKING:
     from tulving.storage.sqlite import SqliteConnection
 
-Condition = tuple[str, Row]
+_READERS = {kind: columns(names) for kind, names in COLUMNS.items()}
+_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
+# How far down the ranking a filter is tried on its own rows before it is resolved for the whole tenant.
+_WINDOWS = (1, 4)
+
+
+class RawRows(Mapping[Key, Row]):
+    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+
+    def __init__(self) -> None:
+        self._raw: dict[Key, tuple[Any, ...]] = {}
+
+    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
+        key = kind, row[_ID[kind]]
+        self._raw[key] = row
+        return key
+
+    def __getitem__(self, key: Key) -> Row:
+        return decoded(_READERS[key[0]], self._raw[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._raw
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
 
 
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:
-    """Both lanes of one kind, each up to the limit, from rows that the filter lets through."""
-    where = visible(conn, request.kind, request.tenant_id, request.filter, request.now)
-    rows: dict[UUID, Row] = {}
-    keyword = _keyword(conn, request, where, rows) if request.terms else {}
-    semantic = _semantic(conn, vectors, request, where, rows) if request.vector is not None else {}
-    return Lanes(semantic, keyword, rows)
+    """Both lanes of each kind, each up to the limit, from rows that the filter lets through."""
+    rows = RawRows()
+    lanes = Lanes({}, {}, rows)
+    rankings: dict[Kind, Ranking] = {}
+    if request.vector is not None:
+        rankings = vectors.rank(conn, request.tenant_id, request.kinds, request.vector, request.embedding_version)
+    for kind in request.kinds:
+        search = _KindSearch(conn, request, kind, rows)
+        if request.terms:
+            lanes.keyword.update(search.keyword())
+        if kind in rankings:
+            lanes.semantic.update(search.semantic(rankings[kind]))
+    return lanes
 
 
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
@@ -30,68 +65,75 @@ def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
     return f'tenant_token : "t{tenant_id.encode().hex()}" AND search_text : ({words})'
 
 
-def _keyword(
-    conn: "SqliteConnection", request: LaneRequest, where: Condition, rows: dict[UUID, Row]
-) -> dict[UUID, float]:
-    """Memories with all the words first; those with any of them fill up.
+class _KindSearch:
+    """The search of one kind. All rows it meets are noted, so that none is fetched twice."""
 
-    The rank is 1 to 2 for the former and 0 to 1 for the latter, within that by BM25.
-    """
-    found: dict[UUID, float] = {}
-    for joint, bonus in (("AND", 1.0), ("OR", 0.0)):
-        for row in _matches(conn, request, where, joint):
-            bm25 = row.pop("bm25")
-            if len(found) < request.limit and row["id"] not in found:
-                found[row["id"]] = bonus + bm25 / (1.0 + bm25)
-                rows[row["id"]] = row
-        if len(found) >= request.limit or len(request.terms) == 1:
-            break
-    return found
+    def __init__(self, conn: "SqliteConnection", request: LaneRequest, kind: Kind, rows: RawRows) -> None:
+        self._conn, self._request, self._rows = conn, request, rows
+        self._kind: Kind = kind
+        self._table = TABLES[kind]
+        self._where, self._params = visible(conn, kind, request.tenant_id, request.filter, request.now)
 
+    def keyword(self) -> dict[Key, float]:
+        """Memories with all the words first; those with any of them fill up.
 
-def _matches(conn: "SqliteConnection", request: LaneRequest, where: Condition, joint: str) -> list[Row]:
-    table, (condition, params) = TABLES[request.kind], where
-    return conn.all(
-        f"""
-        SELECT {SELECTED[request.kind]}, best.bm25
-        FROM (SELECT m.num, -bm25({table}_fts, 0.0, 1.0) AS bm25
-              FROM {table}_fts JOIN {table} AS m ON m.num = {table}_fts.rowid
-              WHERE {table}_fts MATCH :match AND {condition}
-              ORDER BY 2 DESC, m.created_at DESC, m.id LIMIT :limit) AS best
-        JOIN {table} AS m ON m.num = best.num
-        ORDER BY best.bm25 DESC, m.created_at DESC, m.id""",
-        {**params, "match": match_expression(request.tenant_id, request.terms, joint), "limit": request.limit},
-    )
+        The rank is 1 to 2 for the former and 0 to 1 for the latter, within that by BM25.
+        """
+        found: dict[Key, float] = {}
+        for joint, bonus in (("AND", 1.0), ("OR", 0.0)):
+            for *row, bm25 in self._matches(joint):
+                key = self._rows.add(self._kind, tuple(row))
+                if len(found) < self._request.limit:
+                    found.setdefault(key, bonus + bm25 / (1.0 + bm25))
+            if len(found) >= self._request.limit or len(self._request.terms) == 1:
+                break
+        return found
 
+    def semantic(self, ranking: Ranking) -> dict[Key, float]:
+        """Walk down the exact ranking; a filter that leaves too few of its head is resolved to rows in SQL."""
+        limit = self._request.limit
+        found: dict[Key, float] = {}
+        for window in _WINDOWS:
+            best = ranking.best(window * limit)
+            found = self._allowed(best)
+            if len(found) >= limit or len(best) == len(ranking):
+                break
+        else:
+            ids = self._conn.tuples(f"SELECT m.id FROM {self._table} AS m WHERE {self._where}", self._params)
+            found = self._allowed(ranking.best(limit, among={id_ for (id_,) in ids}))
+        return dict(list(found.items())[:limit])
 
-def _semantic(
-    conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest, where: Condition, rows: dict[UUID, Row]
-) -> dict[UUID, float]:
-    """Walk down the exact ranking; a filter that leaves too few of its head is first resolved to rows in SQL."""
-    assert request.vector is not None
-    ranking = vectors.rank(conn, request.tenant_id, request.kind, request.vector, request.embedding_version)
-    if ranking is None or not len(ranking):
-        return {}
-    best = ranking.best(2 * request.limit)
-    found = _fetch(conn, request, where, [id_ for id_, _ in best])
-    if len(found) < request.limit and len(best) < len(ranking):
-        table, (condition, params) = TABLES[request.kind], where
-        allowed = conn.all(f"SELECT m.id FROM {table} AS m WHERE {condition}", params)
-        best = ranking.best(request.limit, among={str(row["id"]) for row in allowed})
-        found = _fetch(conn, request, where, [id_ for id_, _ in best])
-    lane: dict[UUID, float] = {}
-    for id_, similarity in best:
-        if len(lane) < request.limit and (row := found.get(id_)) is not None:
-            lane[row["id"]] = similarity
-            rows[row["id"]] = row
-    return lane
+    def _matches(self, joint: str) -> list[tuple[Any, ...]]:
+        table, request = self._table, self._request
+        return self._conn.tuples(
+            f"""
+            SELECT {SELECTED[self._kind]}, best.bm25
+            FROM (SELECT m.num, -bm25({table}_fts, 0.0, 1.0) AS bm25
+                  FROM {table}_fts JOIN {table} AS m ON m.num = {table}_fts.rowid
+                  WHERE {table}_fts MATCH :match AND {self._where}
+                  ORDER BY 2 DESC, m.created_at DESC, m.id LIMIT :limit) AS best
+            JOIN {table} AS m ON m.num = best.num
+            ORDER BY best.bm25 DESC, m.created_at DESC, m.id""",
+            {
+                **self._params,
+                "match": match_expression(request.tenant_id, request.terms, joint),
+                "limit": request.limit,
+            },
+        )
 
-
-def _fetch(conn: "SqliteConnection", request: LaneRequest, where: Condition, ids: list[str]) -> dict[str, Row]:
-    condition, params = where
-    rows = conn.all(
-        f"SELECT {SELECTED[request.kind]} FROM {TABLES[request.kind]} AS m"
-        f" WHERE {condition} AND {conn.within('m.id', 'ids')}",
-        {**params, "ids": ids},
-    )
-    return {str(row["id"]): row for row in rows}
+    def _allowed(self, best: list[tuple[str, float]]) -> dict[Key, float]:
+        """Those of the best that the filter lets through; rows that are here already have passed it."""
+        unknown = [id_ for id_, _ in best if (self._kind, id_) not in self._rows]
+        if unknown:
+            for row in self._conn.tuples(
+                f"SELECT {SELECTED[self._kind]} FROM {self._table} AS m"
+                f" WHERE {self._where} AND {self._conn.within('m.id', 'ids')}",
+                {**self._params, "ids": unknown},
+            ):
+                self._rows.add(self._kind, row)
+        allowed: dict[Key, float] = {}
+        for id_, similarity in best:
+            key: Key = self._kind, id_
+            if key in self._rows:
+                allowed[key] = similarity
+        return allowed

@@ -122,17 +122,19 @@ class Partition:
     def nbytes(self) -> int:
         return sum(matrix.nbytes for matrix in self.matrices.values())
 
-    def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> None:
+    def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> bool:
+        """Read what changed since the last event seen; whether anything did."""
         (last,) = conn.raw.execute(
             "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ?", (self.tenant_id,)
         ).fetchone()
         if self.version == version and last <= self.seen:
-            return
+            return False
         if self.version != version or last - self.seen > RELOAD_ABOVE:
             self._load(conn, dimension)
         else:
             self._follow(conn)
         self.version, self.seen = version, last
+        return True
 
     def _load(self, conn: "SqliteConnection", dimension: int) -> None:
         self.matrices = {kind: Matrix(dimension) for kind in KINDS}
@@ -178,9 +180,14 @@ class VectorCache:
         self._lock = threading.Lock()
 
     def rank(
-        self, conn: "SqliteConnection", tenant_id: str, kind: Kind, vector: Sequence[float], version: int | None
-    ) -> Ranking | None:
-        """All live memories of a tenant by cosine similarity; None for a query without direction."""
+        self,
+        conn: "SqliteConnection",
+        tenant_id: str,
+        kinds: Sequence[Kind],
+        vector: Sequence[float],
+        version: int | None,
+    ) -> dict[Kind, Ranking]:
+        """All live memories of a tenant by cosine similarity; nothing for a query without direction."""
         import numpy
 
         active = conn.raw.execute("SELECT number, dimension FROM embedding_versions WHERE status = 'active'").fetchone()
@@ -189,13 +196,16 @@ class VectorCache:
         query = numpy.asarray(vector, numpy.float32)
         length = numpy.linalg.norm(query)
         if not length:
-            return None
+            return {}
         partition = self._partition(tenant_id)
         with partition.lock:
-            partition.catch_up(conn, *active)
-            ranking = partition.matrices[kind].rank(query / length)
-        self._trim(partition)
-        return ranking
+            changed = partition.catch_up(conn, *active)
+            rankings: dict[Kind, Ranking] = {}
+            for kind in kinds:
+                rankings[kind] = partition.matrices[kind].rank(query / length)
+        if changed:
+            self._trim(partition)
+        return rankings
 
     def mismatches(self, conn: "SqliteConnection", version: int, dimension: int) -> list[str]:
         """Where the cache and the rows disagree, for each tenant that has rows: nothing, when all is well."""
