@@ -10,7 +10,8 @@ from tulving.domain.text import (
     preprocess_search_query,
     preprocess_text,
     query_terms,
-    spread,
+    search_text,
+    words,
 )
 
 
@@ -80,9 +81,11 @@ def test_terms_of_a_query(query, terms):
     assert query_terms(query) == terms
 
 
-def test_ideographs_stand_apart():
-    assert spread("日本語 text") == "日 本 語 text"
-    assert spread("plain") == "plain"
+def test_words_are_folded_and_bare():
+    assert words("Plain, snake_case & C++") == ["plain", "snake", "case", "c"]
+    assert words("日本語 text") == ["日", "本", "語", "text"]
+    assert words("Café CAFÉ cafe\u0301 Straße ﬁn") == ["cafe", "cafe", "cafe", "strasse", "fin"]
+    assert search_text(" a\x00 b\n🙂 ") == "a b"
 
 
 def test_tokens_are_counted_up():

@@ -51,7 +51,7 @@ async def test_a_store_is_reopened_as_it_was(path, embedder, clock):
 def test_the_tables_have_the_columns_of_the_model(memory, sql):
     for kind, table in TABLES.items():
         names = {row["name"] for row in sql(f"PRAGMA table_xinfo({table})")}
-        assert names == {*COLUMNS[kind], "num", "search_text", "tenant_token", "embedding", "embedding_version"}
+        assert names == {*COLUMNS[kind], "num", "search_text", "embedding", "embedding_version"}
 
 
 async def test_statements_are_answered_by_indexes(memory, sql):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 
 from tulving.domain.model import Episode, Fact, Item
 from tulving.domain.stopwords import STOP_WORDS
@@ -9,7 +10,8 @@ from tulving.domain.stopwords import STOP_WORDS
 SEARCH_TEXT_BYTES = 1_048_576
 _MONTHS = ("January February March April May June July August September October November December").split()
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_TERM = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+")
+_ACCENT = re.compile(r"[\u0300-\u036f]+")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
@@ -46,15 +48,21 @@ def content_hash(text: str) -> str:
     return hashlib.sha256(fold(text).encode()).hexdigest()[:32]
 
 
+def words(text: str) -> list[str]:
+    """The words of a text as both engines index them: folded, without accents.
+
+    An ideograph is a word of its own, since such scripts do not mark words by spaces.
+    """
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    return _WORD.findall(_IDEOGRAPH.sub(r" \1 ", bare))
+
+
 def query_terms(query: str | None, most: int = 64) -> list[str]:
     """The distinct words to look up. Stop words count only when there is nothing else."""
-    found = dict.fromkeys(_TERM.findall(spread(preprocess_search_query(query)).casefold()))
+    found = dict.fromkeys(words(preprocess_search_query(query)))
     return ([term for term in found if term not in STOP_WORDS] or list(found))[:most]
-
-
-def spread(text: str) -> str:
-    """Each ideograph as a word of its own, since such scripts do not mark words by spaces."""
-    return text if text.isascii() else " ".join(_IDEOGRAPH.sub(r" \1 ", text).split())
 
 
 def found_by(item: Item) -> str:
@@ -70,8 +78,8 @@ def found_by(item: Item) -> str:
 
 
 def search_text(text: str) -> str:
-    """The stored form that the keyword index reads."""
-    return spread(preprocess_text(text))
+    """The stored form that the keyword index reads: words with single spaces between them."""
+    return " ".join(words(preprocess_text(text)))
 
 
 def count_tokens(text: str) -> int:

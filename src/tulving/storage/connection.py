@@ -69,6 +69,10 @@ class Connection(Protocol):
         """The condition that a list column holds every value of a list parameter."""
         ...
 
+    def index_text(self, tenant_id: str, search_text: str) -> str:
+        """A search text as the engine's keyword index wants it."""
+        ...
+
     def lanes(self, request: LaneRequest) -> Lanes:
         """Keyword and vector candidates, up to the limit of each kind; filters apply before it, never after."""
         ...

@@ -23,7 +23,11 @@ _FORGET: dict[Kind, str] = {
 
 def insert(conn: Connection, kind: Kind, item: Item, entry: IndexEntry, event: Event) -> None:
     """A new row, its index entry and its event."""
-    conn.run(INSERTS[kind], item_params(kind, item, entry))
+    params = item_params(kind, item)
+    params["search_text"] = conn.index_text(item.tenant_id, entry.search_text)
+    params["embedding"] = entry.embedding
+    params["embedding_version"] = entry.embedding_version
+    conn.run(INSERTS[kind], params)
     events.append(conn, event)
 
 

@@ -154,7 +154,7 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
                 "kind": kind,
                 "id": item.id,
                 "version": version,
-                "search_text": entry.search_text,
+                "search_text": conn.index_text(item.tenant_id, entry.search_text),
                 "embedding": entry.embedding,
             }
             for kind, item, entry in converted

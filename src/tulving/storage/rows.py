@@ -48,12 +48,8 @@ SELECTED: dict[Kind, str] = {kind: ", ".join(f"m.{column}" for column in COLUMNS
 _VALUES = {kind: attrgetter(*COLUMNS[kind]) for kind in TABLES}
 
 
-def item_params(kind: Kind, item: Item, entry: IndexEntry) -> Row:
-    params = dict(zip(COLUMNS[kind], _VALUES[kind](item), strict=True))
-    params["search_text"] = entry.search_text
-    params["embedding"] = entry.embedding
-    params["embedding_version"] = entry.embedding_version
-    return params
+def item_params(kind: Kind, item: Item) -> Row:
+    return dict(zip(COLUMNS[kind], _VALUES[kind](item), strict=True))
 
 
 def to_item(kind: Kind, row: Row) -> Item:

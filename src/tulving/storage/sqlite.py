@@ -21,7 +21,7 @@ from tulving.errors import DamagedStore, DiskFull, IntegrityError, StoreBusy, St
 from tulving.storage import sqlite_file
 from tulving.storage.connection import Finding, LaneRequest, Lanes
 from tulving.storage.rows import TABLES, Params, Row
-from tulving.storage.sqlite_lanes import find_lanes
+from tulving.storage.sqlite_lanes import find_lanes, prefixed
 from tulving.storage.sqlite_values import columns, decoded, encoded
 from tulving.storage.vectors import VectorCache
 
@@ -72,6 +72,9 @@ class SqliteConnection:
             f"NOT EXISTS (SELECT 1 FROM json_each(:{parameter}) AS wanted"
             f" WHERE wanted.value NOT IN (SELECT value FROM json_each({column})))"
         )
+
+    def index_text(self, tenant_id: str, search_text: str) -> str:
+        return prefixed(tenant_id, search_text.split(" ")) if search_text else ""
 
     def lanes(self, request: LaneRequest) -> Lanes:
         with _named_errors():

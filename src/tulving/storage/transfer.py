@@ -6,11 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tulving.domain.model import Kind
+from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError, InvalidInput
+from tulving.storage import rows
 from tulving.storage.connection import Connection
 from tulving.storage.rows import COLUMNS, TIMES, UUIDS, Row, insert_statement
 
-_INDEX = ("search_text", "embedding_version", "embedding")
+_INDEX = ("embedding_version", "embedding")
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
 
 # In an order in which each table finds what it refers to.
@@ -29,7 +32,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
 }
 _ORDER = {"memory_links": ", ".join(_LINK_KEY), "memory_events": "seq"}
-_SEARCHED = frozenset({"episodes", "facts", "rules"})
+_KIND_OF: dict[str, Kind] = {table: kind for kind, table in rows.TABLES.items()}
 
 
 def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -> dict[str, int]:
@@ -38,12 +41,12 @@ def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -
     for table, columns in TABLES.items():
         where = "" if tenant_id is None else " WHERE tenant_id = :tenant_id"
         order = _ORDER.get(table, "tenant_id, id")
-        rows = conn.all(f"SELECT {', '.join(columns)} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
-        for row in rows:
+        found = conn.all(f"SELECT {', '.join(columns)} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
+        for row in found:
             if tenant_id is not None:
                 del row["tenant_id"]
             sink({"table": table, "row": {name: _to_json(value) for name, value in row.items()}})
-        counts[table] = len(rows)
+        counts[table] = len(found)
     return counts
 
 
@@ -58,16 +61,25 @@ def load(
     counts = {table: {"added": 0, "skipped": 0} for table in TABLES}
     for number, line in lines:
         table, row = _parse(number, line, tenant_id)
-        if table in _SEARCHED:
-            row["embedding_version"] = version if row["embedding"] is not None else None
-            row["embedding"] = row["embedding"] if version is not None else None
+        if table in _KIND_OF:
+            _index(conn, table, row, version)
         key = ", ".join(_LINK_KEY) if table == "memory_links" else "tenant_id, id"
         try:
-            added = conn.run(f"{insert_statement(table, TABLES[table])} ON CONFLICT ({key}) DO NOTHING", row)
+            added = conn.run(f"{insert_statement(table, tuple(row))} ON CONFLICT ({key}) DO NOTHING", row)
         except IntegrityError as error:
             raise IntegrityError(f"line {number}: this {table} row does not fit what is stored: {error}") from error
         counts[table]["added" if added else "skipped"] += 1
     return counts
+
+
+def _index(conn: Connection, table: str, row: Row, version: int | None) -> None:
+    """What the memory is found by, made anew from its words; its vector is kept if it is of the store's embedder."""
+    kind = _KIND_OF[table]
+    item = rows.to_item(kind, {name: row[name] for name in COLUMNS[kind]})
+    row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
+    if row["embedding"] is None or version is None:
+        row["embedding"] = version = None
+    row["embedding_version"] = version
 
 
 def _parse(number: int, line: Any, tenant_id: str | None) -> tuple[str, Row]:

@@ -29,7 +29,6 @@ _COMMON = """
 """
 _INDEXED = """
     search_text TEXT NOT NULL,
-    tenant_token TEXT NOT NULL GENERATED ALWAYS AS ('t' || hex(tenant_id)) VIRTUAL,
     embedding_version INTEGER,
     embedding BLOB,
     CHECK ((embedding IS NULL) = (embedding_version IS NULL)),
@@ -158,23 +157,18 @@ UNLINK = (
 
 
 def _fts(table: str) -> tuple[str, ...]:
-    """The keyword index of a table, kept in step by triggers. Each row carries its tenant as a token, so that
-    a query reads one tenant's part of the index only."""
-    added = (
-        f"INSERT INTO {table}_fts (rowid, tenant_token, search_text)"
-        " VALUES (new.num, new.tenant_token, new.search_text);"
-    )
-    removed = (
-        f"INSERT INTO {table}_fts ({table}_fts, rowid, tenant_token, search_text)"
-        " VALUES ('delete', old.num, old.tenant_token, old.search_text);"
-    )
+    """The keyword index of a table, kept in step by triggers. Its segments are merged early: a query looks every
+    word up in each of them."""
+    added = f"INSERT INTO {table}_fts (rowid, search_text) VALUES (new.num, new.search_text);"
+    removed = f"INSERT INTO {table}_fts ({table}_fts, rowid, search_text) VALUES ('delete', old.num, old.search_text);"
     return (
         f"""CREATE VIRTUAL TABLE {table}_fts USING fts5 (
-        tenant_token, search_text, content = '{table}', content_rowid = 'num',
-        tokenize = 'porter unicode61 remove_diacritics 2')""",
+        search_text, content = '{table}', content_rowid = 'num', tokenize = 'porter unicode61 remove_diacritics 2')""",
+        f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('automerge', 2)",
+        f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('crisismerge', 4)",
         f"CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table} BEGIN {added} END",
         f"CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {removed} END",
-        f"""CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, tenant_id, num ON {table}
+        f"""CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, num ON {table}
         BEGIN {removed} {added} END""",
     )
 
