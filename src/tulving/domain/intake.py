@@ -13,8 +13,10 @@ from tulving.errors import InvalidInput
 MAX_CONTENT_BYTES = 16 * 1024 * 1024
 MAX_NAME = 1_000
 MAX_TAGS = 100
+MAX_DEPTH = 32
+MAX_DIGITS = 300
 T = TypeVar("T", bound=str)
-_PRIVATE = re.compile(r"<(/?)\s*private\b[^>]*>", re.IGNORECASE)
+_PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _SUFFIX = r"(?:e?s|e?d|ing)?"
 
@@ -53,8 +55,8 @@ def strip_private(text: str) -> str:
 
 
 def public(text: str) -> str:
-    """Any text on its way in: first the private parts go, then what no database can hold."""
-    return clean(strip_private(text))
+    """Any text on its way in, without what no database can hold and then without its private parts."""
+    return strip_private(clean(text))
 
 
 def content(value: object, field: str = "content") -> str:
@@ -70,12 +72,12 @@ def content(value: object, field: str = "content") -> str:
     return text
 
 
-def search_query(value: object) -> str:
+def search_query(field: str, value: object) -> str:
     """What to look for; nothing is a query too, and finds nothing."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidInput("query", f"must be text, not {type(value).__name__}", "a string")
+        raise InvalidInput(field, f"must be text, not {type(value).__name__}", "a string")
     return value
 
 
@@ -108,8 +110,8 @@ def number(field: str, value: object, low: float, high: float) -> float:
     allowed = f"a number from {low:g} to {high:g}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(field, f"must be a number, not {type(value).__name__}", allowed)
-    if not math.isfinite(value) or not low <= value <= high:
-        raise InvalidInput(field, f"is {value}", allowed)
+    if not low <= value <= high:  # never true of what is not a number
+        raise InvalidInput(field, f"is {_shown(value)}", allowed)
     return float(value)
 
 
@@ -118,7 +120,7 @@ def whole(field: str, value: object, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}", f"{low} to {high}")
     if not low <= value <= high:
-        raise InvalidInput(field, f"is {value}", f"a whole number from {low} to {high}")
+        raise InvalidInput(field, f"is {_shown(value)}", f"a whole number from {low} to {high}")
     return value
 
 
@@ -127,7 +129,7 @@ def one_of(field: str, value: object, allowed: Sequence[T]) -> T:
     for word in allowed:
         if word == value:
             return word
-    raise InvalidInput(field, f"{value!r:.80} is not known", ", ".join(sorted(allowed)))
+    raise InvalidInput(field, f"{_shown(value)} is not known", ", ".join(sorted(allowed)))
 
 
 def memory_id(field: str, value: object) -> UUID:
@@ -137,7 +139,7 @@ def memory_id(field: str, value: object) -> UUID:
     try:
         return UUID(value)  # pyright: ignore[reportArgumentType]
     except (ValueError, AttributeError, TypeError):
-        raise InvalidInput(field, f"{value!r:.80} is not an id", "a UUID") from None
+        raise InvalidInput(field, f"{_shown(value)} is not an id", "a UUID") from None
 
 
 def optional_id(field: str, value: object) -> UUID | None:
@@ -180,9 +182,21 @@ def metadata(value: object) -> dict[str, Any]:
     return {public(str(key)): _json_value(inner, f"metadata.{key}") for key, inner in value.items()}
 
 
+def _shown(value: object) -> str:
+    """A value in an error message: short, whatever it is."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a structure without end
+        return f"some {type(value).__name__}"
+
+
 def _json_value(value: object, where: str) -> Any:
-    if value is None or isinstance(value, bool | int):
+    if where.count(".") + where.count("[") > MAX_DEPTH:
+        raise InvalidInput("metadata", "is nested too deeply", f"at most {MAX_DEPTH} levels")
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int) and abs(value) < 10**MAX_DIGITS:
+        return int(value)
     if isinstance(value, str):
         return public(value)
     if isinstance(value, float) and math.isfinite(value):
@@ -192,5 +206,5 @@ def _json_value(value: object, where: str) -> Any:
     if isinstance(value, list | tuple):
         return [_json_value(inner, f"{where}[{index}]") for index, inner in enumerate(value)]
     raise InvalidInput(
-        clean(where)[:200], f"{value!r:.80} is not a JSON value", "text, number, true, false, null, list, object"
+        clean(where)[:200], f"{_shown(value)} is not a JSON value", "text, number, true, false, null, list, object"
     )

@@ -40,5 +40,6 @@ class Context(Search):
             1_000_000,
         )
         limit = settings.configured_limit or CONTEXT_HITS
+        trigger_prompt = intake.search_query("trigger_prompt", trigger_prompt)
         found = await self.recall(trigger_prompt, scope=intake.name("butler", butler), limit=limit)
         return context.render(found.hits, budget, settings.section_quotas, self._env.tokens)

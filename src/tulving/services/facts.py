@@ -121,7 +121,7 @@ class Facts(Service):
         if keyed and (offer.subject is None or offer.predicate is None):
             missing = "subject" if offer.subject is None else "predicate"
             raise InvalidInput(missing, "is missing", "both subject and predicate, or neither")
-        category = offer.category if keyed else offer.category or "knowledge"
+        category = "knowledge" if offer.category is None and not keyed else offer.category
         if category is not None:
             intake.one_of("category", category, CATEGORIES)
         rate = decay_rate(offer.permanence)

@@ -23,9 +23,9 @@ from tulving.domain.model import (
     Relation,
     canonical_state,
 )
-from tulving.errors import InvalidInput, NotFound
+from tulving.errors import InvalidInput, NotFound, StoreUnavailable
 from tulving.services.operations import operation
-from tulving.services.service import Service
+from tulving.services.service import Service, log
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
@@ -42,7 +42,11 @@ class Items(Service):
         id_ = await self._id(kind, memory_id)
         if id_ is None:
             return None
-        return await self._write(storage.items.touch_one, self.caller.tenant_id, kind, id_, self._env.clock())
+        try:
+            return await self._write(storage.items.touch_one, self.caller.tenant_id, kind, id_, self._env.clock())
+        except StoreUnavailable as error:
+            log.warning("read, but the reference was not counted: %s", error)
+            return await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
 
     @operation("memory_list", effect="read", command="list", positional=("memory_type",), standard=False)
     async def list_memories(
@@ -210,20 +214,20 @@ class Items(Service):
         self._publish([event] if changed else [])
         return changed
 
-    async def _id(self, kind: Kind, memory_id: MemoryId) -> UUID | None:
+    async def _id(self, kind: Kind, memory_id: MemoryId, field: str = "memory_id") -> UUID | None:
         """The UUID behind what a caller calls a memory; None when it leads nowhere that this caller may go."""
         if kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_"):
-            ref = intake.identifier("memory_id", memory_id, most=40)
+            ref = intake.identifier(field, memory_id, most=40)
             id_ = await self._read(storage.facts.id_of_ref, self.caller.tenant_id, ref)
         else:
-            id_ = intake.memory_id("memory_id", memory_id)
+            id_ = intake.memory_id(field, memory_id)
         if id_ is None or not self.bound.owner.key:
             return id_
         item = await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
         return id_ if item is not None and self.bound.owner.covers(item) else None
 
     async def _required_id(self, field: str, kind: Kind, memory_id: MemoryId) -> UUID:
-        id_ = await self._id(kind, memory_id)
+        id_ = await self._id(kind, memory_id, field)
         if id_ is None:
             raise InvalidInput(field, f"there is no {kind} {memory_id}", f"the id of a {kind} of yours")
         return id_

@@ -88,7 +88,7 @@ class Maintenance(Service):
 
     async def verify(self) -> Verification:
         """Check the database, its keyword index and its vector index against the rows."""
-        findings = await self._write(storage.maintenance.verify)
+        findings = await self._read(storage.maintenance.verify)
         return Verification(findings, await self.count_pending())
 
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
@@ -128,7 +128,7 @@ class Maintenance(Service):
             same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
             version = self._env.embedding_version if same else None
             tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
-            counts = await self._write(storage.transfer.load, lines, tenant, version)
+            counts = await self._write(storage.transfer.load, lines, tenant, version, embedder.dimension)
         await self.embed_pending()
         return counts
 
@@ -148,8 +148,11 @@ def _set_embeddings(conn: Any, pending: list[tuple[tuple[Kind, Item], Any]], aud
 
 
 def _json_lines(file: Any) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(file, 1):
-        try:
+    number = 0
+    try:
+        for number, line in enumerate(file, 1):
             yield number, json.loads(line)
-        except ValueError as error:
-            raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"line {number + 1}", f"is not UTF-8 text ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error

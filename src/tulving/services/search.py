@@ -12,10 +12,10 @@ from tulving.domain.decay import effective_confidence
 from tulving.domain.model import KINDS, Episode, Found, Hit, Item, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import preprocess_search_query, query_terms
-from tulving.errors import EmbedderUnavailable, StoreUnavailable
+from tulving.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable
 from tulving.services.operations import operation
 from tulving.services.service import Service, log, pack
-from tulving.storage.connection import Key, LaneRequest, Lanes
+from tulving.storage.connection import Connection, Key, LaneRequest, Lanes
 from tulving.storage.rows import to_item
 
 Mode = Literal["hybrid", "semantic", "keyword"]
@@ -64,6 +64,7 @@ class Search(Service):
         limit = self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags)
+        query = intake.search_query("query", query)
         return await self._find(query, None, kinds, wanted, mode, limit, min_confidence)
 
     async def search_similar(
@@ -109,6 +110,7 @@ class Search(Service):
         wanted = self._filter(scope=scope, project=project, tags=tags)
         now = self._env.clock()
         pool = max(limit, RECALL_POOL)
+        topic = intake.search_query("topic", topic)
         found = await self._find(topic, None, kinds, wanted, "hybrid", pool, min_confidence, cut=False)
         lanes = 2 if found.mode == "hybrid" else 1
         scored = [self._composed(hit, pool * len(kinds), lanes, now) for hit in found.hits]
@@ -134,7 +136,6 @@ class Search(Service):
         """Candidates of each kind, fused and filtered, the best of all kinds first."""
         now = self._env.clock()
         warning = None
-        query = intake.search_query(query)
         terms = query_terms(query) if mode != "semantic" else []
         if vector is None and mode != "keyword" and (line := preprocess_search_query(query)):
             vector, warning = await self._query_vector(line)
@@ -150,20 +151,10 @@ class Search(Service):
             vector=vector,
             embedding_version=self._env.embedding_version,
         )
-        lanes: Lanes = await self._read(lambda conn: conn.lanes(request))
-        order = _order(lanes, mode, limit * len(kinds))
-        hits, doubted = [], 0
-        for key, score, place in order:
-            hit = _hit(key, score, place, lanes, now)
-            if hit.effective_confidence < min_confidence:
-                doubted += 1
-            else:
-                hits.append(hit)
-            if cut and len(hits) == limit:
-                break
-        if mode == "hybrid" and not (terms and vector):
-            mode = "semantic" if vector else "keyword"
-        return Found(hits=hits, mode=mode, candidates=len(order), below_confidence=doubted, warning=warning)
+        candidates, hits, doubted = await self._read(_collect, request, mode, min_confidence, limit if cut else None)
+        if mode == "hybrid" and not (terms and vector is not None):
+            mode = "keyword" if vector is None else "semantic"
+        return Found(hits=hits, mode=mode, candidates=candidates, below_confidence=doubted, warning=warning)
 
     async def _query_vector(self, line: str) -> tuple[list[float] | None, str | None]:
         """The query's vector; without an embedder the words must do, and the answer says so."""
@@ -220,7 +211,28 @@ def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[
     if types is None:
         return default
     given = [types] if isinstance(types, str) else types
+    if not isinstance(given, Sequence):
+        raise InvalidInput("types", f"must be a list, not {type(types).__name__}", ", ".join(KINDS))
     return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or default
+
+
+def _collect(
+    conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float, most: int | None
+) -> tuple[int, list[Hit], int]:
+    """How many candidates there are, the best that are believed, and how many better ones are not."""
+    lanes = conn.lanes(request)
+    order = _order(lanes, mode, request.limit * len(request.kinds))
+    hits: list[Hit] = []
+    doubted = 0
+    for key, score, place in order:
+        if len(hits) == most:
+            break
+        hit = _hit(key, score, place, lanes, request.now)
+        if hit.effective_confidence >= min_confidence:
+            hits.append(hit)
+        else:
+            doubted += 1
+    return len(order), hits, doubted
 
 
 def _order(lanes: Lanes, mode: Mode, limit: int) -> list[tuple[Key, float, ranking.Fused[Key] | None]]:

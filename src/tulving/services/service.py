@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, Self
@@ -76,9 +77,9 @@ class Service:
     ) -> Self:
         """The same store for another caller, or for one user, household, persona, project or scope only."""
         owner = Owner(
-            user_id or self.bound.owner.user_id,
-            household_id or self.bound.owner.household_id,
-            persona_id or self.bound.owner.persona_id,
+            self.bound.owner.user_id if user_id is None else user_id,
+            self.bound.owner.household_id if household_id is None else household_id,
+            self.bound.owner.persona_id if persona_id is None else persona_id,
         )
         bound = Bound(
             owner,
@@ -170,19 +171,25 @@ class Service:
     async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
         embedder = self._env.embedder
         if embedder.light and sum(map(len, texts)) <= SHORT_TEXT:
-            return embedder.embed_batch(texts)
-        return await asyncio.to_thread(embedder.embed_batch, texts)
+            vectors = embedder.embed_batch(texts)
+        else:
+            vectors = await asyncio.to_thread(embedder.embed_batch, texts)
+        if not isinstance(vectors, Sized) or len(vectors) != len(texts):
+            problem = f"the embedder {embedder.model} did not give one vector for each of {len(texts)} texts"
+            raise InvalidInput("embedding", problem)
+        return vectors
 
 
 def pack(vector: Sequence[float], dimension: int) -> bytes:
     """A vector as little-endian 32-bit floats; one of another dimension, or without a value, is refused."""
-    if len(vector) != dimension:
-        raise InvalidInput("embedding", f"has {len(vector)} dimensions", f"{dimension}, as recorded for this store")
+    if not isinstance(vector, Sized) or len(vector) != dimension:
+        size = f"{len(vector)} dimensions" if isinstance(vector, Sized) else f"the type {type(vector).__name__}"
+        raise InvalidInput("embedding", f"has {size}", f"{dimension} numbers, as recorded for this store")
     try:
         packed = struct.pack(f"<{dimension}f", *vector)
-    except (struct.error, OverflowError) as error:
-        raise InvalidInput("embedding", f"is not a list of numbers ({error})", "finite numbers") from error
-    total = sum(vector)
-    if total != total or total in (float("inf"), float("-inf")):
+        total = math.fsum(vector)
+    except (struct.error, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("embedding", f"is not a list of finite numbers ({error})", "finite numbers") from error
+    if not math.isfinite(total):
         raise InvalidInput("embedding", "holds a value that is not finite", "finite numbers")
     return packed

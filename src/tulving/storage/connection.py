@@ -4,13 +4,14 @@ Statements are SQL text with `:named` parameters, in the part of SQL that both e
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from tulving.domain.model import Kind
 from tulving.domain.scope import Filter
+from tulving.errors import DamagedStore
 from tulving.storage.rows import Params, Row
 
 Key = tuple[Kind, Hashable]
@@ -37,6 +38,14 @@ class Finding:
 
     check: str
     problems: tuple[str, ...] = ()
+
+
+def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
+    """Look for problems; damage that stops the look is one itself."""
+    try:
+        return Finding(name, tuple(problems()))
+    except DamagedStore as error:
+        return Finding(name, (str(error),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """Care of the store: embedder versions, missing vectors, re-embedding, verification."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import KINDS, Item, Kind
+from tulving.domain.text import content_hash
 from tulving.errors import EmbedderMismatch
 from tulving.ports import Embedder
 from tulving.storage import events
-from tulving.storage.connection import Connection, Finding
+from tulving.storage.connection import Connection, Finding, check
 from tulving.storage.rows import SELECTED, TABLES, IndexEntry, Row, to_item
 
 # -- embedder versions -----------------------------------------------------------------------------------------
@@ -191,43 +192,50 @@ def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
 
 def verify(conn: Connection) -> list[Finding]:
     """Every promise about the store, checked against its rows."""
-    active = active_version(conn)
-    return [*conn.verify_engine(), _verify_events(conn), _verify_vectors(conn, active), _verify_links(conn)]
+    return [
+        *conn.verify_engine(),
+        check("contents", lambda: _changed_contents(conn)),
+        check("audit events", lambda: _unrecorded(conn)),
+        check("vectors", lambda: _foreign_vectors(conn)),
+        check("links", lambda: loose_links(conn)),
+    ]
 
 
-def _verify_events(conn: Connection) -> Finding:
-    """Each memory has the event of its creation."""
-    problems = []
+def _changed_contents(conn: Connection) -> Iterator[str]:
+    """Memories whose words are not those that were stored: damage that no database sees."""
     for kind in KINDS:
-        rows = conn.all(
+        for row in conn.all(f"SELECT tenant_id, id, content, content_hash FROM {TABLES[kind]}"):
+            if content_hash(row["content"]) != row["content_hash"]:
+                yield f"the content of {kind} {row['id']} of {row['tenant_id']} was changed"
+
+
+def _unrecorded(conn: Connection) -> Iterator[str]:
+    """Memories without the event of their creation."""
+    for kind in KINDS:
+        for row in conn.all(
             f"SELECT m.tenant_id, m.id FROM {TABLES[kind]} AS m WHERE NOT EXISTS (SELECT 1 FROM memory_events AS e"
             " WHERE e.tenant_id = m.tenant_id AND e.entity_id = m.id) LIMIT 20"
-        )
-        problems += [f"{kind} {row['id']} of {row['tenant_id']} has no event" for row in rows]
-    return Finding("audit events", tuple(problems))
+        ):
+            yield f"{kind} {row['id']} of {row['tenant_id']} has no event"
 
 
-def _verify_vectors(conn: Connection, active: Row | None) -> Finding:
-    """Each vector is of the active version and has its dimension."""
-    problems = []
+def _foreign_vectors(conn: Connection) -> Iterator[str]:
+    """Vectors that are not of the active version, or do not have its dimension."""
+    active = active_version(conn) or {"number": -1, "dimension": -1}
     for kind in KINDS:
-        rows = conn.all(
+        for row in conn.all(
             f"SELECT m.tenant_id, m.id, m.embedding_version, LENGTH(m.embedding) AS size FROM {TABLES[kind]} AS m"
             " WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR LENGTH(m.embedding) <> :size)"
             " LIMIT 20",
-            {"version": active["number"] if active else -1, "size": 4 * active["dimension"] if active else -1},
-        )
-        problems += [
-            f"{kind} {row['id']} of {row['tenant_id']} has a vector of version {row['embedding_version']}"
-            f" and {row['size']} bytes"
-            for row in rows
-        ]
-    return Finding("vectors", tuple(problems))
+            {"version": active["number"], "size": 4 * active["dimension"]},
+        ):
+            made = f"of version {row['embedding_version']} and {row['size']} bytes"
+            yield f"{kind} {row['id']} of {row['tenant_id']} has a vector {made}"
 
 
-def _verify_links(conn: Connection) -> Finding:
-    """Each link has both its ends."""
-    problems = []
+def loose_links(conn: Connection) -> list[str]:
+    """Links that lack one of their ends."""
+    problems: list[str] = []
     for side in ("source", "target"):
         for kind in KINDS:
             rows = conn.all(
@@ -236,4 +244,4 @@ def _verify_links(conn: Connection) -> Finding:
                 {"kind": kind},
             )
             problems += [f"a link of {row['tenant_id']} has no {side} {row[f'{side}_id']}" for row in rows]
-    return Finding("links", tuple(problems))
+    return problems

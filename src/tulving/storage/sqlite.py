@@ -12,14 +12,14 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tulving.errors import DamagedStore, DiskFull, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
 from tulving.storage import sqlite_file
-from tulving.storage.connection import Finding, LaneRequest, Lanes
+from tulving.storage.connection import Finding, LaneRequest, Lanes, check
 from tulving.storage.rows import TABLES, Params, Row
 from tulving.storage.sqlite_lanes import find_lanes, prefixed
 from tulving.storage.sqlite_values import columns, decoded, encoded
@@ -61,7 +61,7 @@ class SqliteConnection:
         """Rows as the driver gives them."""
         try:
             return self.raw.execute(sql, encoded(params)).fetchall()
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise named_error(error) from error
 
     def within(self, column: str, parameter: str) -> str:
@@ -85,47 +85,53 @@ class SqliteConnection:
 
     def verify_engine(self) -> list[Finding]:
         return [
-            Finding("database file", _complaints(self.all("PRAGMA integrity_check"))),
-            Finding("foreign keys", tuple(str(row) for row in self.all("PRAGMA foreign_key_check"))),
-            Finding("keyword index", tuple(self._verify_fts())),
-            Finding("vector index", tuple(self._verify_cache())),
+            check("database file", self._verify_file),
+            check("foreign keys", lambda: [str(row) for row in self.all("PRAGMA foreign_key_check")]),
+            check("keyword index", self._verify_fts),
+            check("vector index", self._verify_cache),
         ]
 
+    def _verify_file(self) -> Iterable[str]:
+        return [message for (message,) in self.tuples("PRAGMA integrity_check", {}) if message != "ok"]
+
     def _verify_fts(self) -> Iterable[str]:
-        for table in TABLES.values():
-            try:
-                self.raw.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('integrity-check', 1)")
-            except sqlite3.DatabaseError as error:
-                yield f"{table}_fts: {error}"
+        """A check that FTS5 offers as an insertion, so it needs a connection that may write."""
+        _, _, path = self.raw.execute("PRAGMA database_list").fetchone()
+        with closing(sqlite_file.connect(Path(path), busy_timeout=30)) as raw:
+            for table in TABLES.values():
+                try:
+                    raw.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('integrity-check', 1)")
+                except sqlite3.DatabaseError as error:
+                    yield f"{table}_fts: {error}"
 
     def _verify_cache(self) -> Iterable[str]:
         active = self.one("SELECT number, dimension FROM embedding_versions WHERE status = 'active'")
-        try:
-            return self.vectors.mismatches(self, active["number"], active["dimension"]) if active else []
-        except DamagedStore as error:
-            return [str(error)]
+        return self.vectors.mismatches(self, active["number"], active["dimension"]) if active else []
 
     def _execute(self, sql: str, params: Params | None) -> sqlite3.Cursor:
         try:
             return self.raw.execute(sql, encoded(params) if params else ())
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise named_error(error) from error
-
-
-def _complaints(rows: list[Row]) -> tuple[str, ...]:
-    return tuple(message for row in rows if (message := row["integrity_check"]) != "ok")
 
 
 @contextmanager
 def _named_errors():
     try:
         yield
-    except sqlite3.Error as error:
+    except DRIVER_ERRORS as error:
         raise named_error(error) from error
 
 
-def named_error(error: sqlite3.Error) -> TulvingError:
+DRIVER_ERRORS = (sqlite3.Error, UnicodeError)
+
+
+def named_error(error: sqlite3.Error | UnicodeError) -> TulvingError:
     """The driver's error in our words."""
+    if isinstance(error, UnicodeDecodeError):
+        return DamagedStore(f"the database file is damaged: a stored text can't be read ({error})")
+    if isinstance(error, UnicodeError):
+        return IntegrityError(f"a text that is no valid Unicode can't be stored ({error})")
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -163,6 +169,7 @@ class SqliteStore:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._damage: DamagedStore | None = None
+        self._closed = False
         with _named_errors():
             sqlite_file.prepare(path, busy_timeout)
             raw = sqlite_file.connect(path, busy_timeout)
@@ -174,23 +181,31 @@ class SqliteStore:
 
     async def write(self, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a transaction function in the writer; returns once it is on the disk."""
-        if self._damage:
-            raise self._damage
+        self._check()
         job = _Job(lambda conn: transaction(conn, *args, **kwargs), Future())
         self._jobs.put(job)
         return await asyncio.wrap_future(job.future)
 
     async def read(self, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a read in one snapshot, beside the writer."""
+        if self._closed:
+            raise StoreUnavailable("this memory was closed")
         return await asyncio.wrap_future(self._pool.submit(self._read, lambda conn: query(conn, *args, **kwargs)))
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""
+        self._closed = True
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(self._pool.shutdown)
         for raw in (*self._readers, self._writer.raw):
             raw.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("this memory was closed")
+        if self._damage:
+            raise self._damage
 
     def _read(self, query: Callable[[SqliteConnection], T]) -> T:
         conn = self._reader()
@@ -237,7 +252,8 @@ class SqliteStore:
                 try:
                     done.append((job, self._in_savepoint(job) if len(group) > 1 else job.work(self._writer)))
                 except BaseException as error:
-                    if len(group) == 1 or not self._writer.raw.in_transaction:
+                    hopeless = isinstance(error, DamagedStore) or not self._writer.raw.in_transaction
+                    if len(group) == 1 or hopeless:
                         raise
                     job.future.set_exception(error)
             self._control("COMMIT")

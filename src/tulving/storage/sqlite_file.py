@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -38,36 +39,40 @@ def prepare(path: Path, busy_timeout: float) -> None:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
         raise IntegrityError(f"SQLite {sqlite3.sqlite_version} is too old; Tulving needs {wanted} or newer")
-    if not path.exists():
-        _create(path)
-    _check_header(path)
-    with closing(connect(path, busy_timeout)) as raw:
-        revision = _revision(path, raw)
+    try:
+        if not path.exists():
+            _create(path)
+        _check_header(path)
+        # A file that is not ours, or of a newer version, is left alone: reading recovers and checkpoints nothing.
+        with closing(connect(path, busy_timeout, read_only=True)) as raw:
+            revision = _revision(path, raw)
         if revision != HEAD:
-            _migrate(path, raw, revision)
+            with closing(connect(path, busy_timeout)) as raw:
+                _migrate(path, raw, revision)
+    except OSError as error:
+        if isinstance(error, StoreUnavailable):
+            raise
+        raise StoreUnavailable(f"can't use {path}: {error.strerror or error}") from error
 
 
 def _create(path: Path) -> None:
     """Made beside its place and linked into it: a kill leaves nothing, and of two makers one wins."""
-    leftover = path.with_name(path.name + "-wal")
-    if leftover.exists() and leftover.stat().st_size:
-        raise DamagedStore(f"{path} is missing but {leftover.name} is there: the database was removed from under it")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tulving-new-") as folder:
-            fresh = Path(folder) / "memory.db"
-            fresh.touch(mode=0o600)
-            with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
-                raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                raw.execute("PRAGMA journal_mode = WAL")
-                _upgrade(raw)
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            with fresh.open("rb+") as file:
-                os.fsync(file.fileno())
-            _put_in_place(fresh, path)
-            _sync_folder(path.parent)
-    except OSError as error:
-        raise StoreUnavailable(f"can't create {path}: {error.strerror or error}") from error
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size and not path.exists():
+        raise DamagedStore(f"{path} is missing but {log.name} is there: the database was removed from under it")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tulving-new-") as folder:
+        fresh = Path(folder) / "memory.db"
+        fresh.touch(mode=0o600)
+        with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
+            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            raw.execute("PRAGMA journal_mode = WAL")
+            _upgrade(raw)
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with fresh.open("rb+") as file:
+            os.fsync(file.fileno())
+        _put_in_place(fresh, path)
+        _sync_folder(path.parent)
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
@@ -82,11 +87,8 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 
 
 def _check_header(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-    except OSError as error:
-        raise StoreUnavailable(f"can't read {path}: {error.strerror or error}") from error
+    with path.open("rb") as file:
+        start = file.read(len(_MAGIC))
     if start != _MAGIC:
         what = "is empty" if not start else "does not start as an SQLite database does"
         raise DamagedStore(f"{path} {what}: not a Tulving store, or a damaged one; it was left untouched")
@@ -110,13 +112,14 @@ def _revision(path: Path, raw: sqlite3.Connection) -> str | None:
 
 def _migrate(path: Path, raw: sqlite3.Connection, revision: str | None) -> None:
     """Under the write lock, so that of two processes one migrates and the other finds it done."""
-    raw.execute("BEGIN IMMEDIATE")
-    if _revision(path, raw) == HEAD:
-        raw.execute("ROLLBACK")
-        return
-    copy = path.with_name(f"{path.name}.before-{HEAD}-from-{revision}")
-    _copy(path, copy)
-    _upgrade(raw)
+
+    def copied() -> bool:
+        if _revision(path, raw) == HEAD:
+            return False
+        _copy(path, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"))
+        return True
+
+    _upgrade(raw, copied)
 
 
 def _copy(path: Path, copy: Path) -> None:
@@ -132,11 +135,10 @@ def _copy(path: Path, copy: Path) -> None:
     _sync_folder(copy.parent)
 
 
-def _upgrade(raw: sqlite3.Connection) -> None:
-    """All missing revisions in the transaction at hand; a kill leaves the schema as it was."""
+def _upgrade(raw: sqlite3.Connection, still_needed: Callable[[], bool] = lambda: True) -> None:
     from tulving.storage.migrations import upgrade_sqlite
 
-    upgrade_sqlite(raw)
+    upgrade_sqlite(raw, still_needed=still_needed)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from tulving.errors import DamagedStore
 from tulving.storage.rows import DOCUMENTS, FLAGS, TIMES, UUIDS, Params, Row
 
 Columns = list[tuple[str, Callable[[Any], Any] | None]]
@@ -24,9 +25,19 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
+_PLAIN = frozenset({str, int, float, bytes, bool, type(None)})
+
+
 def encoded(params: Params) -> Row:
     """Parameters as the driver takes them."""
-    return {name: encode(value) if (encode := _ENCODERS.get(type(value))) else value for name, value in params.items()}
+    return {name: value if type(value) in _PLAIN else _encode(value) for name, value in params.items()}
+
+
+def _encode(value: Any) -> Any:
+    encoder = _ENCODERS.get(type(value))
+    if encoder is None:
+        encoder = next((_ENCODERS[base] for base in _ENCODERS if isinstance(value, base)), None)
+    return value if encoder is None else encoder(value)
 
 
 def columns(names: Iterable[str]) -> Columns:
@@ -36,10 +47,13 @@ def columns(names: Iterable[str]) -> Columns:
 
 def decoded(columns: Columns, row: tuple[Any, ...]) -> Row:
     """A row as the driver gives it, in Python's values."""
-    return {
-        name: value if decode is None or value is None else decode(value)
-        for (name, decode), value in zip(columns, row, strict=True)
-    }
+    try:
+        return {
+            name: value if decode is None or value is None else decode(value)
+            for (name, decode), value in zip(columns, row, strict=True)
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DamagedStore(f"the database file is damaged: a stored value can't be read ({error})") from error
 
 
 def _decoder(column: str) -> Callable[[Any], Any] | None:

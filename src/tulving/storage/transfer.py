@@ -9,9 +9,9 @@ from uuid import UUID
 from tulving.domain.model import Kind
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError, InvalidInput
-from tulving.storage import rows
+from tulving.storage import maintenance, rows
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, TIMES, UUIDS, Row, insert_statement
+from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUIDS, Row, insert_statement
 
 _INDEX = ("embedding_version", "embedding")
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
@@ -51,7 +51,7 @@ def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -
 
 
 def load(
-    conn: Connection, lines: Iterable[tuple[int, Any]], tenant_id: str | None, version: int | None
+    conn: Connection, lines: Iterable[tuple[int, Any]], tenant_id: str | None, version: int | None, dimension: int
 ) -> dict[str, dict[str, int]]:
     """Take rows in, all or none. A row that is there already is skipped; without `version`, vectors are left out.
 
@@ -62,21 +62,28 @@ def load(
     for number, line in lines:
         table, row = _parse(number, line, tenant_id)
         if table in _KIND_OF:
-            _index(conn, table, row, version)
+            _index(conn, number, table, row, version, dimension)
         key = ", ".join(_LINK_KEY) if table == "memory_links" else "tenant_id, id"
         try:
             added = conn.run(f"{insert_statement(table, tuple(row))} ON CONFLICT ({key}) DO NOTHING", row)
         except IntegrityError as error:
             raise IntegrityError(f"line {number}: this {table} row does not fit what is stored: {error}") from error
         counts[table]["added" if added else "skipped"] += 1
+    if loose := maintenance.loose_links(conn):
+        raise IntegrityError(f"the file does not fit together: {loose[0]}")
     return counts
 
 
-def _index(conn: Connection, table: str, row: Row, version: int | None) -> None:
+def _index(conn: Connection, number: int, table: str, row: Row, version: int | None, dimension: int) -> None:
     """What the memory is found by, made anew from its words; its vector is kept if it is of the store's embedder."""
     kind = _KIND_OF[table]
     item = rows.to_item(kind, {name: row[name] for name in COLUMNS[kind]})
-    row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
+    try:
+        row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
+    except (TypeError, AttributeError) as error:
+        raise InvalidInput(f"line {number}", f"holds words that are no text ({error})") from error
+    if row["embedding"] is not None and version is not None and len(row["embedding"]) != 4 * dimension:
+        raise InvalidInput(f"line {number}", f"has a vector of {len(row['embedding'])} bytes", f"{4 * dimension}")
     if row["embedding"] is None or version is None:
         row["embedding"] = version = None
     row["embedding_version"] = version
@@ -84,7 +91,8 @@ def _index(conn: Connection, table: str, row: Row, version: int | None) -> None:
 
 def _parse(number: int, line: Any, tenant_id: str | None) -> tuple[str, Row]:
     where = f"line {number}"
-    if not isinstance(line, dict) or line.get("table") not in TABLES or not isinstance(line.get("row"), dict):
+    named = line.get("table") if isinstance(line, dict) else None
+    if not isinstance(named, str) or named not in TABLES or not isinstance(line.get("row"), dict):
         raise InvalidInput(where, "is not a row of a Tulving export", f"table one of {', '.join(TABLES)}")
     table, row = line["table"], dict(line["row"])
     if tenant_id is None and not isinstance(row.get("tenant_id"), str):
@@ -96,7 +104,7 @@ def _parse(number: int, line: Any, tenant_id: str | None) -> tuple[str, Row]:
         raise InvalidInput(where, f"has missing or unknown columns: {', '.join(sorted(wrong))}")
     try:
         return table, {name: _from_json(name, value) for name, value in row.items()}
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise InvalidInput(where, f"holds a value that can't be read: {error}") from error
 
 
@@ -117,4 +125,9 @@ def _from_json(name: str, value: Any) -> Any:
         return datetime.fromisoformat(value)
     if name in UUIDS:
         return UUID(value)
-    return base64.b64decode(value, validate=True) if name == "embedding" else value
+    if name == "embedding":
+        return base64.b64decode(value, validate=True)
+    wanted = bool if name in FLAGS else int | float if name in NUMBERS else list | dict if name in DOCUMENTS else str
+    if not isinstance(value, wanted):
+        raise TypeError(f"{name} is a {type(value).__name__}")
+    return value

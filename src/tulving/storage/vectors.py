@@ -104,8 +104,10 @@ class Matrix:
         if any(len(blob) != 4 * dimension for blob in blobs):
             raise DamagedStore(f"a stored vector does not have {dimension} dimensions; `tulving verify` names it")
         rows = numpy.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dimension)
-        lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
-        return rows / numpy.where(lengths == 0, 1, lengths)
+        if not numpy.isfinite(rows).all():
+            raise DamagedStore("a stored vector holds what is not a number; `tulving verify` names it")
+        lengths = numpy.linalg.norm(rows.astype(numpy.float64), axis=1, keepdims=True)
+        return (rows / numpy.where(lengths == 0, 1, lengths)).astype(numpy.float32)
 
 
 class Partition:

@@ -19,8 +19,8 @@ _COMMON = """
     persona_id TEXT,
     project TEXT,
     type TEXT,
-    tags TEXT NOT NULL DEFAULT '[]',
-    metadata TEXT NOT NULL DEFAULT '{}',
+    tags TEXT NOT NULL DEFAULT '[]' CHECK (json_type(tags) = 'array'),
+    metadata TEXT NOT NULL DEFAULT '{}' CHECK (json_type(metadata) = 'object'),
     content_hash TEXT NOT NULL,
     reference_count INTEGER NOT NULL DEFAULT 0,
     last_referenced_at TEXT,
@@ -47,19 +47,19 @@ TABLES = (
     source TEXT,
     occurred_at TEXT,
     importance REAL NOT NULL DEFAULT 5.0 CHECK (importance BETWEEN 0 AND 10),
-    consolidated BOOLEAN NOT NULL DEFAULT FALSE,
+    consolidated INTEGER NOT NULL DEFAULT FALSE CHECK (consolidated IN (TRUE, FALSE)),
     consolidation_status TEXT NOT NULL DEFAULT 'pending'
         CHECK (consolidation_status IN ('pending', 'consolidated', 'failed', 'dead_letter')),
     consolidation_attempts INTEGER NOT NULL DEFAULT 0,
     last_consolidation_error TEXT,
     next_consolidation_retry_at TEXT,
-    forgotten BOOLEAN NOT NULL DEFAULT FALSE,
+    forgotten INTEGER NOT NULL DEFAULT FALSE CHECK (forgotten IN (TRUE, FALSE)),
     expires_at TEXT,
-    {_INDEXED})""",
+    {_INDEXED}) STRICT""",
     f"""CREATE TABLE facts ({_COMMON}
     subject TEXT NOT NULL,
     predicate TEXT NOT NULL,
-    keyed BOOLEAN NOT NULL DEFAULT TRUE,
+    keyed INTEGER NOT NULL DEFAULT TRUE CHECK (keyed IN (TRUE, FALSE)),
     ref TEXT,
     entity_id TEXT,
     scope TEXT NOT NULL DEFAULT 'global',
@@ -80,7 +80,7 @@ TABLES = (
     {_INDEXED},
     FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id),
     FOREIGN KEY (tenant_id, supersedes_id) REFERENCES facts (tenant_id, id),
-    FOREIGN KEY (tenant_id, entity_id) REFERENCES entities (tenant_id, id) ON DELETE RESTRICT)""",
+    FOREIGN KEY (tenant_id, entity_id) REFERENCES entities (tenant_id, id) ON DELETE RESTRICT) STRICT""",
     f"""CREATE TABLE rules ({_COMMON}
     scope TEXT NOT NULL DEFAULT 'global',
     maturity TEXT NOT NULL DEFAULT 'candidate'
@@ -90,8 +90,8 @@ TABLES = (
         CHECK (permanence IN ('permanent', 'stable', 'standard', 'volatile', 'ephemeral')),
     decay_rate REAL NOT NULL DEFAULT 0.01 CHECK (decay_rate >= 0),
     status TEXT CHECK (status IS NULL OR status = 'fading'),
-    forgotten BOOLEAN NOT NULL DEFAULT FALSE,
-    needs_inversion BOOLEAN NOT NULL DEFAULT FALSE,
+    forgotten INTEGER NOT NULL DEFAULT FALSE CHECK (forgotten IN (TRUE, FALSE)),
+    needs_inversion INTEGER NOT NULL DEFAULT FALSE CHECK (needs_inversion IN (TRUE, FALSE)),
     effectiveness_score REAL NOT NULL DEFAULT 0.0,
     applied_count INTEGER NOT NULL DEFAULT 0,
     success_count INTEGER NOT NULL DEFAULT 0,
@@ -102,7 +102,7 @@ TABLES = (
     last_confirmed_at TEXT,
     next_review_at TEXT,
     {_INDEXED},
-    FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id))""",
+    FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id)) STRICT""",
     """CREATE TABLE memory_links (
     tenant_id TEXT NOT NULL,
     source_type TEXT NOT NULL CHECK (source_type IN ('episode', 'fact', 'rule')),
@@ -112,7 +112,7 @@ TABLES = (
     relation TEXT NOT NULL
         CHECK (relation IN ('derived_from', 'supports', 'contradicts', 'supersedes', 'related_to')),
     created_at TEXT NOT NULL,
-    PRIMARY KEY (tenant_id, source_type, source_id, target_type, target_id)) WITHOUT ROWID""",
+    PRIMARY KEY (tenant_id, source_type, source_id, target_type, target_id)) STRICT, WITHOUT ROWID""",
 )
 
 INDEXES = (

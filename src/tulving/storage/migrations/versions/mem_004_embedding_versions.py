@@ -14,7 +14,7 @@ STATEMENTS = (
     version TEXT NOT NULL,
     dimension INTEGER NOT NULL CHECK (dimension > 0),
     status TEXT NOT NULL CHECK (status IN ('active', 'building', 'retired')),
-    created_at TEXT NOT NULL)""",
+    created_at TEXT NOT NULL) STRICT""",
     "CREATE UNIQUE INDEX ux_embedding_versions_active ON embedding_versions (status) WHERE status = 'active'",
     "CREATE UNIQUE INDEX ux_embedding_versions_building ON embedding_versions (status) WHERE status = 'building'",
     """CREATE TABLE next_embeddings (
@@ -24,7 +24,7 @@ STATEMENTS = (
     embedding_version INTEGER NOT NULL REFERENCES embedding_versions (number),
     search_text TEXT NOT NULL,
     embedding BLOB NOT NULL,
-    PRIMARY KEY (tenant_id, memory_type, memory_id))""",
+    PRIMARY KEY (tenant_id, memory_type, memory_id)) STRICT""",
     """CREATE TABLE sessions (
     tenant_id TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -32,19 +32,19 @@ STATEMENTS = (
     status TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'completed')),
     summary TEXT,
     tool_calls INTEGER NOT NULL DEFAULT 0,
-    metadata TEXT NOT NULL DEFAULT '{}',
+    metadata TEXT NOT NULL DEFAULT '{}' CHECK (json_type(metadata) = 'object'),
     started_at TEXT NOT NULL,
     ended_at TEXT,
-    PRIMARY KEY (tenant_id, id))""",
+    PRIMARY KEY (tenant_id, id)) STRICT""",
     """CREATE TABLE rule_applications (
     tenant_id TEXT NOT NULL,
     id TEXT NOT NULL,
     rule_id TEXT NOT NULL,
     outcome TEXT NOT NULL CHECK (outcome IN ('helpful', 'harmful')),
     applied_at TEXT NOT NULL,
-    context TEXT,
+    context TEXT CHECK (context IS NULL OR json_valid(context)),
     PRIMARY KEY (tenant_id, id),
-    FOREIGN KEY (tenant_id, rule_id) REFERENCES rules (tenant_id, id) ON DELETE CASCADE)""",
+    FOREIGN KEY (tenant_id, rule_id) REFERENCES rules (tenant_id, id) ON DELETE CASCADE) STRICT""",
     "CREATE INDEX ix_rule_applications_rule ON rule_applications (tenant_id, rule_id, applied_at)",
 )
 

@@ -1,0 +1,246 @@
+"""Forks children that do one job each. Run by `fault_parts.Children`, which speaks JSON lines with it."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+# All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
+import alembic.command
+import alembic.op
+import numpy
+import sqlalchemy.dialects.sqlite
+from fault_parts import opened
+
+import tulving.storage.migrations
+from tulving.domain.model import NewEpisode, NewFact, NewRule
+from tulving.errors import TulvingError
+from tulving.services.memory import Memory
+from tulving.storage import sqlite, sqlite_file
+
+LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, tulving.storage.migrations, sqlite]
+LOADED += [import_module(f"tulving.storage.{name}") for name in tulving.storage.__all__]
+NOBODY = 65534
+JOBS: dict[str, Callable[..., Any]] = {}
+Say = Callable[[Any], None]
+
+
+def job(function: Callable[..., Any]) -> Callable[..., Any]:
+    JOBS[function.__name__] = function
+    return function
+
+
+def wait_until(go: str | None) -> None:
+    while go is not None and not os.path.exists(go):
+        time.sleep(0.0005)
+
+
+# -- jobs ------------------------------------------------------------------------------------------------------
+
+
+@job
+async def write_forever(say: Say, path: str, name: str) -> None:
+    """Store, supersede, forget and delete in three tasks at once, saying what was acknowledged, until killed."""
+    async with opened(Path(path)) as memory:
+        await asyncio.gather(*(_writer(memory, say, f"{name}t{task}") for task in range(3)))
+
+
+async def _writer(memory: Memory, say: Say, name: str) -> None:
+    last: dict[str, str] = {}
+
+    async def stored(kind: str, texts: list[str], answers: Any) -> None:
+        said = [[kind, str(answer.id), text] for answer, text in zip(await answers, texts, strict=True)]
+        last[kind] = said[-1][1]
+        say({"stored": said})
+
+    async def one(kind: str, text: str, answer: Any) -> None:
+        said = [kind, str((await answer).id), text]
+        last[kind] = said[1]
+        say({"stored": [said]})
+
+    for number in count():
+        word = f"{name}n{number}"
+        text = f"{word}a {word}b {word}c"
+        texts = [f"{word}p{part}a {word}p{part}b {word}p{part}c" for part in range(5)]
+        whole = [f"batch{word}", "5"]
+        key = {"subject": f"engine{number % 5}", "predicate": "state"}
+        await one("episode", text, memory.store_episode(text, butler="writer"))
+        await one("fact", text, memory.store_fact(content=text, **key))
+        await one("rule", text, memory.store_rule(text))
+        await stored(
+            "episode",
+            texts,
+            memory.store_episodes([NewEpisode(content=text, butler="writer", tags=whole) for text in texts]),
+        )
+        keys = [key, {}, {}, {**key, "predicate": "load"}, {**key, "predicate": "load"}]
+        offers = [NewFact(content=text, tags=whole, **key) for text, key in zip(texts, keys, strict=True)]
+        await stored("fact", texts, memory.store_facts(offers))
+        await stored("rule", texts, memory.store_rules([NewRule(content=text, tags=whole) for text in texts]))
+        say({"forgetting": last["episode"]})
+        await memory.forget("episode", last["episode"])
+        say({"forgot": last["episode"]})
+        await one("rule", text, memory.store_rule(f"{text} "))
+        say({"deleting": last["rule"]})
+        await memory.delete("rule", last["rule"])
+        say({"deleted": last["rule"]})
+
+
+@job
+async def open_and_store(say: Say, path: str, name: str, go: str | None = None) -> None:
+    """Open (and so create or migrate) a file, store one memory."""
+    wait_until(go)
+    async with opened(Path(path)) as memory:
+        say({"id": str((await memory.store_episode(f"{name} was here", butler=name)).id), "name": name})
+
+
+@job
+async def store_many(say: Say, path: str, name: str, number: int, go: str | None = None) -> None:
+    """Store memories of each kind, alone and in batches; say each that was acknowledged."""
+    async with opened(Path(path)) as memory:
+        wait_until(go)
+        for each in range(number):
+            word = f"{name}x{each}"
+            say({"kind": "episode", "word": word, "id": str((await memory.store_episode(word, butler=name)).id)})
+            fact = await memory.store_fact(name, f"number {each}", f"{word}f")
+            say({"kind": "fact", "word": f"{word}f", "id": str(fact.id)})
+            rules = await memory.store_rules([NewRule(content=f"{word}r{part}") for part in range(2)])
+            for part, rule in enumerate(rules):
+                say({"kind": "rule", "word": f"{word}r{part}", "id": str(rule.id)})
+
+
+@job
+async def store_same_key(say: Say, path: str, name: str, number: int, go: str | None = None) -> None:
+    """Write one key that others write too; say what each answer was."""
+    async with opened(Path(path)) as memory:
+        wait_until(go)
+        for each in range(number):
+            answer = await memory.store_fact("the lighthouse", "keeper", f"{name} {each}")
+            superseded = None if answer.superseded_id is None else str(answer.superseded_id)
+            say({"id": str(answer.id), "outcome": answer.outcome, "superseded": superseded})
+
+
+@job
+async def call(say: Say, path: str, verb: str, args: dict[str, Any]) -> None:
+    """One verb in a process of its own."""
+    async with opened(Path(path)) as memory:
+        answer = await getattr(memory, verb)(**args)
+        say(str(answer.id) if hasattr(answer, "id") else answer)
+
+
+@job
+async def create_and_die(say: Say, path: str, moment: str) -> None:
+    """Create a file, and be killed at a certain step."""
+
+    def die(*args: Any, **kwargs: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    steps: dict[str, tuple[Any, str, Any]] = {
+        "begun": (sqlite_file, "_upgrade", die),
+        "made": (sqlite_file, "_upgrade", _then(sqlite_file._upgrade, die)),
+        "synced": (os, "fsync", _then(os.fsync, die)),
+        "before it is there": (os, "link", die),
+        "there": (os, "link", _then(os.link, die)),
+    }
+    setattr(*steps[moment])
+    async with opened(Path(path)):
+        say("survived")
+
+
+def _then(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+    def both(*args: Any, **kwargs: Any) -> None:
+        first(*args, **kwargs)
+        second()
+
+    return both
+
+
+@job
+async def migrate_and_die(say: Say, path: str, after: int) -> None:
+    """Open an old file, and be killed before statement number `after` of its migration."""
+    statements = count()
+    execute = alembic.op.execute
+
+    def deadly(*args: Any, **kwargs: Any) -> None:
+        if next(statements) == after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        execute(*args, **kwargs)
+
+    alembic.op.execute = deadly  # pyright: ignore
+    async with opened(Path(path)):
+        say("survived")
+
+
+@job
+async def copy_and_die(say: Say, path: str) -> None:
+    """Open an old file, and be killed while the copy is made that precedes its migration."""
+    os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)  # pyright: ignore
+    async with opened(Path(path)):
+        say("survived")
+
+
+@job
+async def use_as_nobody(say: Say, path: str) -> None:
+    """Read a file, then write to it, as a user who may not do everything; say what came of both."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    try:
+        async with opened(Path(path)) as memory:
+            say({"read": sorted(item.content for item in (await memory.list_memories("episode")).items)})
+            await memory.store_episode("one more", butler="nobody")
+            say({"written": True})
+    except TulvingError as error:
+        say({"error": [kind.__name__ for kind in type(error).__mro__], "message": str(error)})
+
+
+# -- the server ------------------------------------------------------------------------------------------------
+
+
+def run(order: dict[str, Any]) -> None:
+    """In the child: do the job and be gone, without what Python does at its end."""
+    status = 1
+    try:
+        log = os.open(order["log"] or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+
+        def say(line: Any) -> None:
+            os.write(log, json.dumps(line).encode() + b"\n")
+
+        try:
+            asyncio.run(JOBS[order["job"]](say, **order["args"]))
+            status = 0
+        except BaseException:
+            say({"traceback": traceback.format_exc()})
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
+    children: set[int] = set()
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if (pid := order.get("wait")) is not None:
+            answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            children.discard(pid)
+        else:
+            answer = os.fork()
+            if answer == 0:
+                run(order)
+            children.add(answer)
+        print(json.dumps(answer), flush=True)
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()
