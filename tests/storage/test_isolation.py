@@ -16,7 +16,7 @@ from fault_parts import everything, opened, problems
 import tulving.storage
 from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
-from tulving.errors import InvalidInput, NotFound
+from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
 from tulving.storage import facts, filters
 from tulving.storage.rows import INSERTS, TABLES
@@ -333,6 +333,21 @@ async def test_an_import_goes_into_ones_own_tenant_only(path: Path, tmp_path: Pa
             await third.import_(tmp_path / "forged.jsonl")
         assert await everything(third) == {}
         assert await everything(theirs) == before
+
+
+async def test_an_import_does_not_link_to_another_tenants_memory(path: Path, tmp_path: Path) -> None:
+    async with opened(path, tenant="mine") as mine:
+        theirs, source = mine.bind(caller=Caller("theirs")), mine.bind(caller=Caller("source"))
+        foreign = await theirs.store_rule("a rule of theirs")
+        await sow(source)
+        await source.export(tmp_path / "one.jsonl")
+        lines = [json.loads(line) for line in (tmp_path / "one.jsonl").read_text().splitlines()]
+        (link,) = [line["row"] for line in lines if line.get("table") == "memory_links"]
+        link["target_id"] = str(foreign.id)
+        (tmp_path / "forged.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        with pytest.raises(TulvingError):
+            await mine.import_(tmp_path / "forged.jsonl")
+        assert await everything(mine) == {}
 
 
 async def test_another_tenants_cursor_leads_through_ones_own(crowd: Crowd) -> None:

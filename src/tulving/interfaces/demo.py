@@ -55,8 +55,8 @@ def demo(context: typer.Context) -> None:
     if chosen.config().url is None:
         chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
     asyncio.run(_demonstrate(chosen))
-    place = f"--url {chosen.url} " if chosen.url else ""
-    typer.echo(f"\nLook around:  tulving {place}list fact --state any\nYour own:     tulving init")
+    url = chosen.config().url
+    typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 
 async def _demonstrate(chosen: Chosen) -> None:
