@@ -206,6 +206,8 @@ async def test_an_entity_is_the_key_when_given(memory, sql):
     second = await memory.store_fact("A. Smith", "works_at", "Initech", entity_id=str(entity))
     assert (first.outcome, second.outcome, second.superseded_id) == ("stored", "superseded", first.id)
     assert (await memory.get("fact", plain.id)).validity == "active"
+    theirs = await memory.bind(user_id="ben").store_fact("Anna", "works_at", "Hooli", entity_id=entity)
+    assert theirs.outcome == "stored", "two users do not share a slot, with an entity or without"
     with pytest.raises(InvalidInput, match="entity_id"):
         await memory.store_fact("Anna", "works_at", "ACME", entity_id=other)
 

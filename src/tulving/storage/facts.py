@@ -13,7 +13,9 @@ from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry, Row
 
 _ACTIVE = "SELECT id, content_hash, ref FROM facts WHERE tenant_id = :tenant_id AND validity = 'active'"
-_BY_ENTITY = f"{_ACTIVE} AND entity_id = :entity_id AND scope = :scope AND predicate = :predicate AND keyed"
+_BY_ENTITY = (
+    f"{_ACTIVE} AND entity_id = :entity_id AND scope = :scope AND owner = :owner AND predicate = :predicate AND keyed"
+)
 _BY_SUBJECT = (
     f"{_ACTIVE} AND scope = :scope AND owner = :owner AND subject = :subject AND predicate = :predicate"
     " AND entity_id IS NULL AND keyed"

@@ -233,15 +233,16 @@ def _foreign_vectors(conn: Connection) -> Iterator[str]:
             yield f"{kind} {row['id']} of {row['tenant_id']} has a vector {made}"
 
 
-def loose_links(conn: Connection) -> list[str]:
-    """Links that lack one of their ends."""
+def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
+    """Links that lack one of their ends, of one tenant or of all."""
+    mine = "" if tenant_id is None else " AND l.tenant_id = :tenant_id"
     problems: list[str] = []
     for side in ("source", "target"):
         for kind in KINDS:
             rows = conn.all(
-                f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l WHERE l.{side}_type = :kind AND NOT EXISTS"
+                f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l WHERE l.{side}_type = :kind{mine} AND NOT EXISTS"
                 f" (SELECT 1 FROM {TABLES[kind]} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id) LIMIT 20",
-                {"kind": kind},
+                {"kind": kind, "tenant_id": tenant_id},
             )
             problems += [f"a link of {row['tenant_id']} has no {side} {row[f'{side}_id']}" for row in rows]
     return problems

@@ -56,7 +56,7 @@ def prepare(path: Path, busy_timeout: float) -> None:
 
 
 def _create(path: Path) -> None:
-    """Made beside its place and linked into it: a kill leaves nothing, and of two makers one wins."""
+    """Made in a folder beside its place and linked into it: a kill leaves no half file, of two makers one wins."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and log.stat().st_size and not path.exists():
         raise DamagedStore(f"{path} is missing but {log.name} is there: the database was removed from under it")

@@ -69,7 +69,7 @@ def load(
         except IntegrityError as error:
             raise IntegrityError(f"line {number}: this {table} row does not fit what is stored: {error}") from error
         counts[table]["added" if added else "skipped"] += 1
-    if loose := maintenance.loose_links(conn):
+    if loose := maintenance.loose_links(conn, tenant_id):
         raise IntegrityError(f"the file does not fit together: {loose[0]}")
     return counts
 

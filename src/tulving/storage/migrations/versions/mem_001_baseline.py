@@ -128,7 +128,7 @@ INDEXES = (
     "CREATE UNIQUE INDEX ux_facts_ref ON facts (tenant_id, ref) WHERE ref IS NOT NULL",
     """CREATE UNIQUE INDEX ux_facts_subject ON facts (tenant_id, scope, owner, subject, predicate)
     WHERE validity = 'active' AND entity_id IS NULL AND keyed""",
-    """CREATE UNIQUE INDEX ux_facts_entity ON facts (tenant_id, entity_id, scope, predicate)
+    """CREATE UNIQUE INDEX ux_facts_entity ON facts (tenant_id, entity_id, scope, owner, predicate)
     WHERE validity = 'active' AND entity_id IS NOT NULL AND keyed""",
     """CREATE UNIQUE INDEX ux_facts_content ON facts (tenant_id, scope, owner, content_hash)
     WHERE validity = 'active' AND NOT keyed""",

@@ -1,0 +1,161 @@
+"""What a fresh process costs: start, memory, and what is installed."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata, util
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import psutil
+
+from bench.corpus import TENANTS, tenant_name
+from bench.report import Report
+from bench.stores import Stores
+from tulving import get_embedding_engine
+
+TIMES = 5
+ROOT = Path(__file__).parent.parent
+FIRST_RECALL = """
+import asyncio, sys
+from tulving import open_memory
+async def main():
+    async with open_memory(sys.argv[1], embedder=sys.argv[2], tenant=sys.argv[3]) as memory:
+        assert len(await memory.recall("the coffee in the kitchen"))
+asyncio.run(main())
+"""
+ALL_TENANTS = """
+import asyncio, sys
+import tulving
+from tulving import Caller, open_memory
+async def main():
+    async with open_memory(sys.argv[1], embedder="hashing") as memory:
+        for tenant in sys.argv[2:]:
+            await memory.bind(caller=Caller(tenant)).search("the coffee in the kitchen")
+        print(open("/proc/self/statm").read().split()[1])
+asyncio.run(main())
+"""
+ONLY_IMPORT = "import tulving; print(open('/proc/self/statm').read().split()[1])"
+
+
+def _run(*arguments: str) -> tuple[float, float, str]:
+    """Wall and processor seconds of a process from its start to its end, and what it printed."""
+    begun = perf_counter()
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        output = process.stdout.read().decode()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{arguments} ended with {process.returncode}")
+    return perf_counter() - begun, usage.ru_utime + usage.ru_stime, output
+
+
+def _start(report: Report, what: str, *arguments: str, target: float | None = None) -> None:
+    _run(*arguments)
+    runs = [_run(*arguments) for _ in range(TIMES)]
+    cpu, wall = median(run[1] for run in runs), median(run[0] for run in runs)
+    report.row(
+        what,
+        f"CPU {cpu:.2f} s, wall {wall:.2f} s (min {min(run[0] for run in runs):.2f})",
+        target=f"CPU <= {target} s" if target else "",
+        met=cpu <= target if target else None,
+    )
+
+
+async def run(stores: Stores, report: Report) -> None:
+    report.section(f"Cold start: a fresh process from start to end, median of {TIMES}")
+    _start(report, "python alone", "-c", "pass")
+    _start(report, "import tulving", "-c", "import tulving")
+    for embedder, target in (("hashing", None), ("minilm", 0.7)):
+        if problem := get_embedding_engine(embedder).unready():
+            report.note(f"cold start with {embedder} skipped: {problem}")
+            continue
+        built = await stores.of_one(embedder)
+        arguments = ("-c", FIRST_RECALL, str(built.path), embedder, tenant_name(0))
+        _start(report, f"open, first recall of 1,000, {embedder}", *arguments, target=target)
+    if util.find_spec("tulving.interfaces") is None or util.find_spec("tulving.__main__") is None:
+        return report.note("command line and MCP server skipped: tulving has no interfaces yet")
+    _start(report, "tulving --help", "-m", "tulving", "--help")
+    try:
+        shakes = [_handshake(stores.fresh("mcp")) for _ in range(TIMES + 1)][1:]
+    except (OSError, ValueError, psutil.Error) as error:
+        return report.note(f"MCP handshake skipped: {error!r}")
+    cpu, wall = median(shake[0] for shake in shakes), median(shake[1] for shake in shakes)
+    report.row("tulving mcp until it has answered initialize", f"CPU {cpu:.2f} s, wall {wall:.2f} s")
+
+
+def _handshake(path: Path) -> tuple[float, float]:
+    """Processor and wall seconds of a server on a store of its own, until it answers."""
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        },
+    }
+    begun = perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tulving", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**os.environ, "TULVING_URL": f"sqlite:///{path}"},
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(json.dumps(request).encode() + b"\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        wall = perf_counter() - begun
+        used = psutil.Process(server.pid).cpu_times()
+        server.stdin.close()
+        server.wait(20)
+    if "result" not in answer:
+        raise ValueError(f"answered {answer}")
+    return used.user + used.system, wall
+
+
+async def run_memory(stores: Stores, report: Report, size: int) -> None:
+    report.section("Memory and size")
+    built = await stores.of_size(size)
+    page = os.sysconf("SC_PAGE_SIZE") / 1e6
+    empty = int(_run("-c", ONLY_IMPORT)[2]) * page
+    full = int(_run("-c", ALL_TENANTS, str(built.path), *map(tenant_name, range(TENANTS)))[2]) * page
+    report.row(
+        f"RSS after searching all {TENANTS} tenants of {size:,}",
+        f"{full - empty:.0f} MB more",
+        f"import tulving alone {empty:.0f} MB",
+        target="<= 250 MB",
+        met=full - empty <= 250,
+    )
+    missing, total = _installed()
+    if missing:
+        report.note(f"not installed here, not counted: {', '.join(missing)}")
+    largest = sorted(total, key=lambda name: -total[name])[:4]
+    megabytes = sum(total.values()) / 1e6
+    report.row(
+        f"Installed size of the {len(total)} base packages, compiled files included",
+        f"{megabytes:.0f} MB ({', '.join(f'{name} {total[name] / 1e6:.0f}' for name in largest)})",
+        target="<= 250 MB",
+        met=megabytes <= 250,
+    )
+
+
+def _installed() -> tuple[list[str], dict[str, int]]:
+    """Bytes of each package that requirements/base.txt names, as installed in this environment."""
+    missing, total = [], {}
+    for name in re.findall(r"^([\w.-]+)==", (ROOT / "requirements/base.txt").read_text(), re.MULTILINE):
+        try:
+            files = metadata.distribution(name).files or []
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+            continue
+        total[name] = sum(path.stat().st_size for file in files if (path := Path(str(file.locate()))).is_file())
+    return missing, total
