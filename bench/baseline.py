@@ -10,6 +10,8 @@ import numpy
 from tulving import Memory
 
 Statement = tuple[str, Any]
+Vectors = dict[str, dict[str, tuple[list[str], numpy.ndarray]]]
+"""By tenant and table: ids, and a matrix with a row for each."""
 
 
 class Recorder:
@@ -60,9 +62,9 @@ class Plain:
             execute(sql, params).fetchall()
         execute("COMMIT")
 
-    def vectors(self) -> dict[str, dict[str, tuple[list[str], numpy.ndarray]]]:
-        """All vectors by tenant and table, with their ids."""
-        found: dict[str, dict[str, tuple[list[str], numpy.ndarray]]] = {}
+    def vectors(self) -> Vectors:
+        """All vectors of the file."""
+        found: Vectors = {}
         for table in ("episodes", "facts", "rules"):
             ids: dict[str, list[str]] = {}
             blobs: dict[str, list[bytes]] = {}

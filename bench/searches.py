@@ -7,16 +7,17 @@ from statistics import mean, median
 
 import numpy
 
-from bench.baseline import Plain, exact_recall, record, scan
+from bench.baseline import Plain, Statement, Vectors, exact_recall, record, scan
 from bench.corpus import Corpus
 from bench.embedders import Warm
 from bench.report import Report, Timings, Watch, milliseconds
 from bench.stores import Built, Stores
 from tulving import Caller, Memory, get_embedding_engine, open_memory
+from tulving.domain.model import Kind
 
 QUERIES = {"100 tenants": 200, "one tenant": 60}
 ROUND = 20
-TABLES = {"episode": "episodes", "fact": "facts", "rule": "rules"}
+TABLES: dict[Kind, str] = {"episode": "episodes", "fact": "facts", "rule": "rules"}
 TARGETS = {1_000: 0.002, 10_000: 0.002, 100_000: 0.005}
 
 Ask = Callable[[Memory, str], Awaitable[object]]
@@ -112,7 +113,7 @@ async def _warm_up(bound: dict[str, Memory], asked: list[tuple[str, str]]) -> No
             await verb(bound[tenant], query)
 
 
-async def _touches(memory: Memory, bound: dict[str, Memory], asked: list[tuple[str, str]]):
+async def _touches(memory: Memory, bound: dict[str, Memory], asked: list[tuple[str, str]]) -> list[list[Statement]]:
     """What a recall writes, to be replayed: each question's references, counted once here."""
     writer = memory._env.store._writer  # pyright: ignore[reportAttributeAccessIssue]
     raw = writer.raw
@@ -123,7 +124,9 @@ async def _touches(memory: Memory, bound: dict[str, Memory], asked: list[tuple[s
     return transactions
 
 
-async def _recalls(bound: dict[str, Memory], asked: list[tuple[str, str]], engine: Warm, vectors, kind) -> float:
+async def _recalls(
+    bound: dict[str, Memory], asked: list[tuple[str, str]], engine: Warm, vectors: Vectors, kind: Kind
+) -> float:
     """How much of the exact answer semantic search finds, on average."""
     shares = []
     for tenant, query in asked:
@@ -167,3 +170,4 @@ async def run_minilm(stores: Stores, report: Report) -> None:
             f"embedding alone {alone}",
             f"embedding {median(alone.wall) / timings.p50:.0%} of it",
         )
+    report.row("disk per memory, 1,000, MiniLM (384 dimensions)", f"{built.path.stat().st_size / 1_000:,.0f} bytes")
