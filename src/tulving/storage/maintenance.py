@@ -239,10 +239,10 @@ def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
     problems: list[str] = []
     for side in ("source", "target"):
         for kind in KINDS:
+            end = f"SELECT 1 FROM {TABLES[kind]} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id"
             rows = conn.all(
-                f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l WHERE l.{side}_type = :kind{mine}"
-                f" AND NOT EXISTS (SELECT 1 FROM {TABLES[kind]} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id)"
-                " LIMIT 20",
+                f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l"
+                f" WHERE l.{side}_type = :kind{mine} AND NOT EXISTS ({end}) LIMIT 20",
                 {"kind": kind, "tenant_id": tenant_id},
             )
             problems += [f"a link of {row['tenant_id']} has no {side} {row[f'{side}_id']}" for row in rows]
