@@ -84,7 +84,7 @@ def scan(matrix: numpy.ndarray, query: numpy.ndarray, count: int = 10) -> numpy.
     """The rows most similar to a query, best first, by looking at all of them."""
     scores = numpy.vecdot(matrix, query)  # `@` runs on several threads, which wait for each other on a busy machine
     if count < len(scores):
-        best = numpy.argpartition(scores, len(scores) - count)[-count:]
+        best = numpy.argpartition(-scores, count)[:count]  # negated: many equals at the far end are slow
         return best[numpy.argsort(-scores[best])]
     return numpy.argsort(-scores)
 

@@ -59,6 +59,7 @@ class Report:
 
     rows: list[tuple[str, ...]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    circumstances: str = field(default_factory=lambda: machine())
 
     def section(self, title: str) -> None:
         self.rows.append((f"**{title}**", "", "", "", "", ""))
@@ -78,7 +79,8 @@ class Report:
     def markdown(self) -> str:
         lines = [f"| {' | '.join(HEADER)} |", "|" + "---|" * len(HEADER)]
         lines += [f"| {' | '.join(row)} |" for row in self.rows]
-        return "\n".join([machine(), "", *lines, "", *(f"- {note}" for note in self.notes), ""])
+        load = f"Load average at the end {os.getloadavg()[0]:.1f}."
+        return "\n".join([f"{self.circumstances} {load}", "", *lines, "", *(f"- {note}" for note in self.notes), ""])
 
 
 def milliseconds(seconds: float) -> str:
@@ -113,5 +115,5 @@ def machine() -> str:
     return (
         f"Commit {commit()}. {os.cpu_count()} vCPU, {memory:.0f} GiB, {platform.system()} {platform.machine()}; "
         f"Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}. "
-        f"Load average at the end {os.getloadavg()[0]:.1f}."
+        f"Load average at the beginning {os.getloadavg()[0]:.1f}."
     )
