@@ -20,7 +20,7 @@ from tulving.services.memory import Memory
 from tulving.storage.sqlite_file import APPLICATION_ID, HEAD
 from tulving.testing import ManualClock, SequentialIds
 
-PAGE = 4096
+PAGE = 8192
 Shown = dict[str, tuple[Any, ...]]
 
 

@@ -13,6 +13,8 @@ REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004")
 HEAD = REVISIONS[-1]
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
+# A row with a vector of 384 numbers fills over half of a usual page of 4096 bytes and would leave the rest empty.
+PAGE_SIZE = 8192
 _MAGIC = b"SQLite format 3\x00"
 
 
@@ -65,6 +67,7 @@ def _create(path: Path) -> None:
         fresh = Path(folder) / "memory.db"
         fresh.touch(mode=0o600)
         with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
+            raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             raw.execute("PRAGMA journal_mode = WAL")
             _upgrade(raw)
