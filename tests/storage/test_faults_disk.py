@@ -44,7 +44,7 @@ def on_a_small_disk(what: str, folder: Path, megabytes: int, *args: str) -> dict
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    seen = on_a_small_disk("write_until_full", tmp_path, 6)
+    seen = on_a_small_disk("write_until_full", tmp_path, 12)
     assert seen["acknowledged"] > 10
     assert "DiskFull" in seen["error"]["error"]
     assert "room" in seen["error"]["message"]
@@ -62,7 +62,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 
 def test_on_a_full_disk_a_memory_can_still_be_read_by_its_id(tmp_path: Path) -> None:
     """Counting the reference needs room, reading does not: as with recall, what was read is still the answer."""
-    assert on_a_small_disk("write_until_full", tmp_path, 6)["get"] == [True, True, True]
+    assert on_a_small_disk("write_until_full", tmp_path, 12)["get"] == [True, True, True]
 
 
 def test_a_store_that_finds_no_room_is_not_created(tmp_path: Path) -> None:
