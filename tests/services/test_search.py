@@ -91,6 +91,14 @@ async def test_all_words_go_before_any_word(memory):
     assert [hit.item.content[:5] for hit in found] == ["green", "tea t"]
 
 
+async def test_of_equal_matches_the_newest_are_found(memory, clock):
+    for number in range(30):
+        clock.advance(minutes=1)
+        await memory.store_episode("the same words", butler="b", title=None, metadata={"number": number})
+    found = await memory.search("same words", mode="keyword", limit=5)
+    assert [hit.item.metadata["number"] for hit in found] == [29, 28, 27, 26, 25]
+
+
 @pytest.mark.scenario("001-030", "002-011")
 async def test_hybrid_fuses_both_lanes(memory):
     both = await memory.store_rule("alpha beta")

@@ -9,7 +9,7 @@ from tulving.domain.events import Event
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Filter
 from tulving.errors import EmbedderMismatch, InvalidInput
-from tulving.storage import events
+from tulving.storage import events, links
 from tulving.storage.connection import Connection
 from tulving.storage.filters import visible
 from tulving.storage.rows import INSERTS, SELECTED, TABLES, IndexEntry, item_params, to_item
@@ -129,11 +129,7 @@ def delete(conn: Connection, kind: Kind, id_: UUID, event: Event) -> bool:
     key = {"tenant_id": event.tenant_id, "id": id_}
     if not conn.run(f"DELETE FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id", key):
         return False
-    conn.run(
-        "DELETE FROM memory_links WHERE tenant_id = :tenant_id"
-        " AND (source_type = :kind AND source_id = :id OR target_type = :kind AND target_id = :id)",
-        {**key, "kind": kind},
-    )
+    links.delete_of_item(conn, event.tenant_id, kind, id_)
     events.append(conn, event)
     return True
 

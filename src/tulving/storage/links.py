@@ -17,7 +17,11 @@ ON CONFLICT DO NOTHING"""
 _COLUMNS = "source_type, source_id, target_type, target_id, relation, created_at"
 _OUTGOING = "source_type = :kind AND source_id = :id"
 _INCOMING = "target_type = :kind AND target_id = :id"
-_SIDES = {"outgoing": _OUTGOING, "incoming": _INCOMING, "both": f"({_OUTGOING} OR {_INCOMING})"}
+_SIDES: dict[Direction, tuple[str, ...]] = {
+    "outgoing": (_OUTGOING,),
+    "incoming": (_INCOMING,),
+    "both": (_OUTGOING, _INCOMING),
+}
 
 
 def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
@@ -58,12 +62,23 @@ def create(conn: Connection, link: Link, event: Event) -> bool:
 
 def of_item(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, direction: Direction) -> list[Link]:
     """001-109: the edges at one memory, oldest first."""
+    # Not OR, which no index serves: it would read all links of the tenant.
+    sides = " UNION ".join(
+        f"SELECT {_COLUMNS} FROM memory_links WHERE tenant_id = :tenant_id AND {side}" for side in _SIDES[direction]
+    )
     rows = conn.all(
-        f"SELECT {_COLUMNS} FROM memory_links WHERE tenant_id = :tenant_id AND {_SIDES[direction]}"
-        " ORDER BY created_at, source_id, target_id",
-        {"tenant_id": tenant_id, "kind": kind, "id": id_},
+        f"{sides} ORDER BY created_at, source_id, target_id", {"tenant_id": tenant_id, "kind": kind, "id": id_}
     )
     return [Link(**row) for row in rows]
+
+
+def delete_of_item(conn: Connection, tenant_id: str, kind: Kind, id_: UUID) -> None:
+    """All edges at one memory."""
+    for side in _SIDES["both"]:
+        conn.run(
+            f"DELETE FROM memory_links WHERE tenant_id = :tenant_id AND {side}",
+            {"tenant_id": tenant_id, "kind": kind, "id": id_},
+        )
 
 
 def supersedes(new_id: UUID, old_id: UUID, now: datetime) -> Link:

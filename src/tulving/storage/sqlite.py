@@ -11,7 +11,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +156,30 @@ def named_error(error: sqlite3.Error | UnicodeError) -> TulvingError:
 @dataclass(slots=True)
 class _Job:
     work: Callable[[SqliteConnection], Any]
-    future: Future[Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+def _answer(group: list[_Job]) -> None:
+    """Wake each event loop once for all its answers: woken for each, it would take turns with the writer."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in group:
+        loops.setdefault(job.loop, []).append(job)
+    for loop, jobs in loops.items():
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_deliver, jobs)
+
+
+def _deliver(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
 
 
 class SqliteStore:
@@ -182,9 +205,10 @@ class SqliteStore:
     async def write(self, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a transaction function in the writer; returns once it is on the disk."""
         self._check()
-        job = _Job(lambda conn: transaction(conn, *args, **kwargs), Future())
+        loop = asyncio.get_running_loop()
+        job = _Job(lambda conn: transaction(conn, *args, **kwargs), loop, loop.create_future())
         self._jobs.put(job)
-        return await asyncio.wrap_future(job.future)
+        return await job.future
 
     async def read(self, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a read in one snapshot, beside the writer."""
@@ -237,25 +261,25 @@ class SqliteStore:
                         closing = True
                         break
                     group.append(waiting)
-            group = [job for job in group if job.future.set_running_or_notify_cancel()]
+            group = [job for job in group if not job.future.cancelled()]
             if group:
                 self._commit(group)
+                _answer(group)
             if closing:
                 return
 
     def _commit(self, group: list[_Job]) -> None:
         """One transaction for the whole group; a job that fails undoes only itself."""
-        done: list[tuple[_Job, Any]] = []
         try:
             self._control("BEGIN IMMEDIATE")
             for job in group:
                 try:
-                    done.append((job, self._in_savepoint(job) if len(group) > 1 else job.work(self._writer)))
+                    job.result = self._in_savepoint(job) if len(group) > 1 else job.work(self._writer)
                 except BaseException as error:
                     hopeless = isinstance(error, DamagedStore) or not self._writer.raw.in_transaction
                     if len(group) == 1 or hopeless:
                         raise
-                    job.future.set_exception(error)
+                    job.error = error
             self._control("COMMIT")
         except BaseException as error:
             with suppress(sqlite3.Error):
@@ -263,11 +287,7 @@ class SqliteStore:
             if isinstance(error, DamagedStore):
                 self._damage = error
             for job in group:
-                if not job.future.done():
-                    job.future.set_exception(error)
-            return
-        for job, result in done:
-            job.future.set_result(result)
+                job.error = job.error or error
 
     def _in_savepoint(self, job: _Job) -> Any:
         self._control("SAVEPOINT job")

@@ -103,13 +103,8 @@ class _KindSearch:
         The rank is 1 to 2 for the former and 0 to 1 for the latter, within that by BM25.
         """
         found: dict[Key, float] = {}
-        for joint, bonus in (("AND", 1.0), ("OR", 0.0)):
-            for *row, bm25 in self._matches(joint):
-                key = self._rows.add(self._kind, tuple(row))
-                if len(found) < self._request.limit:
-                    found.setdefault(key, bonus + bm25 / (1.0 + bm25))
-            if len(found) >= self._request.limit or len(self._request.terms) == 1:
-                break
+        for *row, complete, bm25 in self._matches():
+            found[self._rows.add(self._kind, tuple(row))] = complete + bm25 / (1.0 + bm25)
         return found
 
     def semantic(self, ranking: Ranking) -> dict[Key, float]:
@@ -126,24 +121,29 @@ class _KindSearch:
             found = self._allowed(ranking.best(limit, among={id_ for (id_,) in ids}))
         return dict(list(found.items())[:limit])
 
-    def _matches(self, joint: str) -> list[tuple[Any, ...]]:
+    def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that the filter lets through. It is tried on the best of the index alone; only if that
-        leaves too few are all matches looked up in the table."""
+        leaves too few are all matches looked up in the table: words first (CROSS JOIN), because the planner may take
+        an index that suits the filter and then look the words up once per row."""
         table, request = self._table, self._request
         window = _WINDOWS[-1] * request.limit
         params = {
             **self._params,
-            "match": match_expression(request.tenant_id, request.terms, joint),
+            "any": match_expression(request.tenant_id, request.terms, "OR"),
             "limit": request.limit,
             "window": window,
         }
+        complete = "1"
+        if len(request.terms) > 1:
+            complete = f"{table}_fts.rowid IN (SELECT rowid FROM {table}_fts WHERE {table}_fts MATCH :every)"
+            params["every"] = match_expression(request.tenant_id, request.terms, "AND")
         head = self._conn.tuples(
             f"""
-            SELECT {SELECTED[self._kind]}, best.bm25, {self._where}
-            FROM (SELECT rowid AS num, -bm25({table}_fts) AS bm25 FROM {table}_fts
-                  WHERE {table}_fts MATCH :match ORDER BY 2 DESC LIMIT :window) AS best
+            SELECT {SELECTED[self._kind]}, best.complete, best.bm25, {self._where}
+            FROM (SELECT rowid AS num, {complete} AS complete, -bm25({table}_fts) AS bm25 FROM {table}_fts
+                  WHERE {table}_fts MATCH :any ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
             JOIN {table} AS m ON m.num = best.num
-            ORDER BY best.bm25 DESC, m.created_at DESC, m.id""",
+            ORDER BY best.complete DESC, best.bm25 DESC, m.created_at DESC, m.id""",
             params,
         )
         found = [row[:-1] for row in head if row[-1]]
@@ -151,13 +151,13 @@ class _KindSearch:
             return found[: request.limit]
         return self._conn.tuples(
             f"""
-            SELECT {SELECTED[self._kind]}, best.bm25
-            FROM (SELECT m.num, -bm25({table}_fts) AS bm25
-                  FROM {table}_fts JOIN {table} AS m ON m.num = {table}_fts.rowid
-                  WHERE {table}_fts MATCH :match AND {self._where}
-                  ORDER BY 2 DESC, m.created_at DESC, m.id LIMIT :limit) AS best
+            SELECT {SELECTED[self._kind]}, best.complete, best.bm25
+            FROM (SELECT m.num, {complete} AS complete, -bm25({table}_fts) AS bm25
+                  FROM {table}_fts CROSS JOIN {table} AS m ON m.num = {table}_fts.rowid
+                  WHERE {table}_fts MATCH :any AND {self._where}
+                  ORDER BY 2 DESC, 3 DESC, m.created_at DESC, m.id LIMIT :limit) AS best
             JOIN {table} AS m ON m.num = best.num
-            ORDER BY best.bm25 DESC, m.created_at DESC, m.id""",
+            ORDER BY best.complete DESC, best.bm25 DESC, m.created_at DESC, m.id""",
             params,
         )
 
@@ -166,8 +166,9 @@ class _KindSearch:
         unknown = [id_ for id_, _ in best if (self._kind, id_) not in self._rows]
         if unknown:
             for row in self._conn.tuples(
-                f"SELECT {SELECTED[self._kind]} FROM {self._table} AS m"
-                f" WHERE {self._where} AND {self._conn.within('m.id', 'ids')}",
+                # By id first: an index that suits the filter leads to all rows of the tenant.
+                f"SELECT {SELECTED[self._kind]} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
+                f" ON m.tenant_id = :tenant_id AND m.id = chosen.value WHERE {self._where}",
                 {**self._params, "ids": unknown},
             ):
                 self._rows.add(self._kind, row)

@@ -34,15 +34,16 @@ class Ranking:
         """The most similar ones, best first; equals in the order of their ids."""
         import numpy
 
-        scores = self._scores
+        scores, ids = self._scores, self._ids
         if among is not None:
-            chosen = numpy.fromiter((id_ in among for id_ in self._ids), bool, len(self._ids)).nonzero()[0]
+            chosen = numpy.fromiter((id_ in among for id_ in ids), bool, len(ids)).nonzero()[0]
         elif count < len(scores):
-            edge = numpy.partition(scores, len(scores) - count)[len(scores) - count]
+            # Negated: from the other end, the many that have nothing in common with the query would slow it down.
+            edge = -numpy.partition(-scores, count - 1)[count - 1]
             chosen = (scores >= edge).nonzero()[0]
         else:
-            chosen = range(len(scores))
-        ranked = sorted((-float(scores[at]), self._ids[at]) for at in chosen)
+            chosen = numpy.arange(len(scores))
+        ranked = sorted(zip((-scores[chosen]).tolist(), [ids[at] for at in chosen.tolist()], strict=True))
         return [(id_, -score) for score, id_ in ranked[:count]]
 
 
@@ -94,8 +95,11 @@ class Matrix:
         return {id_: self._rows[at].tobytes() for id_, at in self._at.items()}
 
     def rank(self, query: Any) -> Ranking:
+        import numpy
+
+        # Not `@`: BLAS would use a thread per core, and they wait for each other whenever the machine is busy.
         # Rounded, so that the order of equal texts does not depend on where their rows lie.
-        return Ranking(list(self.ids), (self._rows[: len(self.ids)] @ query).round(6))
+        return Ranking(list(self.ids), numpy.vecdot(self._rows[: len(self.ids)], query).round(6))
 
     def _unit(self, blobs: list[bytes]) -> Any:
         import numpy
