@@ -18,6 +18,7 @@ MAX_DIGITS = 300
 T = TypeVar("T", bound=str)
 _PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
 EPISODE_TYPES = ("bugfix", "feature", "refactor", "decision", "discovery", "change", "observation")
 _WORD = re.compile(r"\w+")
 _SIGNS = (

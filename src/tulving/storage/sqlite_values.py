@@ -12,8 +12,7 @@ from tulving.storage.rows import DOCUMENTS, FLAGS, TIMES, UUIDS, Params, Row
 Columns = list[tuple[str, Callable[[Any], Any] | None]]
 
 
-def _document(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+_document = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
 
 _ENCODERS: dict[type, Callable[[Any], Any]] = {
