@@ -61,6 +61,8 @@ async def test_forgetting_a_fact_retracts_it_and_is_on_record(memory, clock, sql
     for change in ("UPDATE memory_events SET actor = 'x'", "DELETE FROM memory_events"):
         with pytest.raises(Exception, match="append-only"):
             sql(change)
+    assert await memory.forget("fact", stored.id), "it is forgotten, as asked"
+    assert len(sql("SELECT 1 FROM memory_events")) == len(before) + 1, "but nothing has changed"
     again = await memory.store_fact("user", "likes", "tea")
     assert again.outcome == "stored"
 

@@ -94,7 +94,7 @@ class Items(Service):
         kind = intake.one_of("memory_type", memory_type, KINDS)
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
-        return await self._change(storage.items.confirm, kind, memory_id, "confirmed")
+        return bool(await self._change(storage.items.confirm, kind, memory_id, "confirmed"))
 
     @operation(
         "memory_forget",
@@ -107,7 +107,7 @@ class Items(Service):
     async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Forget a memory: it is found no more, but its row is kept; false when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        return await self._change(storage.items.forget, kind, memory_id, "forgotten")
+        return await self._change(storage.items.forget, kind, memory_id, "forgotten") is not None
 
     @operation(
         "memory_delete",
@@ -204,10 +204,11 @@ class Items(Service):
         id_ = await self._id(kind, memory_id)
         return [] if id_ is None else await self._read(storage.events.of_entity, self.caller.tenant_id, id_)
 
-    async def _change(self, transaction, kind: Kind, memory_id: MemoryId, done: str) -> bool:
+    async def _change(self, transaction, kind: Kind, memory_id: MemoryId, done: str) -> bool | None:
+        """Run a change and publish its event if it changed anything; None when there is no such memory."""
         id_ = await self._id(kind, memory_id)
         if id_ is None:
-            return False
+            return None
         now = self._env.clock()
         event = self._audit(now).event(f"{kind}_{done}", kind, id_)
         changed = await self._write(transaction, kind, id_, now, event)

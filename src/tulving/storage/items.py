@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tulving.domain.decay import next_review_at
 from tulving.domain.events import Event
-from tulving.domain.model import Item, Kind
+from tulving.domain.model import Fact, Item, Kind
 from tulving.domain.scope import Filter
 from tulving.errors import EmbedderMismatch, InvalidInput
 from tulving.storage import events, links
@@ -106,10 +106,12 @@ def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event
     return True
 
 
-def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool:
-    """001-006, 001-023, 001-024: out of sight at once, but kept; False when there is no such memory."""
+def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool | None:
+    """001-006, 001-023, 001-024: out of sight at once, but kept; False when it was before, None when there is none."""
     item = get(conn, event.tenant_id, kind, id_)
     if item is None:
+        return None
+    if item.state == "retracted" if isinstance(item, Fact) else item.forgotten:
         return False
     conn.run(
         f"UPDATE {TABLES[kind]} SET {_FORGET[kind]}, updated_at = :now WHERE tenant_id = :tenant_id AND id = :id",
