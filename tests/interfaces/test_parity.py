@@ -9,7 +9,7 @@ from tulving import Memory
 from tulving.config import MemoryModuleConfig
 from tulving.interfaces.cli import application
 from tulving.interfaces.mcp import tool
-from tulving.interfaces.parameters import parameters
+from tulving.interfaces.parameters import describe, parameters
 from tulving.services.operations import OPERATIONS
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
@@ -29,7 +29,7 @@ def command_of(operation):
 @EVERY
 def test_the_library_has_it(operation):
     assert getattr(Memory, operation.name) is operation.method
-    assert operation.summary
+    assert operation.method.__doc__
 
 
 @EVERY
@@ -42,7 +42,8 @@ def test_every_parameter_is_described(operation):
 def test_it_is_a_tool_with_all_its_parameters(operation):
     made = tool(operation, MemoryModuleConfig())
     assert list(made.input_schema["properties"]) == signature(operation)
-    assert made.description.startswith(operation.summary.split(". ")[0])
+    assert made.description == describe(operation)
+    assert made.description.startswith((operation.method.__doc__ or "").split(".")[0])
 
 
 @EVERY

@@ -307,7 +307,10 @@ async def test_without_an_embedder_words_must_do(memory, embedder, clock):
     assert recalled[0].relevance == pytest.approx(1.0)
     assert await memory.count_pending() == 1
     embedder.problem = None
+    heard = []
+    memory.subscribe(heard.extend)
     assert await memory.embed_pending() == 1
+    assert [event.event_type for event in heard] == ["fact_embedded"]
     assert await memory.count_pending() == 0
     assert len(await memory.search("tea", mode="semantic")) == 1
     assert [event.event_type for event in await memory.history("fact", stored.id)] == ["fact_created", "fact_embedded"]

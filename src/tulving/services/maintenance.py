@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tulving import storage
-from tulving.domain.events import Audit
+from tulving.domain.events import Audit, Event
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.services.service import Service
-from tulving.storage.connection import Finding
+from tulving.storage.connection import Connection, Finding
+from tulving.storage.rows import IndexEntry
 
 BATCH = 64
 FORMAT = "tulving-export-1"
@@ -49,7 +50,10 @@ class Maintenance(Service):
             entries = await self._index([item for _, item in waiting])
             if any(entry.embedding is None for entry in entries):
                 break
-            done += await self._write(_set_embeddings, list(zip(waiting, entries, strict=True)), self._system_audit())
+            pending = list(zip(waiting, entries, strict=True))
+            events: list[Event] = await self._write(_set_embeddings, pending, self._system_audit())
+            self._publish(events)
+            done += len(events)
             if progress:
                 progress(done, max(done, total))
         return done
@@ -95,6 +99,7 @@ class Maintenance(Service):
         """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
         embedder = self._env.embedder
         partial = path.with_name(path.name + ".part")
+        partial.touch(mode=0o600)
         with partial.open("w", encoding="utf-8") as file:
 
             def sink(line: Any) -> None:
@@ -136,15 +141,16 @@ class Maintenance(Service):
         return Audit(Caller(self.caller.tenant_id, "maintenance"), self._env.clock(), self._env.ids)
 
 
-def _set_embeddings(conn: Any, pending: list[tuple[tuple[Kind, Item], Any]], audit: Audit) -> int:
+def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], IndexEntry]], audit: Audit) -> list[Event]:
+    """The events of those that got a vector; each belongs to the memory's own tenant."""
     storage.items.check_embedding_version(conn, [entry for _, entry in pending])
-    done = 0
+    events = []
     for (kind, item), entry in pending:
         mine = Audit(Caller(item.tenant_id, audit.caller.actor), audit.now, audit.new_id)
-        done += storage.maintenance.set_embedding(
-            conn, kind, item.id, entry, mine.event(f"{kind}_embedded", kind, item.id)
-        )
-    return done
+        event = mine.event(f"{kind}_embedded", kind, item.id)
+        if storage.maintenance.set_embedding(conn, kind, item.id, entry, event):
+            events.append(event)
+    return events
 
 
 def _json_lines(file: Any) -> Iterator[tuple[int, Any]]:

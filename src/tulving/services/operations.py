@@ -34,10 +34,6 @@ class Operation:
     def name(self) -> str:
         return self.method.__name__
 
-    @property
-    def summary(self) -> str:
-        return (self.method.__doc__ or "").strip().split("\n", 1)[0]
-
 
 OPERATIONS: dict[str, Operation] = {}
 

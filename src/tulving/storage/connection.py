@@ -4,7 +4,7 @@ Statements are SQL text with `:named` parameters, in the part of SQL that both e
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -69,6 +69,10 @@ class Connection(Protocol):
     def one(self, sql: str, params: Params | None = None) -> Row | None: ...
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]: ...
+
+    def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        """The same as `all`, a few rows at a time: for what may not fit into memory."""
+        ...
 
     def within(self, column: str, parameter: str) -> str:
         """The condition that a column is among the values of a list parameter."""

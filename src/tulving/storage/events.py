@@ -1,6 +1,5 @@
 """The audit trail: appended to, read in order, never changed."""
 
-from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
 from uuid import UUID
@@ -25,14 +24,5 @@ def of_entity(conn: Connection, tenant_id: str, entity_id: UUID) -> list[Event]:
     rows = conn.all(
         "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
         {"tenant_id": tenant_id, "entity_id": entity_id},
-    )
-    return [Event(**row) for row in rows]
-
-
-def since(conn: Connection, tenant_id: str, seq: int, limit: int) -> Sequence[Event]:
-    """The events after a cursor, oldest first."""
-    rows = conn.all(
-        "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND seq > :seq ORDER BY seq LIMIT :limit",
-        {"tenant_id": tenant_id, "seq": seq, "limit": limit},
     )
     return [Event(**row) for row in rows]

@@ -204,7 +204,7 @@ def verify(conn: Connection) -> list[Finding]:
 def _changed_contents(conn: Connection) -> Iterator[str]:
     """Memories whose words are not those that were stored: damage that no database sees."""
     for kind in KINDS:
-        for row in conn.all(f"SELECT tenant_id, id, content, content_hash FROM {TABLES[kind]}"):
+        for row in conn.each(f"SELECT tenant_id, id, content, content_hash FROM {TABLES[kind]}"):
             if content_hash(row["content"]) != row["content_hash"]:
                 yield f"the content of {kind} {row['id']} of {row['tenant_id']} was changed"
 

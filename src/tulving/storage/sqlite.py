@@ -10,7 +10,7 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
+ROWS_AT_A_TIME = 500
 
 
 class SqliteConnection:
@@ -56,6 +57,17 @@ class SqliteConnection:
             rows = cursor.fetchall()
         readers = columns(column[0] for column in cursor.description) if rows else []
         return [decoded(readers, row) for row in rows]
+
+    def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        cursor = self._execute(sql, params)
+        readers = columns(column[0] for column in cursor.description)
+        while True:
+            with _named_errors():
+                rows = cursor.fetchmany(ROWS_AT_A_TIME)
+            if not rows:
+                return
+            for row in rows:
+                yield decoded(readers, row)
 
     def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
         """Rows as the driver gives them."""

@@ -41,12 +41,13 @@ def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -
     for table, columns in TABLES.items():
         where = "" if tenant_id is None else " WHERE tenant_id = :tenant_id"
         order = _ORDER.get(table, "tenant_id, id")
-        found = conn.all(f"SELECT {', '.join(columns)} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
+        counts[table] = 0
+        found = conn.each(f"SELECT {', '.join(columns)} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
         for row in found:
             if tenant_id is not None:
                 del row["tenant_id"]
+            counts[table] += 1
             sink({"table": table, "row": {name: _to_json(value) for name, value in row.items()}})
-        counts[table] = len(found)
     return counts
 
 
