@@ -122,9 +122,9 @@ async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool
     """The store's version of this embedder, recorded if the store is new."""
     from tulving.storage import maintenance
 
-    active = await store.read(maintenance.active_version)
+    active = await store.read(None, maintenance.active_version)
     adopting = store.write if active is None else store.read
-    return await adopting(maintenance.adopt_version, embedder, clock(), may_differ)
+    return await adopting(None, maintenance.adopt_version, embedder, clock(), may_differ)
 
 
 def _log_failure(task: asyncio.Task[int]) -> None:

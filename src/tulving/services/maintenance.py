@@ -38,20 +38,20 @@ class Maintenance(Service):
 
     async def count_pending(self) -> int:
         """How many memories wait for their vector."""
-        return await self._read(storage.maintenance.count_pending)
+        return await self._read_all(storage.maintenance.count_pending)
 
     async def embed_pending(self, progress: Progress | None = None) -> int:
         """Give memories that were stored while the embedder was not ready their vectors; how many got one."""
         done, total = 0, await self.count_pending()
         while not self._env.embedder.unready() and self._env.embedding_version is not None:
-            waiting: list[tuple[Kind, Item]] = await self._read(storage.maintenance.pending, BATCH)
+            waiting: list[tuple[Kind, Item]] = await self._read_all(storage.maintenance.pending, BATCH)
             if not waiting:
                 break
             entries = await self._index([item for _, item in waiting])
             if any(entry.embedding is None for entry in entries):
                 break
             pending = list(zip(waiting, entries, strict=True))
-            events: list[Event] = await self._write(_set_embeddings, pending, self._system_audit())
+            events: list[Event] = await self._write_all(_set_embeddings, pending, self._system_audit())
             self._publish(events)
             done += len(events)
             if progress:
@@ -69,30 +69,30 @@ class Maintenance(Service):
         if self._env.embedding_version is not None and not force:
             return await self.embed_pending(progress)
         now = self._env.clock()
-        version = await self._write(storage.maintenance.begin_reembedding, self._env.embedder, now)
+        version = await self._write_all(storage.maintenance.begin_reembedding, self._env.embedder, now)
         events = None
         while events is None:
             await self._convert(version, progress)
-            events = await self._write(storage.maintenance.switch, version, self._system_audit())
+            events = await self._write_all(storage.maintenance.switch, version, self._system_audit())
         self._env.embedding_version = version
         self._publish(events)
-        return (await self._read(storage.maintenance.count_unconverted))[1]
+        return (await self._read_all(storage.maintenance.count_unconverted))[1]
 
     async def _convert(self, version: int, progress: Progress | None) -> None:
-        missing, total = await self._read(storage.maintenance.count_unconverted)
-        while batch := await self._read(storage.maintenance.unconverted, BATCH):
+        missing, total = await self._read_all(storage.maintenance.count_unconverted)
+        while batch := await self._read_all(storage.maintenance.unconverted, BATCH):
             entries = await self._index([item for _, item in batch], version)
             if any(entry.embedding is None for entry in entries):
                 raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
             converted = [(kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)]
-            await self._write(storage.maintenance.add_converted, version, converted)
+            await self._write_all(storage.maintenance.add_converted, version, converted)
             missing = max(0, missing - len(batch))
             if progress:
                 progress(total - missing, total)
 
     async def verify(self) -> Verification:
         """Check the database, its keyword index and its vector index against the rows."""
-        findings = await self._read(storage.maintenance.verify)
+        findings = await self._read_all(storage.maintenance.verify)
         return Verification(findings, await self.count_pending())
 
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
@@ -113,7 +113,7 @@ class Maintenance(Service):
                 }
             )
             tenant = None if all_tenants else self.caller.tenant_id
-            counts = await self._read(storage.transfer.dump, tenant, sink)
+            counts = await self._env.store.read(tenant, storage.transfer.dump, tenant, sink)
         partial.replace(path)
         return counts
 
@@ -133,7 +133,9 @@ class Maintenance(Service):
             same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
             version = self._env.embedding_version if same else None
             tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
-            counts = await self._write(storage.transfer.load, lines, tenant, version, embedder.dimension)
+            counts = await self._env.store.write(
+                tenant, storage.transfer.load, lines, tenant, version, embedder.dimension
+            )
         await self.embed_pending()
         return counts
 

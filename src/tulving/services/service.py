@@ -25,11 +25,13 @@ SHORT_TEXT = 20_000
 
 
 class Store(Protocol):
-    """An engine: runs transaction functions and reads."""
+    """An engine: runs transaction functions and reads, on behalf of one tenant or (None) of the whole store."""
 
-    async def write(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+    async def write(
+        self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any: ...
 
-    async def read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+    async def read(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 
     async def close(self) -> None: ...
 
@@ -136,10 +138,17 @@ class Service:
         }
 
     async def _write(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self._env.store.write(transaction, *args, **kwargs)
+        return await self._env.store.write(self.caller.tenant_id, transaction, *args, **kwargs)
 
     async def _read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self._env.store.read(query, *args, **kwargs)
+        return await self._env.store.read(self.caller.tenant_id, query, *args, **kwargs)
+
+    async def _write_all(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A write that concerns the whole store, whoever asks for it."""
+        return await self._env.store.write(None, transaction, *args, **kwargs)
+
+    async def _read_all(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await self._env.store.read(None, query, *args, **kwargs)
 
     def _publish(self, events: Sequence[Event]) -> None:
         """Tell subscribers. The change is committed: one of them failing is its own affair, and logged."""

@@ -214,15 +214,22 @@ class SqliteStore:
         self._thread.start()
         self._pool = ThreadPoolExecutor(READERS, "tulving-reader")
 
-    async def write(self, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a transaction function in the writer; returns once it is on the disk."""
+    async def write(
+        self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a transaction function in the writer; returns once it is on the disk.
+
+        Whose tenant it is for matters to engines with a wall of their own between tenants.
+        """
         self._check()
         loop = asyncio.get_running_loop()
         job = _Job(lambda conn: transaction(conn, *args, **kwargs), loop, loop.create_future())
         self._jobs.put(job)
         return await job.future
 
-    async def read(self, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read(
+        self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """Run a read in one snapshot, beside the writer."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
