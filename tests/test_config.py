@@ -73,6 +73,12 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"retrieval": {"default_limit": 0}}, "retrieval.default_limit"),
         ({"retrieval": {"default_mode": "x"}}, "retrieval.default_mode"),
         ({"retrieval": {"limit": 5}}, "retrieval.limit"),
+        ({"postgres": "x"}, "postgres"),
+        ({"postgres": {"pool_size": 0}}, "postgres.pool_size"),
+        ({"postgres": {"connect_timeout": 0}}, "postgres.connect_timeout"),
+        ({"postgres": {"statement_timeout": -1}}, "postgres.statement_timeout"),
+        ({"postgres": {"exact_rows": 1.5}}, "postgres.exact_rows"),
+        ({"postgres": {"dsn": "x"}}, "postgres.dsn"),
         ({"retrieval": {"score_weights": {"luck": 1}}}, "retrieval.score_weights"),
         ({"retrieval": {"score_weights": {"recency": 2}}}, "retrieval.score_weights"),
         ({"retrieval": {"score_weights": [1]}}, "retrieval.score_weights"),
@@ -112,7 +118,9 @@ def test_urls_name_files():
 def test_every_setting_is_documented():
     from dataclasses import fields
 
+    from tulving.config import PostgresConfig
+
     text = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
-    for cls in (MemoryModuleConfig, RetrievalConfig):
+    for prefix, cls in (("", MemoryModuleConfig), ("retrieval.", RetrievalConfig), ("postgres.", PostgresConfig)):
         for field in fields(cls):
-            assert f"`{field.name}`" in text or f"`retrieval.{field.name}`" in text, field.name
+            assert f"`{prefix}{field.name}`" in text, field.name

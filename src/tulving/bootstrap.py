@@ -8,19 +8,24 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 from uuid import UUID
 
 from tulving.config import MemoryModuleConfig, data_directory, find_database, load_config
 from tulving.domain.scope import Caller, Owner
 from tulving.domain.text import count_tokens
-from tulving.errors import ConfigError
+from tulving.errors import ConfigError, InvalidInput
 from tulving.ports import Clock, Embedder, Ids
 from tulving.providers import get_embedding_engine
 from tulving.services.memory import Memory
 from tulving.services.service import Bound, Env, Store, log
+
+if TYPE_CHECKING:
+    import asyncpg
 
 
 def utc_now() -> datetime:
@@ -37,7 +42,7 @@ def uuid7() -> UUID:
 
 @asynccontextmanager
 async def open_memory(
-    url: str | Path | None = None,
+    url: "str | Path | asyncpg.Pool | None" = None,
     *,
     tenant: str | None = None,
     actor: str | None = None,
@@ -51,6 +56,8 @@ async def open_memory(
 ) -> AsyncIterator[Memory]:
     """Open the memory at a URL or path, else the configured one, else that of the project or the user.
 
+    A host may hand in the asyncpg pool of its own PostgreSQL database instead; it stays open afterwards.
+
     `embedder` is a name or an object of your own. With `background`, memories that were stored before the embedder
     was ready get their vectors while you work. `may_reembed` opens a store of another embedder, to convert it.
     """
@@ -59,13 +66,13 @@ async def open_memory(
         embedder = choose_embedder(config, embedder)
     caller = Caller(config.tenant if tenant is None else tenant, actor or config.actor)
     bound = Bound(Owner(config.user_id, config.household_id, config.persona_id), config.project, config.scope)
-    store = await asyncio.to_thread(open_store, str(url) if url is not None else config.url, config)
-    helper: asyncio.Task[int] | None = None
+    store = await open_store(config.url if url is None else url, config)
+    helper: asyncio.Task[None] | None = None
     try:
         version = await adopt(store, embedder, clock, may_reembed)
         memory = Memory(Env(config, store, embedder, version, clock, ids, tokens=tokens), caller, bound)
-        if background and not embedder.unready() and await memory.count_pending():
-            helper = asyncio.create_task(memory.embed_pending())
+        if background:
+            helper = asyncio.create_task(_tend(memory))
             helper.add_done_callback(_log_failure)
         yield memory
     finally:
@@ -95,12 +102,37 @@ def install_weights(source: Path | None = None, progress: Callable[[str, int, in
     return weights.install(home, source, progress)
 
 
-def open_store(url: str | None, config: MemoryModuleConfig) -> Store:
-    """The engine that a URL names."""
-    from tulving.storage.sqlite import SqliteStore
+async def open_store(url: Any, config: MemoryModuleConfig) -> Store:
+    """The engine that a URL names, or that works on the asyncpg pool of a host."""
+    if url is None or isinstance(url, str | Path):
+        if is_postgres(place := str(url) if url is not None else None):
+            from tulving.storage.postgres_pool import open_postgres
 
-    path = database_path(url)
-    return SqliteStore(path, busy_timeout=config.busy_timeout, cache_bytes=config.vector_cache_mb * 1024 * 1024)
+            return await open_postgres(str(place), config.postgres)
+        from tulving.storage.sqlite import SqliteStore
+
+        return await asyncio.to_thread(
+            SqliteStore,
+            database_path(place),
+            busy_timeout=config.busy_timeout,
+            cache_bytes=config.vector_cache_mb * 1024 * 1024,
+        )
+    from tulving.storage.postgres_pool import borrow_postgres
+
+    return await borrow_postgres(url, config.postgres)
+
+
+def is_postgres(url: str | None) -> bool:
+    return url is not None and url.partition("://")[0] in ("postgresql", "postgres")
+
+
+def store_name(url: str | None) -> str:
+    """Where a store is, for people: its file, or its server without the password."""
+    if url is None or not is_postgres(url):
+        return str(database_path(url).absolute())
+    parts = urlsplit(url)
+    who, at, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=who.partition(":")[0] + at + host))
 
 
 def database_path(url: str | None) -> Path:
@@ -111,11 +143,46 @@ def database_path(url: str | None) -> Path:
         return Path(url).expanduser()
     parts = urlsplit(url)
     if parts.scheme != "sqlite":
-        raise ConfigError("url", f"the scheme {parts.scheme!r:.40} is not supported", "sqlite:///path/to/memory.db")
+        allowed = "sqlite:///path/to/memory.db, postgresql://user@host/database"
+        raise ConfigError("url", f"the scheme {parts.scheme!r:.40} is not supported", allowed)
     path = unquote(parts.path[1:])
     if parts.netloc or not path or path == ":memory:":
         raise ConfigError("url", "does not name a file", "sqlite:///path/to/memory.db")
     return Path(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The schema's revision before, and those that were applied, or would be."""
+
+    before: str | None
+    applied: tuple[str, ...]
+
+
+async def migrate_store(
+    url: str | None, config: MemoryModuleConfig, *, dry_run: bool = False, roles: tuple[str, str] | None = None
+) -> Migration:
+    """Bring a store's schema up to date. On PostgreSQL, `roles` (the service's and that of maintenance) are made and
+    walled off from each other's tenants by row-level security."""
+    if not is_postgres(url):
+        if roles is not None:
+            raise InvalidInput("row_security", "is for PostgreSQL: a file belongs to its owner", "a postgresql:// URL")
+        from tulving.storage import sqlite_file
+
+        return Migration(
+            *await asyncio.to_thread(sqlite_file.migrate, database_path(url), config.busy_timeout, dry_run)
+        )
+    from tulving.storage import postgres_pool
+
+    before, applied = await postgres_pool.migrate(str(url), config.postgres, dry_run, roles)
+    if not dry_run:
+        store = await postgres_pool.open_postgres(str(url), config.postgres)
+        try:
+            # A service without the rights of an owner could not set the dimension of the vectors later.
+            await adopt(store, choose_embedder(config), utc_now, may_differ=True)
+        finally:
+            await store.close()
+    return Migration(before, applied)
 
 
 async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool) -> int | None:
@@ -127,6 +194,13 @@ async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool
     return await adopting(None, maintenance.adopt_version, embedder, clock(), may_differ)
 
 
-def _log_failure(task: asyncio.Task[int]) -> None:
+async def _tend(memory: Memory) -> None:
+    """What a store needs now and then, beside the work: missing vectors, and indexes that it has outgrown."""
+    if not memory.warning:
+        await memory.embed_pending()
+    await memory.reindex(only_outgrown=True)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
-        log.error("memories are still waiting for their vectors: %s", error)
+        log.error("the store could not be tended: %s", error)

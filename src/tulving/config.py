@@ -8,7 +8,7 @@ above it. In the environment a setting is `TULVING_` and its name, a nested one 
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,22 @@ class RetrievalConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PostgresConfig:
+    """How the PostgreSQL engine behaves."""
+
+    pool_size: int = 10
+    connect_timeout: float = 10.0
+    statement_timeout: float = 60.0
+    exact_rows: int = 10_000
+
+    def __post_init__(self) -> None:
+        _check("postgres.pool_size", 1 <= self.pool_size <= 1000, "1 to 1000")
+        _check("postgres.connect_timeout", 0 < self.connect_timeout <= 3600, "more than 0, to 3600 seconds")
+        _check("postgres.statement_timeout", 0 <= self.statement_timeout <= 86_400, "0 (none) to 86400 seconds")
+        _check("postgres.exact_rows", self.exact_rows >= 0, "0 or more")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings. Every one of them is read somewhere, and documented in docs/configuration.md."""
 
@@ -77,7 +93,10 @@ class MemoryModuleConfig:
     tools: str = "standard"
     busy_timeout: float = 30.0
     vector_cache_mb: int = 256
+    allowed_hosts: str | None = None
+    allowed_origins: str | None = None
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
+    postgres: PostgresConfig = field(default_factory=PostgresConfig)
 
     def __post_init__(self) -> None:
         _check("embedder", self.embedder in ("minilm", "hashing"), "minilm, hashing")
@@ -135,19 +154,23 @@ def data_directory(environ: Mapping[str, str] | None = None) -> Path:
 def parse(values: Mapping[str, Any]) -> MemoryModuleConfig:
     """Settings from plain values, each checked; an unknown name is an error, not a silence."""
     given = dict(values)
-    retrieval = given.pop("retrieval", None)
-    config = MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""))
-    if retrieval is None:
-        return config
-    if isinstance(retrieval, RetrievalConfig):
-        return replace(config, retrieval=retrieval)
-    if not isinstance(retrieval, Mapping):
-        raise ConfigError("retrieval", "must be a table")
-    return replace(config, retrieval=RetrievalConfig(**_typed(RetrievalConfig, retrieval, "retrieval.")))
+    tables = {name: _table(name, cls, given.pop(name)) for name, cls in _TABLES.items() if given.get(name) is not None}
+    return MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""), **tables)
+
+
+_TABLES = {"retrieval": RetrievalConfig, "postgres": PostgresConfig}
+
+
+def _table(name: str, cls: type, values: Any) -> Any:
+    if isinstance(values, cls):
+        return values
+    if not isinstance(values, Mapping):
+        raise ConfigError(name, "must be a table")
+    return cls(**_typed(cls, values, f"{name}."))
 
 
 def _typed(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    kinds = {field.name: str(field.type) for field in fields(cls) if field.name != "retrieval"}
+    kinds = {field.name: str(field.type) for field in fields(cls) if field.name not in _TABLES}
     if unknown := sorted(set(values) - set(kinds)):
         raise ConfigError(prefix + unknown[0], "is not a setting", ", ".join(kinds))
     return {name: _value(prefix + name, kinds[name], value) for name, value in values.items()}

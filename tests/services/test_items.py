@@ -56,8 +56,8 @@ async def test_forgetting_a_fact_retracts_it_and_is_on_record(memory, clock, sql
     assert len(await memory.search("tea")) == 0
     *earlier, event = sql("SELECT * FROM memory_events ORDER BY seq")
     assert earlier == before
-    assert (event["event_type"], event["entity_type"], event["entity_id"]) == ("fact_forgotten", "fact", str(stored.id))
-    assert event["occurred_at"] == clock.now.isoformat(timespec="microseconds")
+    assert (event["event_type"], event["entity_type"], event["entity_id"]) == ("fact_forgotten", "fact", stored.id)
+    assert event["occurred_at"] == clock.now
     for change in ("UPDATE memory_events SET actor = 'x'", "DELETE FROM memory_events"):
         with pytest.raises(Exception, match="append-only"):
             sql(change)
@@ -90,7 +90,29 @@ async def test_forgetting_a_rule_marks_it(memory):
 
 
 @pytest.mark.parametrize("kind", ["episode", "fact", "rule"])
-async def test_deleting_is_for_good(memory, path, sql, kind):
+async def test_deleting_is_for_good(memory, kind):
+    id_ = await store_and_delete(memory, kind)
+    assert await memory.get(kind, id_) is None
+    assert len(await memory.search("zanzibar trip", mode="keyword")) == 0
+    assert [event.event_type for event in await memory.history(kind, id_)][-1] == f"{kind}_deleted"
+    assert (await memory.verify()).ok
+    with pytest.raises(KeyError, match=f"there is no {kind}"):
+        await memory.delete(kind, id_)
+    with pytest.raises(NotFound):
+        await memory.delete("fact", "fact_12345678")
+
+
+@pytest.mark.parametrize("kind", ["episode", "fact", "rule"])
+async def test_what_was_deleted_leaves_no_trace_in_the_file(memory, path, sql, kind):
+    await store_and_delete(memory, kind)
+    sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    for table in ("episodes_fts", "facts_fts", "rules_fts"):
+        sql(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+    sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"zanzibar" not in path.read_bytes(), "secure_delete overwrites it"
+
+
+async def store_and_delete(memory, kind):
     stored = {
         "episode": lambda: memory.store_episode("zanzibar trip", butler="b"),
         "fact": lambda: memory.store_fact("user", "dreams_of", "zanzibar trip"),
@@ -100,20 +122,8 @@ async def test_deleting_is_for_good(memory, path, sql, kind):
     keeper = (await memory.store_fact("user", "keeps", "this")).id
     await memory.create_link(kind, id_, "fact", keeper, "related_to")
     await memory.delete(kind, id_)
-    assert await memory.get(kind, id_) is None
-    assert len(await memory.search("zanzibar trip", mode="keyword")) == 0
     assert await memory.get_links("fact", keeper) == []
-    assert [event.event_type for event in await memory.history(kind, id_)][-1] == f"{kind}_deleted"
-    assert (await memory.verify()).ok
-    sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    for table in ("episodes_fts", "facts_fts", "rules_fts"):
-        sql(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-    sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert b"zanzibar" not in path.read_bytes(), "secure_delete leaves no trace in the file"
-    with pytest.raises(KeyError, match=f"there is no {kind}"):
-        await memory.delete(kind, id_)
-    with pytest.raises(NotFound):
-        await memory.delete("fact", "fact_12345678")
+    return id_
 
 
 async def test_deleting_the_newer_frees_the_older(memory):
@@ -150,7 +160,7 @@ async def test_linking_twice_is_once(memory, sql):
     (link,) = await memory.get_links("rule", a)
     assert link.relation == "supports"
     assert sql("SELECT count(*) AS n FROM memory_events") == before
-    with pytest.raises(Exception, match="UNIQUE"):
+    with pytest.raises(Exception, match="UNIQUE|duplicate key"):
         sql("INSERT INTO memory_links SELECT * FROM memory_links")
 
 
@@ -196,8 +206,8 @@ async def test_every_mutation_has_its_event(memory, clock, sql):
     ]
     assert [event.event_type for event in heard] == [row["event_type"] for row in rows]
     assert (rows[0]["actor"], rows[0]["request_id"], rows[0]["tenant_id"]) == ("anna", "request-7", "default")
-    assert rows[0]["entity_id"] == str(fact)
-    assert not any(word in row["payload"] for row in rows for word in ("tea", "coffee", "greet", "hello"))
+    assert rows[0]["entity_id"] == fact
+    assert not any(word in str(row["payload"]) for row in rows for word in ("tea", "coffee", "greet", "hello"))
     created, superseded = await memory.history("fact", fact)
     assert created.created_at == created.occurred_at == clock.now
     assert superseded.payload["superseded_by"]
@@ -276,8 +286,8 @@ async def test_facts_are_listed_by_state_and_forgotten_means_retracted(memory, s
     legacy = (await memory.store_fact("c", "p", "4")).id
     fading = (await memory.store_fact("d", "p", "5")).id
     await memory.forget("fact", gone)
-    sql("UPDATE facts SET validity = 'forgotten' WHERE id = ?", str(legacy))
-    sql("UPDATE facts SET status = 'fading' WHERE id = ?", str(fading))
+    sql("UPDATE facts SET validity = 'forgotten' WHERE id = ?", legacy)
+    sql("UPDATE facts SET status = 'fading' WHERE id = ?", fading)
 
     async def listed(state):
         return {item.id for item in (await memory.list_memories("fact", state=state)).items}

@@ -41,7 +41,7 @@ async def test_the_embedder_is_recorded(memory, sql, clock):
         "version": "1",
         "dimension": 64,
         "status": "active",
-        "created_at": clock.now.isoformat(timespec="microseconds"),
+        "created_at": clock.now,
     }
     assert sql("SELECT embedding_version FROM rules") == [{"embedding_version": 1}]
 
@@ -51,25 +51,25 @@ async def test_the_embedder_is_recorded(memory, sql, clock):
     [WordEmbedder(32), WordEmbedder(model="other"), WordEmbedder(version="2")],
     ids=["size", "model", "version"],
 )
-async def test_another_embedder_is_refused(path, embedder, other):
-    async with open_memory(path, embedder=embedder) as memory:
+async def test_another_embedder_is_refused(url, embedder, other):
+    async with open_memory(url, embedder=embedder) as memory:
         await memory.store_rule("greet")
     with pytest.raises(EmbedderMismatch, match="tulving reembed"):
-        async with open_memory(path, embedder=other):
+        async with open_memory(url, embedder=other):
             pass
-    async with open_memory(path, embedder=embedder) as memory:
+    async with open_memory(url, embedder=embedder) as memory:
         assert len(await memory.search("greet", mode="semantic")) == 1
 
 
 @pytest.mark.scenario("001-120")
-async def test_reembedding_converts_everything(path, embedder, clock):
-    async with open_memory(path, embedder=embedder, clock=clock) as memory:
+async def test_reembedding_converts_everything(url, embedder, clock):
+    async with open_memory(url, embedder=embedder, clock=clock) as memory:
         await fill(memory)
         other_tenant = memory.bind(caller=Caller("other"))
         await other_tenant.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(200)])
     new = WordEmbedder(32)
     steps = []
-    async with open_memory(path, embedder=new, clock=clock, may_reembed=True) as memory:
+    async with open_memory(url, embedder=new, clock=clock, may_reembed=True) as memory:
         assert await memory.reembed(lambda done, total: steps.append((done, total))) == 205
         assert steps[-1] == (205, 205)
         assert [hit.item.content for hit in await memory.search("coffee", mode="semantic", types=["fact"])] == [
@@ -81,16 +81,16 @@ async def test_reembedding_converts_everything(path, embedder, clock):
         await memory.store_rule("stored afterwards")
         assert (await memory.verify()).ok
     with pytest.raises(EmbedderMismatch):
-        async with open_memory(path, embedder=embedder):
+        async with open_memory(url, embedder=embedder):
             pass
 
 
-async def test_a_process_left_behind_is_told(path, embedder, clock):
+async def test_a_process_left_behind_is_told(url, embedder, clock):
     """A process that has the store open with the old embedder neither mixes vectors in nor searches by them."""
-    async with open_memory(path, embedder=embedder, clock=clock) as left_behind:
+    async with open_memory(url, embedder=embedder, clock=clock) as left_behind:
         await fill(left_behind)
         assert len(await left_behind.search("coffee", mode="semantic")) > 0
-        async with open_memory(path, embedder=WordEmbedder(32), clock=clock, may_reembed=True) as converter:
+        async with open_memory(url, embedder=WordEmbedder(32), clock=clock, may_reembed=True) as converter:
             await converter.reembed()
         with pytest.raises(EmbedderMismatch, match="open it again"):
             await left_behind.search("coffee")
@@ -99,10 +99,10 @@ async def test_a_process_left_behind_is_told(path, embedder, clock):
         assert len(await left_behind.search("coffee", mode="keyword")) > 0
 
 
-async def test_what_is_stored_during_a_conversion_is_converted_too(path, embedder, clock):
+async def test_what_is_stored_during_a_conversion_is_converted_too(url, embedder, clock):
     async with (
-        open_memory(path, embedder=embedder, clock=clock) as writer,
-        open_memory(path, embedder=WordEmbedder(32), clock=clock, may_reembed=True) as converter,
+        open_memory(url, embedder=embedder, clock=clock) as writer,
+        open_memory(url, embedder=WordEmbedder(32), clock=clock, may_reembed=True) as converter,
     ):
         await fill(writer)
         late = []
@@ -135,16 +135,16 @@ asyncio.run(main())
 
 
 @pytest.mark.scenario("001-120")
-async def test_a_killed_conversion_is_continued(path, embedder, clock):
-    async with open_memory(path, embedder=embedder, clock=clock) as memory:
+async def test_a_killed_conversion_is_continued(url, embedder, clock):
+    async with open_memory(url, embedder=embedder, clock=clock) as memory:
         await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(300)])
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(path), "128"], env={**os.environ})
+    killed = subprocess.run([sys.executable, "-c", KILLED, url, "128"], env={**os.environ})
     assert killed.returncode == -signal.SIGKILL
-    async with open_memory(path, embedder=embedder, clock=clock) as memory:
+    async with open_memory(url, embedder=embedder, clock=clock) as memory:
         assert len(await memory.search("word7", mode="semantic", limit=1)) == 1, "the old vectors are still in use"
         assert (await memory.verify()).ok
     new, steps = WordEmbedder(32), []
-    async with open_memory(path, embedder=new, clock=clock, may_reembed=True) as memory:
+    async with open_memory(url, embedder=new, clock=clock, may_reembed=True) as memory:
         await memory.reembed(lambda done, total: steps.append(done))
         assert steps[0] > 128, "what was done before the kill is not done again"
         (hit,) = await memory.search("word7", mode="semantic", limit=1)
@@ -152,26 +152,26 @@ async def test_a_killed_conversion_is_continued(path, embedder, clock):
         assert (await memory.verify()).ok
 
 
-async def test_reembedding_needs_the_embedder(path, embedder):
-    async with open_memory(path, embedder=embedder) as memory:
+async def test_reembedding_needs_the_embedder(url, embedder):
+    async with open_memory(url, embedder=embedder) as memory:
         await memory.store_rule("greet")
     new = WordEmbedder(32)
     new.problem = "no weights: run `tulving init`"
-    async with open_memory(path, embedder=new, may_reembed=True) as memory:
+    async with open_memory(url, embedder=new, may_reembed=True) as memory:
         with pytest.raises(EmbedderUnavailable, match="tulving init"):
             await memory.reembed()
 
 
-async def test_waiting_memories_get_their_vectors_in_the_background(path, embedder):
+async def test_waiting_memories_get_their_vectors_in_the_background(url, embedder):
     embedder.problem = "not yet"
-    async with open_memory(path, embedder=embedder) as memory:
+    async with open_memory(url, embedder=embedder) as memory:
         await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(150)])
         verification = await memory.verify()
         assert (verification.ok, verification.pending) == (True, 150)
     embedder.problem = None
-    async with open_memory(path, embedder=embedder, background=False) as memory:
+    async with open_memory(url, embedder=embedder, background=False) as memory:
         assert await memory.count_pending() == 150
-    async with open_memory(path, embedder=embedder) as memory:
+    async with open_memory(url, embedder=embedder) as memory:
         for _ in range(500):
             if not await memory.count_pending():
                 break
@@ -180,32 +180,49 @@ async def test_waiting_memories_get_their_vectors_in_the_background(path, embedd
         assert len(await memory.search("word3", mode="semantic", limit=1)) == 1
 
 
+async def problems(memory):
+    return {finding.check: finding.problems for finding in (await memory.verify()).findings if finding.problems}
+
+
 async def test_verify_finds_what_is_wrong(memory, sql):
     await fill(memory)
     await memory.search("coffee")
     assert (await memory.verify()).ok
+    sql("UPDATE episodes SET content = 'cocoa was served'")
+    assert list(await problems(memory)) == ["contents"]
+    sql("UPDATE episodes SET content = 'coffee was served'")
+    sql("UPDATE rules SET embedding_version = 7")
+    assert list(await problems(memory)) == ["vectors"]
+    sql("UPDATE rules SET embedding_version = 1")
+    sql("UPDATE facts SET embedding = NULL, embedding_version = NULL WHERE content = 'coffee'")
+    assert "vectors" not in await problems(memory), "it waits for its vector"
+    sql("DELETE FROM episodes")
+    assert "links" in await problems(memory)
+    sql(
+        "INSERT INTO episodes (tenant_id, id, butler, content, content_hash, search_text, created_at, updated_at)"
+        " VALUES ('default', '00000000-0000-0000-0000-0000000000ff', 'b', 'c', 'h', '', '2026-01-01', '2026-01-01')"
+    )
+    assert "audit events" in await problems(memory)
 
-    async def problems():
-        return {finding.check: finding.problems for finding in (await memory.verify()).findings if finding.problems}
 
+async def test_verify_finds_what_is_wrong_with_the_indexes_of_a_file(memory, path, sql):
+    await fill(memory)
+    await memory.search("coffee")
     sql("DROP TRIGGER rules_fts_update")
     sql("UPDATE rules SET search_text = 'other words'")
-    assert list(await problems()) == ["keyword index"]
+    assert list(await problems(memory)) == ["keyword index"]
     sql("INSERT INTO rules_fts (rules_fts) VALUES ('rebuild')")
     sql("UPDATE facts SET embedding = zeroblob(256) WHERE content = 'coffee'")
-    assert list(await problems()) == ["vector index"]
+    assert list(await problems(memory)) == ["vector index"]
     sql("UPDATE facts SET embedding = zeroblob(8) WHERE content = 'coffee'")
-    assert "vectors" in await problems()
-    sql("UPDATE facts SET embedding = NULL, embedding_version = NULL WHERE content = 'coffee'")
-    sql("DELETE FROM episodes")
-    assert "links" in await problems()
+    assert "vectors" in await problems(memory)
 
 
-async def test_export_and_import_lose_nothing(memory, tmp_path, path, embedder, clock):
+async def test_export_and_import_lose_nothing(memory, new_url, tmp_path, embedder, clock):
     await fill(memory)
     counts = await memory.export(tmp_path / "a.jsonl")
     assert counts["facts"] == 3 and counts["memory_events"] > 5
-    async with open_memory(tmp_path / "other.db", embedder=embedder, clock=clock) as other:
+    async with open_memory(new_url(), embedder=embedder, clock=clock) as other:
         added = await other.import_(tmp_path / "a.jsonl")
         assert {table: part["added"] for table, part in added.items()} == counts
         assert [hit.item for hit in await other.search("coffee")] == [hit.item for hit in await memory.search("coffee")]
@@ -216,14 +233,14 @@ async def test_export_and_import_lose_nothing(memory, tmp_path, path, embedder, 
     assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
 
 
-async def test_an_export_goes_into_another_tenant_or_all_of_them(memory, tmp_path, embedder):
+async def test_an_export_goes_into_another_tenant_or_all_of_them(memory, new_url, tmp_path, embedder):
     await fill(memory)
     guest = memory.bind(caller=Caller("guest"))
     await guest.store_rule("guests only")
     await memory.export(tmp_path / "mine.jsonl")
     await memory.export(tmp_path / "all.jsonl", all_tenants=True)
     assert "guests only" not in (tmp_path / "mine.jsonl").read_text()
-    async with open_memory(tmp_path / "other.db", embedder=embedder, tenant="moved") as other:
+    async with open_memory(new_url(), embedder=embedder, tenant="moved") as other:
         await other.import_(tmp_path / "mine.jsonl")
         assert (await other.list_memories("rule")).items[0].tenant_id == "moved"
         with pytest.raises(InvalidInput, match="several tenants"):
@@ -233,10 +250,10 @@ async def test_an_export_goes_into_another_tenant_or_all_of_them(memory, tmp_pat
         assert [item.content for item in (await as_guest.list_memories("rule")).items] == ["guests only"]
 
 
-async def test_vectors_of_another_embedder_are_made_anew(memory, tmp_path):
+async def test_vectors_of_another_embedder_are_made_anew(memory, new_url, tmp_path):
     await fill(memory)
     await memory.export(tmp_path / "a.jsonl")
-    async with open_memory(tmp_path / "other.db", embedder=WordEmbedder(32), clock=ManualClock()) as other:
+    async with open_memory(new_url(), embedder=WordEmbedder(32), clock=ManualClock()) as other:
         await other.import_(tmp_path / "a.jsonl")
         assert await other.count_pending() == 0
         assert len(await other.search("coffee", mode="semantic", types=["rule"])) == 1
@@ -252,12 +269,12 @@ async def test_vectors_of_another_embedder_are_made_anew(memory, tmp_path):
         ('{"table": "rules", "row": {"id": 1}}', "line 3: has missing or unknown columns"),
     ],
 )
-async def test_a_bad_import_changes_nothing(memory, tmp_path, embedder, line, problem):
+async def test_a_bad_import_changes_nothing(memory, new_url, tmp_path, embedder, line, problem):
     await memory.store_rule("fine")
     await memory.export(tmp_path / "a.jsonl")
     header, first, *_ = (tmp_path / "a.jsonl").read_text().splitlines()
     (tmp_path / "b.jsonl").write_text("\n".join([header, first, line]))
-    async with open_memory(tmp_path / "other.db", embedder=embedder) as other:
+    async with open_memory(new_url(), embedder=embedder) as other:
         with pytest.raises(InvalidInput, match=problem):
             await other.import_(tmp_path / "b.jsonl")
         assert (await other.list_memories("rule")).items == []
@@ -267,12 +284,12 @@ async def test_a_bad_import_changes_nothing(memory, tmp_path, embedder, line, pr
                 await other.import_(tmp_path / "c.jsonl")
 
 
-async def test_an_import_never_overwrites(memory, tmp_path, embedder):
+async def test_an_import_never_overwrites(memory, new_url, tmp_path, embedder):
     await memory.store_fact("user", "likes", "tea")
     await memory.export(tmp_path / "a.jsonl")
-    async with open_memory(tmp_path / "other.db", embedder=embedder) as other:
+    async with open_memory(new_url(), embedder=embedder) as other:
         mine = await other.store_fact("user", "likes", "coffee")
-        with pytest.raises(IntegrityError, match=r"line 2: this facts row does not fit"):
+        with pytest.raises(IntegrityError, match=r"line 2: facts that do not fit"):
             await other.import_(tmp_path / "a.jsonl")
         assert (await other.get("fact", mine.id)).validity == "active"
 

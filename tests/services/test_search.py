@@ -342,7 +342,7 @@ async def test_a_wrong_vector_is_refused(memory, embedder, vector, sql):
 @pytest.mark.scenario("002-005")
 async def test_the_keyword_index_follows_the_rows(memory, sql):
     stored = await memory.store_episode("alpha", butler="b")
-    sql("UPDATE episodes SET search_text = replace(search_text, 'alpha', 'beta') WHERE id = ?", str(stored.id))
+    sql("UPDATE episodes SET search_text = replace(search_text, 'alpha', 'beta') WHERE id = ?", stored.id)
     assert len(await memory.search("alpha", mode="keyword")) == 0
     assert len(await memory.search("beta", mode="keyword")) == 1
     await memory.delete("episode", stored.id)
@@ -350,7 +350,7 @@ async def test_the_keyword_index_follows_the_rows(memory, sql):
     assert (await memory.verify()).ok
 
 
-async def test_the_vector_cache_follows_the_rows(memory):
+async def test_what_is_found_by_meaning_follows_the_rows(memory):
     first = await memory.store_fact("user", "likes", "tea")
     assert len(await memory.search("likes", mode="semantic")) == 1
     second = await memory.store_fact("user", "likes", "coffee")
@@ -370,7 +370,7 @@ async def test_the_vector_cache_follows_the_rows(memory):
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vector_cache_mb=1)])
-async def test_the_cache_gives_way_and_comes_back(memory):
+async def test_the_cache_gives_way_and_comes_back(memory, path):
     from tulving import Caller
 
     for tenant in range(12):

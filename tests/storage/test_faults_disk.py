@@ -16,6 +16,7 @@ from fault_parts import SOURCE, everything, opened, problems
 from tulving.domain.model import NewEpisode
 from tulving.errors import DiskFull
 from tulving.services.memory import Memory
+from tulving.storage.revisions import HEAD
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_migration_that_finds_no_room_leaves_the_old_file(tmp_path: Path) -> N
     seen = on_a_small_disk("migrate_without_room", tmp_path, 6, str(old))
     for answer in seen["answers"][:2]:
         assert "StoreUnavailable" in answer["error"], answer
-    assert seen["version"] == "mem_002" or seen["answers"][2] == "opened"
+    assert seen["version"] in ("mem_002", HEAD), "as it was or done, nothing between"
     assert seen["with room"] == "opened"
 
 

@@ -17,7 +17,7 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import RetrievalConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import demo, setup, upkeep
+from tulving.interfaces import demo, schema, setup, tokens, upkeep
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
@@ -30,6 +30,7 @@ BUTLER = "cli"
 
 INTERRUPTED = 130
 _FIRST = ("init", "demo")
+_LAST = ("token",)
 _METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
 
@@ -87,8 +88,8 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """First what prepares a memory, then what fills it, then the rest."""
 
-        def place(name: str) -> tuple[bool, bool]:
-            return name not in _FIRST, not isinstance(self.commands[name], TyperGroup)
+        def place(name: str) -> tuple[bool, bool, bool]:
+            return name not in _FIRST, name in _LAST, not isinstance(self.commands[name], TyperGroup)
 
         return sorted(self.commands, key=place)
 
@@ -105,8 +106,13 @@ def application() -> typer.Typer:
     for command in (setup.init, demo.demo):
         app.command(short_help=_short(command.__doc__))(command)
     _add_operations(app, _retrieval())
-    for command in (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, upkeep.config, mcp):
+    care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
+    for command in (*care, upkeep.config, mcp):
         app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
+    access = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
+    for command in (tokens.create, tokens.list_, tokens.revoke):
+        access.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
+    app.add_typer(access, name="token", help="Create, list or revoke a token for use over HTTP.")
     return app
 
 
@@ -123,7 +129,9 @@ def _show_version(given: bool) -> None:
 
 def _options(
     context: typer.Context,
-    url: Annotated[str | None, typer.Option(metavar="URL", help="The store: sqlite:///path/to/file, or a path")] = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The store: a path, sqlite:///path or postgresql://...")
+    ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memory")] = None,
     embedder: Annotated[str | None, typer.Option(metavar="NAME", help="minilm or hashing")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error")] = False,
@@ -138,9 +146,18 @@ def _options(
     context.obj = Chosen(url, tenant, embedder)
 
 
-def mcp(context: typer.Context) -> None:
-    """Serve the memory to an MCP host over standard input and output."""
+def mcp(
+    context: typer.Context,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Over HTTP instead, at this address; see `tulving token`")
+    ] = None,
+) -> None:
+    """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     config = context.obj.config()
+    if http is not None:
+        from tulving.interfaces.mcp_http import serve as serve_http
+
+        return serve_http(config, http)
     if sys.stdin.isatty():
         typer.echo("A program should be speaking here: see `tulving init --mcp`. Ctrl-C ends the server.", err=True)
     from tulving.interfaces.mcp import serve

@@ -55,7 +55,9 @@ def demo(context: typer.Context) -> None:
     if chosen.config().url is None:
         chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
     asyncio.run(_demonstrate(chosen))
-    url = chosen.config().url
+    from tulving.bootstrap import store_name
+
+    url = store_name(chosen.config().url)
     typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 

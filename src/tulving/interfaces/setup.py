@@ -57,24 +57,26 @@ def _make_project_folder() -> None:
     if not ignore.exists():
         ignore.write_text("# What is remembered here is nobody else's affair.\n*\n")
     if url := os.environ.get("TULVING_URL"):
-        warn(f"TULVING_URL is set to {url} and goes before the project's store")
+        from tulving.bootstrap import store_name
+
+        warn(f"TULVING_URL is set to {store_name(url)} and goes before the project's store")
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
-    from tulving.bootstrap import choose_embedder, database_path, install_weights
+    from tulving.bootstrap import choose_embedder, install_weights, is_postgres, store_name
     from tulving.interfaces import show
 
     config = chosen.config()
-    path = database_path(config.url).absolute()
+    store = store_name(config.url)
 
     async def embed() -> tuple[int, int]:
         async with chosen.open() as memory:
             with show.progress("embedding") as progress:
                 return await memory.embed_pending(progress), await memory.count_pending()
 
-    existed = path.exists()
+    existed = is_postgres(config.url) or Path(store).exists()
     asyncio.run(embed())
-    typer.echo(f"store     {path}{'' if existed else ' (new)'}")
+    typer.echo(f"store     {store}{'' if existed else ' (new)'}")
     if config.embedder == "minilm":
         with show.progress("weights", of_bytes=True) as progress:
             folder = install_weights(source, lambda stage, done, total: progress(done, total, stage))
@@ -92,7 +94,10 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
 
 
 def _next_steps(chosen: Chosen) -> str:
-    command = "tulving" if chosen.url is None or PROJECT_FOLDER in chosen.url else f"tulving --url {chosen.url}"
+    from tulving.bootstrap import store_name
+
+    elsewhere = chosen.url is not None and PROJECT_FOLDER not in chosen.url
+    command = f"tulving --url {store_name(chosen.url)}" if elsewhere else "tulving"
     steps = {
         "tulving demo": "see it at work on made-up memories",
         f'{command} store fact me favorite_color "deep green"': "remember something",
@@ -135,14 +140,15 @@ def _launch() -> list[str]:
 
 def _environment(chosen: Chosen) -> dict[str, str]:
     """What the server must be told, since a host starts it from a folder and an environment of its own."""
-    from tulving.bootstrap import database_path
+    from tulving.bootstrap import database_path, is_postgres
 
     config, environment = chosen.config(), {}
     for name in ("TULVING_HOME", "TULVING_WEIGHTS"):
         if folder := os.environ.get(name):
             environment[name] = str(Path(folder).expanduser().absolute())
-    path = database_path(config.url).absolute()
-    if path != data_directory() / "memory.db":
+    if config.url is not None and is_postgres(config.url):
+        environment["TULVING_URL"] = config.url
+    elif (path := database_path(config.url).absolute()) != data_directory() / "memory.db":
         environment["TULVING_URL"] = f"sqlite:///{quote(str(path))}"
     if config.tenant != "default":
         environment["TULVING_TENANT"] = config.tenant

@@ -22,7 +22,7 @@ AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants of 
 
 
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check the file, its keyword index and its vectors against the memories."""
+    """Check the database, its keyword index and its vectors against the memories."""
 
     async def check() -> Any:
         async with context.obj.open(may_reembed=True) as memory:
@@ -121,7 +121,7 @@ def reembed(
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings in effect, and where each comes from."""
-    from tulving.bootstrap import choose_embedder, database_path
+    from tulving.bootstrap import choose_embedder, is_postgres, store_name
 
     effective, found = context.obj.config(), find_settings(Path.cwd())
     layers = (
@@ -130,12 +130,13 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         (str(found), load_config(environ={})),
         ("default", MemoryModuleConfig()),
     )
-    settings = [
-        {"setting": name, "value": value, "source": _source(name, layers)} for name, value in _flat(effective).items()
-    ]
+    shown = _flat(effective)
+    if is_postgres(effective.url):
+        shown["url"] = store_name(effective.url)  # without its password
+    settings = [{"setting": name, "value": value, "source": _source(name, layers)} for name, value in shown.items()]
     places = {
         "settings_file": None if found is None else str(found),
-        "store": str(database_path(effective.url).absolute()),
+        "store": store_name(effective.url),
         "data_directory": str(data_directory()),
         "embedder": choose_embedder(effective).unready() or "ready",
     }

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,20 @@ class Maintenance(Service):
             if progress:
                 progress(total - missing, total)
 
+    async def reindex(
+        self,
+        method: str | None = None,
+        *,
+        only_outgrown: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> list[str]:
+        """Build the search indexes anew; the names of the tables that got one.
+
+        On PostgreSQL `method` is ivfflat or hnsw, the one there is unless given; `only_outgrown` leaves out those
+        that still know their table well enough. Searching and storing go on meanwhile.
+        """
+        return await self._env.store.reindex(method, only_outgrown=only_outgrown, progress=progress)
+
     async def verify(self) -> Verification:
         """Check the database, its keyword index and its vector index against the rows."""
         findings = await self._read_all(storage.maintenance.verify)
@@ -123,19 +139,17 @@ class Maintenance(Service):
         What is there already is skipped. Vectors of another embedder are left out and made anew.
         """
         embedder = self._env.embedder
-        with path.open(encoding="utf-8") as file:
-            lines = _json_lines(file)
-            header = next(lines, (1, None))[1]
-            if not isinstance(header, dict) or header.get("format") != FORMAT:
-                raise InvalidInput("file", f"{path.name} is not a Tulving export", f"a file that begins with {FORMAT}")
-            if header.get("all_tenants") and not all_tenants:
-                raise InvalidInput("file", "holds several tenants", "importing all tenants, if that is meant")
-            same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
-            version = self._env.embedding_version if same else None
-            tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
-            counts = await self._env.store.write(
-                tenant, storage.transfer.load, lines, tenant, version, embedder.dimension
-            )
+        header = next(_json_lines(path), (1, None))[1]
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise InvalidInput("file", f"{path.name} is not a Tulving export", f"a file that begins with {FORMAT}")
+        if header.get("all_tenants") and not all_tenants:
+            raise InvalidInput("file", "holds several tenants", "importing all tenants, if that is meant")
+        same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
+        version = self._env.embedding_version if same else None
+        tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
+        # A transaction may be run again, so it is told where the rows are, not handed what can be read once.
+        rows = partial(_rows, path)
+        counts = await self._env.store.write(tenant, storage.transfer.load, rows, tenant, version, embedder.dimension)
         await self.embed_pending()
         return counts
 
@@ -155,11 +169,16 @@ def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], Ind
     return events
 
 
-def _json_lines(file: Any) -> Iterator[tuple[int, Any]]:
+def _rows(path: Path) -> Iterator[tuple[int, Any]]:
+    return islice(_json_lines(path), 1, None)
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     number = 0
     try:
-        for number, line in enumerate(file, 1):
-            yield number, json.loads(line)
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                yield number, json.loads(line)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"line {number + 1}", f"is not UTF-8 text ({error})") from error
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,8 @@ from tulving.services.facts import Facts
 from tulving.services.items import Items
 from tulving.services.maintenance import Maintenance
 from tulving.services.rules import Rules
+from tulving.services.tokens import Tokens
 
 
-class Memory(Episodes, Facts, Rules, Items, Context, Maintenance):
+class Memory(Episodes, Facts, Rules, Items, Context, Maintenance, Tokens):
     """A memory as one caller sees it. Made by `tulving.open_memory`."""

@@ -27,11 +27,13 @@ SHORT_TEXT = 20_000
 class Store(Protocol):
     """An engine: runs transaction functions and reads, on behalf of one tenant or (None) of the whole store."""
 
-    async def write(
-        self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Any: ...
+    async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 
     async def read(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    async def reindex(
+        self, method: str | None = None, *, only_outgrown: bool = False, progress: Any = None
+    ) -> list[str]: ...
 
     async def close(self) -> None: ...
 

@@ -5,6 +5,7 @@ and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -60,6 +61,16 @@ class Lanes:
 class Connection(Protocol):
     """One transaction's connection."""
 
+    @property
+    def for_update(self) -> str:
+        """What ends a SELECT of rows that are to be changed, so that nobody else changes them before."""
+        ...
+
+    @property
+    def merged_at_a_time(self) -> int:
+        """How many rows `merge` likes best."""
+        ...
+
     def run(self, sql: str, params: Params | None = None) -> int:
         """Execute; the number of rows touched."""
         ...
@@ -80,6 +91,26 @@ class Connection(Protocol):
 
     def tagged(self, column: str, parameter: str) -> str:
         """The condition that a list column holds every value of a list parameter."""
+        ...
+
+    def lock(self, *names: str) -> None:
+        """Wait until no other transaction holds these names, and hold them until this one ends."""
+        ...
+
+    def alone(self) -> None:
+        """Wait until nobody else writes to the store, and keep them out until this transaction ends."""
+        ...
+
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
+        """Insert rows of equal columns unless their key is there already; how many were new."""
+        ...
+
+    def vectors_of(self, dimension: int) -> AbstractContextManager[None]:
+        """Make room for vectors of so many dimensions. If the tables had others, those are gone in the block."""
+        ...
+
+    def vector_bytes(self, column: str) -> str:
+        """The expression for how many bytes of 32-bit numbers a vector column holds."""
         ...
 
     def index_text(self, tenant_id: str, search_text: str) -> str:

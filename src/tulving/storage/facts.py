@@ -30,6 +30,7 @@ def store(
     stored: list[Stored] = []
     log: list[Event] = []
     items.check_embedding_version(conn, [entry for _, entry in offers])
+    conn.lock(*(_key(fact) for fact, _ in offers))
     for fact, entry in offers:
         _check_references(conn, fact)
         current = _current(conn, fact)
@@ -58,6 +59,12 @@ def supersede(conn: Connection, id_: UUID, now: datetime, event: Event) -> None:
     events.append(conn, event)
 
 
+def _key(fact: Fact) -> str:
+    """What at most one active fact may have: those who write it at the same time do so one after the other."""
+    slot = (fact.entity_id or fact.subject, fact.predicate) if fact.keyed else (fact.content_hash,)
+    return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
+
+
 def _current(conn: Connection, fact: Fact) -> Row | None:
     if not fact.keyed:
         by = _BY_CONTENT
@@ -66,7 +73,7 @@ def _current(conn: Connection, fact: Fact) -> Row | None:
     else:
         by = _BY_SUBJECT
     return conn.one(
-        by,
+        by + conn.for_update,
         {
             "tenant_id": fact.tenant_id,
             "entity_id": fact.entity_id,

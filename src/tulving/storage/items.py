@@ -58,10 +58,11 @@ def check_source_episode(conn: Connection, tenant_id: str, episode_id: UUID | No
         raise InvalidInput("source_episode_id", f"episode {episode_id} does not exist", "the id of an episode of yours")
 
 
-def get(conn: Connection, tenant_id: str, kind: Kind, id_: UUID) -> Item | None:
+def get(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, *, to_change: bool = False) -> Item | None:
     """One memory in whatever state it is, without leaving a trace."""
     row = conn.one(
-        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.id = :id",
+        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.id = :id"
+        + (conn.for_update if to_change else ""),
         {"tenant_id": tenant_id, "id": id_},
     )
     return to_item(kind, row) if row else None
@@ -87,7 +88,8 @@ def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event
     """001-022: start the decay of a live fact or rule anew; False when there is none."""
     alive = "validity = 'active'" if kind == "fact" else "NOT forgotten"
     row = conn.one(
-        f"SELECT confidence, decay_rate FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND {alive}",
+        f"SELECT confidence, decay_rate FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND {alive}"
+        + conn.for_update,
         {"tenant_id": event.tenant_id, "id": id_},
     )
     if row is None:
@@ -108,7 +110,7 @@ def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event
 
 def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool | None:
     """001-006, 001-023, 001-024: out of sight at once, but kept; False when it was before, None when there is none."""
-    item = get(conn, event.tenant_id, kind, id_)
+    item = get(conn, event.tenant_id, kind, id_, to_change=True)
     if item is None:
         return None
     if item.state == "retracted" if isinstance(item, Fact) else item.forgotten:

@@ -27,7 +27,8 @@ def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_diffe
     """
     active = active_version(conn)
     if active is None:
-        return _add_version(conn, embedder, "active", now)
+        with conn.vectors_of(embedder.dimension):
+            return _add_version(conn, embedder, "active", now)
     if _same(active, embedder):
         return active["number"]
     if may_differ:
@@ -124,7 +125,7 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
     missing = total = 0
     for kind in KINDS:
         row = conn.one(
-            f"SELECT COUNT(*) AS total, COALESCE(SUM({_MISSING}), 0) AS missing FROM {TABLES[kind]} AS m",
+            f"SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE {_MISSING}) AS missing FROM {TABLES[kind]} AS m",
             {"kind": kind},
         )
         assert row is not None
@@ -165,26 +166,34 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
 
 def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
     """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted."""
+    conn.alone()
     if count_unconverted(conn)[0]:
         return None
-    for kind in KINDS:
-        this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
-        conn.run(
-            f"UPDATE {TABLES[kind]} AS m SET embedding_version = :version,"
-            f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
-            {"kind": kind, "version": version},
-        )
-        conn.run(
-            f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"
-            f" WHERE search_text <> (SELECT search_text FROM next_embeddings WHERE {this})",
-            {"kind": kind},
-        )
+    building = conn.one("SELECT dimension FROM embedding_versions WHERE number = :number", {"number": version})
+    assert building is not None
+    with conn.vectors_of(building["dimension"]):
+        for kind in KINDS:
+            _change_over(conn, kind, version)
     conn.run("DELETE FROM next_embeddings")
     conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
     conn.run("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
     event = audit.event("store_reembedded", "store", None, embedding_version=version)
     events.append(conn, event)
     return [event]
+
+
+def _change_over(conn: Connection, kind: Kind, version: int) -> None:
+    this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
+    conn.run(
+        f"UPDATE {TABLES[kind]} AS m SET embedding_version = :version,"
+        f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
+        {"kind": kind, "version": version},
+    )
+    conn.run(
+        f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"
+        f" WHERE search_text <> (SELECT search_text FROM next_embeddings WHERE {this})",
+        {"kind": kind},
+    )
 
 
 # -- verification ----------------------------------------------------------------------------------------------
@@ -222,11 +231,11 @@ def _unrecorded(conn: Connection) -> Iterator[str]:
 def _foreign_vectors(conn: Connection) -> Iterator[str]:
     """Vectors that are not of the active version, or do not have its dimension."""
     active = active_version(conn) or {"number": -1, "dimension": -1}
+    size = conn.vector_bytes("m.embedding")
     for kind in KINDS:
         for row in conn.all(
-            f"SELECT m.tenant_id, m.id, m.embedding_version, LENGTH(m.embedding) AS size FROM {TABLES[kind]} AS m"
-            " WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR LENGTH(m.embedding) <> :size)"
-            " LIMIT 20",
+            f"SELECT m.tenant_id, m.id, m.embedding_version, {size} AS size FROM {TABLES[kind]} AS m"
+            f" WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR {size} <> :size) LIMIT 20",
             {"version": active["number"], "size": 4 * active["dimension"]},
         ):
             made = f"of version {row['embedding_version']} and {row['size']} bytes"

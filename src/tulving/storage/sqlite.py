@@ -10,19 +10,28 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tulving.errors import DamagedStore, DiskFull, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
+from tulving.errors import (
+    DamagedStore,
+    DiskFull,
+    IntegrityError,
+    InvalidInput,
+    StoreBusy,
+    StoreUnavailable,
+    TulvingError,
+)
 from tulving.storage import sqlite_file
 from tulving.storage.connection import Finding, LaneRequest, Lanes, check
-from tulving.storage.rows import TABLES, Params, Row
-from tulving.storage.sqlite_lanes import find_lanes, prefixed
+from tulving.storage.rows import TABLES, Params, Row, insert_statement
+from tulving.storage.sqlite_lanes import find_lanes
 from tulving.storage.sqlite_values import columns, decoded, encoded
+from tulving.storage.tenant_words import prefixed
 from tulving.storage.vectors import VectorCache
 
 log = logging.getLogger("tulving")
@@ -35,7 +44,10 @@ ROWS_AT_A_TIME = 500
 
 
 class SqliteConnection:
-    """A `Connection` over the standard driver."""
+    """A `Connection` over the standard driver. While it writes it is alone: nothing needs to be locked."""
+
+    for_update = ""
+    merged_at_a_time = 1  # an error is then that of one row
 
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
         self.raw, self.vectors = raw, vectors
@@ -85,6 +97,22 @@ class SqliteConnection:
             f" WHERE wanted.value NOT IN (SELECT value FROM json_each({column})))"
         )
 
+    def lock(self, *names: str) -> None:
+        pass
+
+    def alone(self) -> None:
+        pass
+
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
+        insert = f"{insert_statement(table, tuple(rows[0]))} ON CONFLICT ({', '.join(key)}) DO NOTHING"
+        return sum(self.run(insert, row) for row in rows)
+
+    def vectors_of(self, dimension: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def vector_bytes(self, column: str) -> str:
+        return f"LENGTH({column})"
+
     def index_text(self, tenant_id: str, search_text: str) -> str:
         return prefixed(tenant_id, search_text.split(" ")) if search_text else ""
 
@@ -125,6 +153,12 @@ class SqliteConnection:
             return self.raw.execute(sql, encoded(params) if params else ())
         except DRIVER_ERRORS as error:
             raise named_error(error) from error
+
+
+def _merge_segments(conn: SqliteConnection) -> list[str]:
+    for table in TABLES.values():
+        conn.run(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('optimize')")
+    return list(TABLES.values())
 
 
 @contextmanager
@@ -234,6 +268,14 @@ class SqliteStore:
         if self._closed:
             raise StoreUnavailable("this memory was closed")
         return await asyncio.wrap_future(self._pool.submit(self._read, lambda conn: query(conn, *args, **kwargs)))
+
+    async def reindex(
+        self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
+    ) -> list[str]:
+        """Merge the segments of the keyword index into one. The vectors are compared exactly and have no index."""
+        if method is not None:
+            raise InvalidInput("method", "is for PostgreSQL; SQLite compares vectors exactly", "no method")
+        return [] if only_outgrown else await self.write(None, _merge_segments)
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""

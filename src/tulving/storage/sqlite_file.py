@@ -8,9 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
+from tulving.storage.revisions import HEAD, REVISIONS, missing
 
-REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004")
-HEAD = REVISIONS[-1]
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
 # A row with a vector of 384 numbers fills over half of a usual page of 4096 bytes and would leave the rest empty.
@@ -55,6 +54,17 @@ def prepare(path: Path, busy_timeout: float) -> None:
         if isinstance(error, StoreUnavailable):
             raise
         raise StoreUnavailable(f"can't use {path}: {error.strerror or error}") from error
+
+
+def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The revision that a file is at (none when there is no file), and those that were applied to it, or would be."""
+    before = None
+    if path.exists():
+        with closing(connect(path, busy_timeout, read_only=True)) as raw:
+            before = _revision(path, raw)
+    if not dry_run:
+        prepare(path, busy_timeout)
+    return before, missing(before)
 
 
 def _create(path: Path) -> None:

@@ -1,8 +1,6 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
@@ -10,6 +8,7 @@ from tulving.storage.connection import Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
 from tulving.storage.sqlite_values import columns, decoded
+from tulving.storage.tenant_words import prefixed
 from tulving.storage.vectors import Ranking, VectorCache
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 _READERS = {kind: columns(names) for kind, names in COLUMNS.items()}
 _ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
-_CONSONANTS = "bcdfghjklmnpqrstvwxz"
-_PREFIX_LENGTH = 7
 # How many times the limit a filter is tried on, best first, before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
@@ -61,26 +58,6 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
         if kind in rankings:
             lanes.semantic.update(search.semantic(rankings[kind]))
     return lanes
-
-
-@lru_cache(4096)
-def tenant_prefix(tenant_id: str) -> str:
-    """What each word of a tenant begins with in the keyword index, so that a query reads that tenant's part only.
-
-    Consonants, because they do not change how the Porter stemmer sees the word behind them. Two tenants may get the
-    same one: their rows are still told apart by the filter.
-    """
-    digest = int.from_bytes(hashlib.blake2b(tenant_id.encode(), digest_size=8).digest())
-    letters = []
-    for _ in range(_PREFIX_LENGTH):
-        digest, letter = divmod(digest, len(_CONSONANTS))
-        letters.append(_CONSONANTS[letter])
-    return "".join(letters)
-
-
-def prefixed(tenant_id: str, words: Sequence[str], between: str = " ") -> str:
-    prefix = tenant_prefix(tenant_id)
-    return prefix + (between + prefix).join(words)
 
 
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:

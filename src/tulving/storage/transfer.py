@@ -3,6 +3,8 @@
 import base64
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +13,7 @@ from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError, InvalidInput
 from tulving.storage import maintenance, rows
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUIDS, Row, insert_statement
+from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUIDS, Row
 
 _INDEX = ("embedding_version", "embedding")
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
@@ -31,6 +33,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "tenant_id id event_type entity_type entity_id occurred_at actor request_id run_id payload".split()
     ),
 }
+ID = ("tenant_id", "id")
+KEYS = {"memory_links": _LINK_KEY}
 _ORDER = {"memory_links": ", ".join(_LINK_KEY), "memory_events": "seq"}
 _KIND_OF: dict[str, Kind] = {table: kind for kind, table in rows.TABLES.items()}
 
@@ -52,7 +56,11 @@ def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -
 
 
 def load(
-    conn: Connection, lines: Iterable[tuple[int, Any]], tenant_id: str | None, version: int | None, dimension: int
+    conn: Connection,
+    lines: Callable[[], Iterable[tuple[int, Any]]],
+    tenant_id: str | None,
+    version: int | None,
+    dimension: int,
 ) -> dict[str, dict[str, int]]:
     """Take rows in, all or none. A row that is there already is skipped; without `version`, vectors are left out.
 
@@ -60,19 +68,29 @@ def load(
     """
     conn.defer_references()
     counts = {table: {"added": 0, "skipped": 0} for table in TABLES}
-    for number, line in lines:
-        table, row = _parse(number, line, tenant_id)
-        if table in _KIND_OF:
-            _index(conn, number, table, row, version, dimension)
-        key = ", ".join(_LINK_KEY) if table == "memory_links" else "tenant_id, id"
-        try:
-            added = conn.run(f"{insert_statement(table, tuple(row))} ON CONFLICT ({key}) DO NOTHING", row)
-        except IntegrityError as error:
-            raise IntegrityError(f"line {number}: this {table} row does not fit what is stored: {error}") from error
-        counts[table]["added" if added else "skipped"] += 1
+    parsed = (_prepared(conn, number, line, tenant_id, version, dimension) for number, line in lines())
+    for table, group in groupby(parsed, key=itemgetter(1)):
+        while batch := list(islice(group, conn.merged_at_a_time)):
+            rows = [row for _, _, row in batch]
+            try:
+                added = conn.merge(table, KEYS.get(table, ID), rows)
+            except IntegrityError as error:
+                where = f"line {batch[0][0]}" if len(batch) == 1 else f"lines {batch[0][0]} to {batch[-1][0]}"
+                raise IntegrityError(f"{where}: {table} that do not fit what is stored: {error}") from error
+            counts[table]["added"] += added
+            counts[table]["skipped"] += len(rows) - added
     if loose := maintenance.loose_links(conn, tenant_id):
         raise IntegrityError(f"the file does not fit together: {loose[0]}")
     return counts
+
+
+def _prepared(
+    conn: Connection, number: int, line: Any, tenant_id: str | None, version: int | None, dimension: int
+) -> tuple[int, str, Row]:
+    table, row = _parse(number, line, tenant_id)
+    if table in _KIND_OF:
+        _index(conn, number, table, row, version, dimension)
+    return number, table, row
 
 
 def _index(conn: Connection, number: int, table: str, row: Row, version: int | None, dimension: int) -> None:

@@ -1,5 +1,6 @@
 """Alembic migrations, branch label "memory". Imported only when a schema has to change."""
 
+import io
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,7 @@ def upgrade_sqlite(
     `still_needed` is asked under the write lock, since another process may have been faster.
     """
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config = _config()
     try:
         # SQLAlchemy ends any transaction when it first meets a connection, so ours begins after that.
         with engine.connect() as connection:
@@ -31,3 +31,18 @@ def upgrade_sqlite(
                     command.upgrade(config, target)
     except DBAPIError as error:
         raise error.orig or error from error
+
+
+def postgres_script(revision: str | None, version_table: str, target: str = "memory@head") -> str:
+    """The SQL that brings a database from a revision to another, for any driver to run in one transaction."""
+    script = io.StringIO()
+    config = _config(script)
+    config.attributes["version_table"] = version_table
+    command.upgrade(config, f"{revision}:{target}" if revision else target, sql=True)
+    return script.getvalue()
+
+
+def _config(output: io.StringIO | None = None) -> Config:
+    config = Config(output_buffer=output)
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    return config

@@ -1,6 +1,6 @@
 """Episodes, facts, rules and the links between them."""
 
-from alembic import op
+from tulving.storage.migrations.statements import execute
 
 revision = "mem_001"
 down_revision = None
@@ -173,6 +173,146 @@ def _fts(table: str) -> tuple[str, ...]:
     )
 
 
+# -- PostgreSQL ------------------------------------------------------------------------------------------------
+
+_POSTGRES_COMMON = """
+    tenant_id TEXT NOT NULL,
+    id UUID NOT NULL DEFAULT gen_random_uuid(),
+    content TEXT NOT NULL,
+    owner TEXT NOT NULL DEFAULT '',
+    user_id TEXT,
+    household_id TEXT,
+    persona_id TEXT,
+    project TEXT,
+    type TEXT,
+    tags JSONB NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(tags) = 'array'),
+    metadata JSONB NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
+    content_hash TEXT NOT NULL,
+    reference_count INTEGER NOT NULL DEFAULT 0,
+    last_referenced_at TIMESTAMPTZ,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+"""
+_POSTGRES_INDEXED = """
+    search_text TEXT NOT NULL,
+    search_vector TSVECTOR GENERATED ALWAYS AS (to_tsvector('english', search_text)) STORED,
+    embedding_version INTEGER,
+    embedding VECTOR(384),
+    PRIMARY KEY (tenant_id, id)
+"""
+_POSTGRES_SOURCE = """
+    source_butler TEXT,
+    source_episode_id UUID,
+    FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id)
+        ON DELETE SET NULL (source_episode_id) DEFERRABLE,
+"""
+
+POSTGRES_TABLES = (
+    f"""CREATE TABLE episodes ({_POSTGRES_COMMON}
+    butler TEXT NOT NULL,
+    session_id UUID,
+    title TEXT,
+    source TEXT,
+    occurred_at TIMESTAMPTZ,
+    importance DOUBLE PRECISION NOT NULL DEFAULT 5.0 CHECK (importance BETWEEN 0 AND 10),
+    consolidated BOOLEAN NOT NULL DEFAULT FALSE,
+    consolidation_status TEXT NOT NULL DEFAULT 'pending'
+        CHECK (consolidation_status IN ('pending', 'consolidated', 'failed', 'dead_letter')),
+    consolidation_attempts INTEGER NOT NULL DEFAULT 0,
+    last_consolidation_error TEXT,
+    next_consolidation_retry_at TIMESTAMPTZ,
+    forgotten BOOLEAN NOT NULL DEFAULT FALSE,
+    expires_at TIMESTAMPTZ DEFAULT now() + INTERVAL '7 days',
+    {_POSTGRES_INDEXED})""",
+    f"""CREATE TABLE facts ({_POSTGRES_COMMON}
+    subject TEXT NOT NULL,
+    predicate TEXT NOT NULL,
+    keyed BOOLEAN NOT NULL DEFAULT TRUE,
+    ref TEXT,
+    entity_id UUID,
+    scope TEXT NOT NULL DEFAULT 'global',
+    importance DOUBLE PRECISION NOT NULL DEFAULT 5.0 CHECK (importance BETWEEN 0 AND 10),
+    confidence DOUBLE PRECISION NOT NULL DEFAULT 1.0 CHECK (confidence BETWEEN 0 AND 1),
+    permanence TEXT NOT NULL DEFAULT 'standard'
+        CHECK (permanence IN ('permanent', 'stable', 'standard', 'volatile', 'ephemeral')),
+    decay_rate DOUBLE PRECISION NOT NULL DEFAULT 0.008 CHECK (decay_rate >= 0),
+    validity TEXT NOT NULL DEFAULT 'active'
+        CHECK (validity IN ('active', 'superseded', 'expired', 'retracted', 'forgotten')),
+    status TEXT CHECK (status = 'fading'),
+    source TEXT,
+    {_POSTGRES_SOURCE}
+    supersedes_id UUID,
+    occurred_at TIMESTAMPTZ,
+    last_confirmed_at TIMESTAMPTZ,
+    next_review_at TIMESTAMPTZ,
+    {_POSTGRES_INDEXED},
+    FOREIGN KEY (tenant_id, supersedes_id) REFERENCES facts (tenant_id, id)
+        ON DELETE SET NULL (supersedes_id) DEFERRABLE)""",
+    f"""CREATE TABLE rules ({_POSTGRES_COMMON}
+    scope TEXT NOT NULL DEFAULT 'global',
+    maturity TEXT NOT NULL DEFAULT 'candidate'
+        CHECK (maturity IN ('candidate', 'established', 'proven', 'anti_pattern')),
+    confidence DOUBLE PRECISION NOT NULL DEFAULT 0.5 CHECK (confidence BETWEEN 0 AND 1),
+    permanence TEXT NOT NULL DEFAULT 'standard'
+        CHECK (permanence IN ('permanent', 'stable', 'standard', 'volatile', 'ephemeral')),
+    decay_rate DOUBLE PRECISION NOT NULL DEFAULT 0.01 CHECK (decay_rate >= 0),
+    status TEXT CHECK (status = 'fading'),
+    forgotten BOOLEAN NOT NULL DEFAULT FALSE,
+    needs_inversion BOOLEAN NOT NULL DEFAULT FALSE,
+    effectiveness_score DOUBLE PRECISION NOT NULL DEFAULT 0.0,
+    applied_count INTEGER NOT NULL DEFAULT 0,
+    success_count INTEGER NOT NULL DEFAULT 0,
+    harmful_count INTEGER NOT NULL DEFAULT 0,
+    {_POSTGRES_SOURCE}
+    last_applied_at TIMESTAMPTZ,
+    last_evaluated_at TIMESTAMPTZ,
+    last_confirmed_at TIMESTAMPTZ,
+    next_review_at TIMESTAMPTZ,
+    {_POSTGRES_INDEXED})""",
+    """CREATE TABLE memory_links (
+    tenant_id TEXT NOT NULL,
+    source_type TEXT NOT NULL CHECK (source_type IN ('episode', 'fact', 'rule')),
+    source_id UUID NOT NULL,
+    target_type TEXT NOT NULL CHECK (target_type IN ('episode', 'fact', 'rule')),
+    target_id UUID NOT NULL,
+    relation TEXT NOT NULL
+        CHECK (relation IN ('derived_from', 'supports', 'contradicts', 'supersedes', 'related_to')),
+    created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, source_type, source_id, target_type, target_id))""",
+)
+
+POSTGRES_INDEXES = tuple(
+    # The row number is SQLite's: what waits for a vector is found by tenant here. The keys of entities come with them.
+    index.replace("(num)", "(tenant_id, id)")
+    for index in INDEXES
+    if "ux_facts_entity" not in index
+)
+
+
+def _vectors_and_words(table: str) -> tuple[str, ...]:
+    """Vectors stay in the row: out of line, comparing them all takes three times as long."""
+    return (
+        f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN",
+        f"""ALTER TABLE {table} ADD CONSTRAINT {table}_embedding_version
+        CHECK ((embedding IS NULL) = (embedding_version IS NULL))""",
+        f"CREATE INDEX ix_{table}_words ON {table} USING gin (search_vector)",
+        f"CREATE INDEX ix_{table}_embedding ON {table} USING ivfflat (embedding vector_cosine_ops) WITH (lists = 20)",
+    )
+
+
+POSTGRES = (
+    "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
+    *POSTGRES_TABLES,
+    *POSTGRES_INDEXES,
+    "CREATE INDEX ix_facts_tags ON facts USING gin (tags)",
+    *_vectors_and_words("episodes"),
+    *_vectors_and_words("facts"),
+    *_vectors_and_words("rules"),
+)
+
+
 def upgrade() -> None:
-    for statement in (*TABLES, *INDEXES, *UNLINK, *_fts("episodes"), *_fts("facts"), *_fts("rules")):
-        op.execute(statement)
+    execute(
+        sqlite=(*TABLES, *INDEXES, *UNLINK, *_fts("episodes"), *_fts("facts"), *_fts("rules")),
+        postgres=POSTGRES,
+    )

@@ -1,0 +1,95 @@
+"""Access tokens: who may use this store over a network, as whom, and for what."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tulving import storage
+from tulving.domain import intake
+from tulving.domain.access import RIGHTS, Token, check_rights, check_secret, digest
+from tulving.domain.events import Audit
+from tulving.domain.scope import Caller
+from tulving.errors import InvalidInput, NotFound
+from tulving.services.service import Service
+
+LONGEST_DAYS = 36_500
+SHORTEST_PREFIX = 4
+
+
+class Tokens(Service):
+    """Verbs for the person who runs the memory. They concern the whole store, not one tenant."""
+
+    async def create_token(
+        self,
+        secret: str,
+        *,
+        name: str | None = None,
+        actor: str | None = None,
+        rights: Sequence[str] = RIGHTS,
+        days: float | None = None,
+    ) -> Token:
+        """Let the holder of a secret in, to the caller's tenant, for so many days or until it is revoked.
+
+        The secret comes from outside, as all that is drawn by chance: `interfaces.tokens.new_secret` draws one. Only
+        its hash is kept. Whoever has no actor's name acts under the token's.
+        """
+        now = self._env.clock()
+        name = None if name is None else intake.name("name", name, most=200)
+        token = Token(
+            tenant_id=self.caller.tenant_id,
+            id=self._env.ids(),
+            name=name,
+            actor=actor or name,
+            rights=check_rights(rights),
+            created_at=now,
+            expires_at=_expiry(now, days),
+        )
+        token.caller()  # refuses an actor that can't be one
+        event = self._audit(now).event(
+            "token_created",
+            "token",
+            token.id,
+            rights=list(token.rights),
+            expires_at=token.expires_at and token.expires_at.isoformat(),
+        )
+        await self._write_all(storage.tokens.create, token, digest(check_secret(secret)), event)
+        self._publish([event])
+        return token
+
+    async def list_tokens(self) -> list[Token]:
+        """The tokens of all tenants, whatever their state, oldest first."""
+        return await self._read_all(storage.tokens.everyone)
+
+    async def revoke_token(self, token_id: str) -> Token:
+        """Shut a token out at once, by its id or the beginning of it; revoking twice is revoking once."""
+        now = self._env.clock()
+        start = intake.identifier("token_id", token_id, most=40).lower()
+        if len(start) < SHORTEST_PREFIX:
+            raise InvalidInput("token_id", "is too short", f"an id, or its first {SHORTEST_PREFIX} or more characters")
+        found = [token for token in await self.list_tokens() if str(token.id).startswith(start)]
+        if not found:
+            raise NotFound(f"there is no token {token_id}")
+        if len(found) > 1:
+            raise InvalidInput("token_id", f"{len(found)} tokens begin like this", "more of the id")
+        [token] = found
+        theirs = Audit(Caller(token.tenant_id, self.caller.actor, self.caller.request_id), now, self._env.ids)
+        event = theirs.event("token_revoked", "token", token.id)
+        revoked = await self._write_all(storage.tokens.revoke, token.id, now, event)
+        self._publish([event] if revoked else [])
+        return replace(token, revoked_at=now) if revoked else token
+
+    async def authenticate(self, secret: str) -> Token | None:
+        """The token of this secret, if it is good now."""
+        return await self._read_all(storage.tokens.find, digest(secret), self._env.clock())
+
+    async def needs_token(self) -> bool:
+        """Whether whoever comes over a network must show a token: there is one that was not revoked."""
+        return await self._read_all(storage.tokens.any_kept)
+
+
+def _expiry(now: datetime, days: float | None) -> datetime | None:
+    if days is None:
+        return None
+    if not intake.number("expires", days, 0, LONGEST_DAYS):
+        raise InvalidInput("expires", "is 0", f"a number of days up to {LONGEST_DAYS}")
+    return now + timedelta(days=days)

@@ -1,0 +1,255 @@
+"""The vector indexes on PostgreSQL: when they are used, how widely they are searched, and when they are built anew.
+
+An approximate index is built for all tenants together. Asked for one tenant it passes over the others' rows, so for a
+small tenant comparing all of its rows is both complete and faster; and an IVFFlat index keeps the centres that it found
+when it was built, on an empty table none.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tulving.domain.intake import one_of
+from tulving.domain.model import Kind
+from tulving.errors import StoreBusy
+from tulving.storage.postgres_values import Raw, numbered
+from tulving.storage.rows import TABLES
+
+if TYPE_CHECKING:
+    from tulving.storage.postgres import PostgresConnection
+
+METHODS = ("ivfflat", "hnsw")
+Progress = Callable[[str, int, int], None]
+"""Told the table that is being indexed, how much of it is done, and how much there is."""
+
+FEWEST_LISTS, MOST_LISTS = 20, 1000
+EF_SEARCH = 200
+LARGEST_INDEXED = 2000
+"""pgvector's own limit of dimensions."""
+LARGEST_IN_ROW = 1500
+REMEMBERED = 60.0
+BUILD_LOCK = 0x54554C5649445831  # "TULVIDX1"
+PARALLEL_SAFE = (0, 8, 2)
+_MARK = "tulving: built over "
+
+
+def lists_for(rows: int) -> int:
+    """How many lists an IVFFlat index over so many rows should have; the specified 20 for a small one."""
+    return min(MOST_LISTS, max(FEWEST_LISTS, math.isqrt(rows)))
+
+
+def probes_for(lists: int) -> int:
+    """Half of the lists: with fewer, too much of what is near lies in a list that is not read."""
+    return math.ceil(lists / 2)
+
+
+def outgrown(method: str, rows: int, built_over: int) -> bool:
+    """Whether an index knows too little of its table. HNSW grows with it; IVFFlat does not."""
+    return method == "ivfflat" and rows >= 1000 and rows >= 2 * built_over
+
+
+def suits(method: str | None, rows: int, table_rows: int, exact_rows: int) -> bool:
+    """Whether an index answers faster than comparing all of a tenant's rows, given how much else it must pass over."""
+    if method is None or rows <= exact_rows:
+        return False
+    return method == "hnsw" or 2 * rows > table_rows
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """A table's vector index as it is now."""
+
+    method: str | None
+    lists: int
+    built_over: int
+    table_rows: int
+    dimension: int
+
+
+class VectorIndexes:
+    """What is known of the indexes and of the tenants' sizes; it guides the search and need not be exact."""
+
+    def __init__(self, exact_rows: int) -> None:
+        self._exact_rows = exact_rows
+        self._suits: dict[tuple[str, Kind], tuple[float, bool]] = {}
+        self._probes = FEWEST_LISTS
+
+    def forget(self) -> None:
+        """Look again: the indexes have changed."""
+        self._suits.clear()
+
+    def suits(self, conn: "PostgresConnection", tenant_id: str, kind: Kind) -> bool:
+        """Whether a tenant is large enough to be searched through the index."""
+        now = time.monotonic()
+        until, known = self._suits.get((tenant_id, kind), (0.0, False))
+        if now < until:
+            return known
+        row = conn.one(
+            f"SELECT count(*) AS rows FROM"
+            f" (SELECT 1 FROM {TABLES[kind]} WHERE tenant_id = :tenant_id LIMIT :most) AS few",
+            {"tenant_id": tenant_id, "most": self._exact_rows + 1},
+        )
+        assert row is not None
+        large = row["rows"] > self._exact_rows and self._worthwhile(conn, tenant_id, kind)
+        self._suits[tenant_id, kind] = now + REMEMBERED, large
+        return large
+
+    def _worthwhile(self, conn: "PostgresConnection", tenant_id: str, kind: Kind) -> bool:
+        table = TABLES[kind]
+        now = state(conn, table)
+        self._probes = max(self._probes, probes_for(now.lists))
+        row = conn.one(f"SELECT count(*) AS rows FROM {table} WHERE tenant_id = :tenant_id", {"tenant_id": tenant_id})
+        assert row is not None
+        return suits(now.method, row["rows"], now.table_rows, self._exact_rows)
+
+    def widen(self, conn: "PostgresConnection") -> None:
+        """Search widely enough for one tenant among many, until the transaction ends."""
+        conn.records(
+            "SELECT set_config('ivfflat.probes', :probes, true), set_config('ivfflat.iterative_scan', 'relaxed_order',"
+            " true), set_config('hnsw.ef_search', :ef, true), set_config('hnsw.iterative_scan', 'relaxed_order', true)",
+            {"probes": str(self._probes), "ef": str(EF_SEARCH)},
+        )
+
+    @contextmanager
+    def of_dimension(self, conn: "PostgresConnection", dimension: int) -> Iterator[None]:
+        """Let the tables take vectors of so many dimensions. Where that is a change, the old ones are gone, and the
+        indexes are built when the block ends."""
+        now = {table: state(conn, table) for table in TABLES.values()}
+        changed = [table for table in now if now[table].dimension != dimension]
+        for table in changed:
+            conn.run(f"DROP INDEX IF EXISTS ix_{table}_embedding")
+            conn.run(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {table}_embedding_version")
+            conn.run(f"ALTER TABLE {table} ALTER COLUMN embedding TYPE vector({dimension}) USING NULL")
+            storage = "PLAIN" if dimension <= LARGEST_IN_ROW else "EXTERNAL"
+            conn.run(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE {storage}")
+        yield
+        for table in changed:
+            conn.run(
+                f"ALTER TABLE {table} ADD CONSTRAINT {table}_embedding_version"
+                " CHECK ((embedding IS NULL) = (embedding_version IS NULL))"
+            )
+            if dimension <= LARGEST_INDEXED:
+                rows = count(conn, table)
+                for statement in building(table, now[table].method or "ivfflat", rows):
+                    conn.run(statement)
+        self.forget()
+
+
+def count(conn: "PostgresConnection", table: str) -> int:
+    row = conn.one(f"SELECT count(*) AS rows FROM {table} WHERE embedding IS NOT NULL")
+    assert row is not None
+    return row["rows"]
+
+
+def state(conn: "PostgresConnection", table: str) -> IndexState:
+    row = conn.one(STATE, {"rel": table})
+    assert row is not None
+    return read_state(row)
+
+
+STATE = """
+SELECT a.amname AS method, obj_description(i.indexrelid) AS note, t.reltuples::bigint AS rows,
+    (SELECT split_part(o, '=', 2)::int FROM unnest(x.reloptions) AS o WHERE o LIKE 'lists=%') AS lists,
+    (SELECT atttypmod FROM pg_attribute WHERE attrelid = t.oid AND attname = 'embedding') AS dimension
+FROM pg_class AS t
+LEFT JOIN pg_index AS i ON i.indrelid = t.oid AND i.indisvalid
+    AND i.indexrelid = to_regclass('ix_' || t.relname || '_embedding')
+LEFT JOIN pg_class AS x ON x.oid = i.indexrelid
+LEFT JOIN pg_am AS a ON a.oid = x.relam
+WHERE t.oid = to_regclass(:rel)"""
+
+
+def read_state(row: Any) -> IndexState:
+    note = row["note"] or ""
+    built_over = int(note.removeprefix(_MARK)) if note.startswith(_MARK) else 0
+    return IndexState(row["method"], row["lists"] or FEWEST_LISTS, built_over, max(0, row["rows"]), row["dimension"])
+
+
+def building(table: str, method: str, rows: int, name: str | None = None, concurrently: str = "") -> list[str]:
+    """The statements that build an index over so many rows and note down how many they were."""
+    name = name or f"ix_{table}_embedding"
+    options = f"lists = {lists_for(rows)}" if method == "ivfflat" else "m = 16, ef_construction = 128"
+    return [
+        f"CREATE INDEX {concurrently}{name} ON {table} USING {method} (embedding vector_cosine_ops) WITH ({options})",
+        f"COMMENT ON INDEX {name} IS '{_MARK}{rows}'",
+    ]
+
+
+async def rebuild(
+    raw: Raw,
+    watcher: Raw,
+    method: str | None,
+    only_outgrown: bool,
+    progress: Progress | None,
+) -> list[str]:
+    """Build each index under another name and let it take the old one's place. Nobody has to wait for it."""
+    if method is not None:
+        one_of("method", method, METHODS)
+    if not await raw.fetchval("SELECT pg_try_advisory_lock($1)", BUILD_LOCK):
+        if only_outgrown:
+            return []
+        raise StoreBusy("another process is building the indexes; try again when it is done")
+    try:
+        await raw.execute("SET statement_timeout = 0")
+        version = await raw.fetchval("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        if tuple(int(part) for part in version.split(".")) < PARALLEL_SAFE:
+            await raw.execute("SET max_parallel_maintenance_workers = 0")  # CVE-2026-3172
+        done = []
+        for table in TABLES.values():
+            if await _rebuild_one(raw, watcher, table, method, only_outgrown, progress):
+                done.append(table)
+        return done
+    finally:
+        with suppress(Exception):
+            await raw.execute("RESET statement_timeout; RESET max_parallel_maintenance_workers")
+            await raw.execute("SELECT pg_advisory_unlock($1)", BUILD_LOCK)
+
+
+async def _rebuild_one(
+    raw: Raw,
+    watcher: Raw,
+    table: str,
+    method: str | None,
+    only_outgrown: bool,
+    progress: Progress | None,
+) -> bool:
+    sql, _ = numbered(STATE)
+    now = read_state(await raw.fetchrow(sql, table))
+    wanted = method or now.method or "ivfflat"
+    rows = await raw.fetchval(f"SELECT count(*) FROM {table} WHERE embedding IS NOT NULL")
+    if now.dimension > LARGEST_INDEXED or (only_outgrown and not outgrown(wanted, rows, now.built_over)):
+        return False
+    fresh = f"ix_{table}_embedding_next"
+    await raw.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {fresh}")  # what a killed run left
+    watching = asyncio.create_task(_watch(watcher, raw.get_server_pid(), table, rows, progress)) if progress else None
+    try:
+        for statement in building(table, wanted, rows, fresh, "CONCURRENTLY "):
+            await raw.execute(statement)
+    finally:
+        if watching:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+    async with raw.transaction():
+        await raw.execute(f"DROP INDEX IF EXISTS ix_{table}_embedding")
+        await raw.execute(f"ALTER INDEX {fresh} RENAME TO ix_{table}_embedding")
+    await raw.execute(f"ANALYZE {table}")
+    if progress:
+        progress(table, rows, rows)
+    return True
+
+
+async def _watch(watcher: Raw, pid: int, table: str, rows: int, progress: Progress) -> None:
+    while True:
+        done = await watcher.fetchrow(
+            "SELECT greatest(tuples_done, 0) AS rows, blocks_done, nullif(blocks_total, 0) AS blocks"
+            " FROM pg_stat_progress_create_index WHERE pid = $1",
+            pid,
+        )
+        if done:
+            by_blocks = rows * done["blocks_done"] // done["blocks"] if done["blocks"] else 0
+            progress(table, min(rows, max(done["rows"], by_blocks)), rows)
+        await asyncio.sleep(0.2)

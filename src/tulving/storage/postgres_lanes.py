@@ -1,0 +1,144 @@
+"""Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tulving.domain.model import Kind
+from tulving.errors import EmbedderMismatch
+from tulving.storage.connection import Key, LaneRequest, Lanes
+from tulving.storage.filters import visible
+from tulving.storage.postgres_values import DECODERS
+from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
+from tulving.storage.tenant_words import prefixed
+
+if TYPE_CHECKING:
+    from tulving.storage.postgres import PostgresConnection
+
+_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
+_DOCUMENTS = {
+    kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()
+}
+_WORDS = """words AS MATERIALIZED (
+    SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
+_PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
+_ACTIVE = "SELECT 'active', number, ROW(dimension) FROM embedding_versions WHERE status = 'active'"
+# A vector without direction is as near to all as to none.
+_SIMILARITY = "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1)) * 1e6) / 1e6"
+
+
+class RecordRows(Mapping[Key, Row]):
+    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+
+    def __init__(self) -> None:
+        self._raw: dict[Key, tuple[Any, ...]] = {}
+
+    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
+        key = kind, row[_ID[kind]]
+        self._raw[key] = row
+        return key
+
+    def __getitem__(self, key: Key) -> Row:
+        values = list(self._raw[key])
+        for at, decode in _DOCUMENTS[key[0]]:
+            if isinstance(values[at], str):
+                values[at] = decode(values[at])
+        return dict(zip(COLUMNS[key[0]], values, strict=True))
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
+    """Both lanes of each kind, each up to the limit. Where an index gave less than that, all rows are compared."""
+    vector = request.vector if request.vector is not None and any(request.vector) else None
+    near: Sequence[Kind] = [
+        kind for kind in request.kinds if vector is not None and conn.indexes.suits(conn, request.tenant_id, kind)
+    ]
+    if near:
+        conn.indexes.widen(conn)
+    rows = RecordRows()
+    found = _ask(conn, request, rows, request.kinds, bool(request.terms), vector, near)
+    short: list[Kind] = [kind for kind in near if len(found.get(("semantic", kind), {})) < request.limit]
+    if short:
+        found |= _ask(conn, request, rows, short, False, vector, ())
+    lanes = Lanes({}, {}, rows)
+    for kind in request.kinds:
+        lanes.keyword.update(found.get(("keyword", kind), {}))
+        best = sorted(found.get(("semantic", kind), {}).items(), key=lambda entry: (-entry[1], str(entry[0][1])))
+        lanes.semantic.update(best)
+    return lanes
+
+
+def _ask(
+    conn: "PostgresConnection",
+    request: LaneRequest,
+    rows: RecordRows,
+    kinds: Sequence[Kind],
+    by_words: bool,
+    vector: Sequence[float] | None,
+    near: Sequence[Kind],
+) -> dict[tuple[str, Kind], dict[Key, float]]:
+    """The candidates by lane and kind, from one statement."""
+    tables: list[str] = []
+    arms: list[str] = []
+    params: Row = {"limit": request.limit}
+    if by_words:
+        tables.append(_WORDS)
+        params["words"] = prefixed(request.tenant_id, request.terms)
+    if vector is not None:
+        tables.append(_PROBE)
+        arms.append(_ACTIVE)
+        params["embedding"] = vector
+    for kind in kinds:
+        where, values = visible(conn, kind, request.tenant_id, request.filter, request.now)
+        params |= values
+        if by_words:
+            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where)))
+        if vector is not None:
+            arms.append(_arm(f"semantic {kind}", kind, _by_index(kind, where) if kind in near else _exact(kind, where)))
+    found: dict[tuple[str, Kind], dict[Key, float]] = {}
+    if not arms:
+        return found
+    current = None
+    for arm, score, row in conn.records(f"WITH {', '.join(tables)} {' UNION ALL '.join(arms)}", params):
+        if arm == "active":
+            current = int(score), row[0]
+            continue
+        lane, _, kind = arm.partition(" ")
+        found.setdefault((lane, kind), {})[rows.add(kind, row)] = score
+    if vector is not None and current != (request.embedding_version, len(vector)):
+        raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
+    return found
+
+
+def _arm(name: str, kind: Kind, best: str) -> str:
+    return (
+        f"(SELECT '{name}', best.score, ROW({SELECTED[kind]}) FROM ({best}) AS best"
+        f" JOIN {TABLES[kind]} AS m ON m.tenant_id = :tenant_id AND m.id = best.id"
+        " ORDER BY best.score DESC, m.created_at DESC, m.id)"
+    )
+
+
+def _by_words(kind: Kind, where: str) -> str:
+    """Memories with all the words first; those with any of them fill up, within that by how often and how near."""
+    return f"""
+    SELECT m.id, (m.search_vector @@ (SELECT every FROM words))::int
+        + ts_rank(m.search_vector, (SELECT either FROM words), 33) AS score
+    FROM {TABLES[kind]} AS m WHERE m.search_vector @@ (SELECT either FROM words) AND {where}
+    ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
+
+
+def _exact(kind: Kind, where: str) -> str:
+    """All rows of the tenant compared. The order is by a rounded number, which no index can give."""
+    return f"""
+    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE m.embedding IS NOT NULL AND {where}
+    ORDER BY score DESC, m.id LIMIT :limit"""
+
+
+def _by_index(kind: Kind, where: str) -> str:
+    return f"""
+    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE {where}
+    ORDER BY m.embedding <=> (SELECT vector FROM probe) LIMIT :limit"""

@@ -1,0 +1,89 @@
+"""Pools of connections to PostgreSQL: one of our own for a URL, or a host's that we are lent."""
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from tulving.errors import ConfigError
+from tulving.storage import postgres_schema
+from tulving.storage.postgres import DRIVER_ERRORS, URL_FORM, PostgresStore, named_error
+from tulving.storage.revisions import missing
+
+if TYPE_CHECKING:
+    from tulving.config import PostgresConfig
+
+STATEMENTS_KEPT = 512
+
+
+async def open_postgres(url: str, config: "PostgresConfig", *, migrate: bool = True) -> PostgresStore:
+    """A store on a pool of its own, its schema made or migrated first."""
+    try:
+        urlsplit(url)
+        pool = asyncpg.create_pool(
+            url,
+            min_size=0,
+            max_size=config.pool_size,
+            max_inactive_connection_lifetime=300,
+            statement_cache_size=STATEMENTS_KEPT,
+            timeout=config.connect_timeout,
+            server_settings={
+                "application_name": "tulving",
+                "statement_timeout": str(int(config.statement_timeout * 1000)),
+                "idle_in_transaction_session_timeout": "60000",
+                "timezone": "UTC",
+                "jit": "off",  # it costs more than it gains where a search takes milliseconds
+            },
+            reset=_nothing,
+        )
+        await pool
+    except ValueError as error:
+        raise ConfigError("url", f"can't be read ({error})", URL_FORM) from error
+    except DRIVER_ERRORS as error:
+        raise named_error(error) from error
+    store = PostgresStore(pool, exact_rows=config.exact_rows)
+    return await _prepared(store) if migrate else store
+
+
+async def migrate(
+    url: str, config: "PostgresConfig", dry_run: bool, roles: tuple[str, str] | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """The revision that a database is at, and those that were applied to it, or would be."""
+    from tulving.storage.postgres_wall import Roles, raise_wall
+
+    wanted = Roles(*roles) if roles else None
+    store = await open_postgres(url, config, migrate=False)
+    try:
+        async with store.connection() as raw:
+            before = await postgres_schema.revision(raw)
+            if dry_run:
+                return before, missing(before)
+            await postgres_schema.prepare(raw)
+            if wanted:
+                await raise_wall(raw, wanted)
+            return before, missing(before)
+    except DRIVER_ERRORS as error:
+        raise named_error(error) from error
+    finally:
+        await store.close()
+
+
+async def borrow_postgres(pool: Any, config: "PostgresConfig") -> PostgresStore:
+    """A store on a host's pool, which the host closes. It must be one of asyncpg's."""
+    if not isinstance(pool, asyncpg.Pool):
+        raise ConfigError("url", f"is a {type(pool).__name__}", "a URL, a path or an asyncpg pool")
+    return await _prepared(PostgresStore(pool, exact_rows=config.exact_rows, owned=False))
+
+
+async def _prepared(store: PostgresStore) -> PostgresStore:
+    try:
+        async with store.connection() as raw:
+            await postgres_schema.prepare(raw)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+async def _nothing(connection: Any) -> None:
+    """Our transactions leave nothing behind: what they set, they set for themselves. So nothing has to be reset."""

@@ -1,0 +1,62 @@
+"""Row-level security: a second wall between tenants, for the day that a statement of ours forgets its tenant.
+
+Every transaction names its tenant in the setting `tulving.tenant_id` (`postgres._whose`). The policies show rows of
+that tenant only, and none when no tenant is named, to everyone: the owner of the tables too. Only members of the
+maintenance role see all tenants, and whoever raised the wall is one. `access_tokens` stays outside, because it tells which tenant a caller belongs to.
+"""
+
+from dataclasses import dataclass
+
+from tulving.domain import intake
+from tulving.storage.postgres import DRIVER_ERRORS, named_error
+from tulving.storage.postgres_schema import VERSION_TABLE
+from tulving.storage.postgres_values import Raw
+from tulving.storage.transfer import TABLES
+
+WALLED = (*TABLES, "next_embeddings")
+_SHARED = ("embedding_versions", "access_tokens")
+_MINE = "tenant_id = NULLIF(current_setting('tulving.tenant_id', true), '')"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Whom the wall is for. Login roles are made members of these by whoever runs the server."""
+
+    service: str = "tulving_service"
+    maintenance: str = "tulving_maintenance"
+
+    def __post_init__(self) -> None:
+        for field in ("service", "maintenance"):
+            intake.identifier(f"{field}_role", getattr(self, field), most=63)
+
+
+async def raise_wall(raw: Raw, roles: Roles) -> None:
+    """Make the roles, give them their rights, and force the policies; doing it again changes nothing."""
+    service, maintenance = (_quoted(role) for role in (roles.service, roles.maintenance))
+    try:
+        async with raw.transaction():
+            for role in (roles.service, roles.maintenance):
+                if not await raw.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
+                    await raw.execute(f"CREATE ROLE {_quoted(role)} NOLOGIN")
+            # Whoever raises it keeps the view over all tenants: migrations and indexes need it.
+            await raw.execute(f"GRANT {maintenance} TO CURRENT_USER")
+            schema = _quoted(await raw.fetchval("SELECT current_schema()"))
+            both = f"{service}, {maintenance}"
+            await raw.execute(f"GRANT USAGE ON SCHEMA {schema} TO {both}")
+            for table in (*WALLED, *_SHARED):
+                rights = "SELECT, INSERT" if table == "memory_events" else "SELECT, INSERT, UPDATE, DELETE"
+                await raw.execute(f"GRANT {rights} ON {table} TO {both}")
+            await raw.execute(f"GRANT SELECT ON {VERSION_TABLE} TO {both}")
+            for table in WALLED:
+                await raw.execute(
+                    f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {table} FORCE ROW LEVEL SECURITY;"
+                    f"DROP POLICY IF EXISTS own_tenant ON {table}; DROP POLICY IF EXISTS every_tenant ON {table};"
+                    f"CREATE POLICY own_tenant ON {table} USING ({_MINE}) WITH CHECK ({_MINE});"
+                    f"CREATE POLICY every_tenant ON {table} TO {maintenance} USING (true) WITH CHECK (true)"
+                )
+    except DRIVER_ERRORS as error:
+        raise named_error(error) from error
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,9 @@
+"""The revisions of the schema, in order. Known without Alembic, which is loaded only when one has to be applied."""
+
+REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004", "mem_005")
+HEAD = REVISIONS[-1]
+
+
+def missing(found: str | None) -> tuple[str, ...]:
+    """The revisions that a store at this one lacks."""
+    return REVISIONS if found is None else REVISIONS[REVISIONS.index(found) + 1 :]
