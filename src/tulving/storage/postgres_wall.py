@@ -2,7 +2,8 @@
 
 Every transaction names its tenant in the setting `tulving.tenant_id` (`postgres._whose`). The policies show rows of
 that tenant only, and none when no tenant is named, to everyone: the owner of the tables too. Only members of the
-maintenance role see all tenants, and whoever raised the wall is one. `access_tokens` stays outside, because it tells which tenant a caller belongs to.
+maintenance role see all tenants, and whoever raised the wall is one. `access_tokens` stays outside, because it tells
+which tenant a caller belongs to.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,198 @@
+"""Row-level security: the second wall between tenants holds when a statement of ours forgets its tenant."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from tulving import Caller, Memory, open_memory
+from tulving.bootstrap import migrate_store
+from tulving.config import MemoryModuleConfig
+from tulving.errors import InvalidInput, StoreUnavailable
+from tulving.storage import filters, items, postgres_lanes
+from tulving.storage.postgres_wall import WALLED, Roles
+from tulving.testing import WordEmbedder
+from tulving.testing.postgres import Server
+
+SECRET = "the vault is behind the painting"
+Opener = Callable[[str, str], Awaitable[Memory]]
+
+
+def as_user(url: str, user: str) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))
+
+
+@pytest.fixture
+async def walled(postgres: Server, postgres_template: str) -> AsyncIterator[str]:
+    """A database with the wall, with login roles on either side of it, and a secret of the tenant `bank`."""
+    url = await postgres.create_database(template=postgres_template)
+    name = urlsplit(url).path.lstrip("/")
+    roles = (f"service_{name}", f"maintenance_{name}")
+    async with open_memory(url, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+        await memory.store_fact("vault", "place", SECRET)
+        await memory.store_episode(SECRET, butler="b")
+        await memory.store_rule(SECRET)
+    await migrate_store(url, MemoryModuleConfig(), roles=roles)
+    raw = await asyncpg.connect(url)
+    for login, role in (("app", roles[0]), ("worker", roles[1])):
+        await raw.execute(f'CREATE ROLE "{login}_{name}" LOGIN; GRANT "{role}" TO "{login}_{name}"')
+    yield url
+    logins = [f"app_{name}", f"worker_{name}"]
+    for role in (*logins, *roles):
+        await raw.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+    await raw.close()
+    await postgres.drop_database(url)
+
+
+def app(url: str) -> str:
+    return as_user(url, f"app_{urlsplit(url).path.lstrip('/')}")
+
+
+def worker(url: str) -> str:
+    return as_user(url, f"worker_{urlsplit(url).path.lstrip('/')}")
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version of us whose reads have lost their tenant clause."""
+
+    def visible(*args):
+        where, params = filters.visible(*args)
+        assert where.startswith("m.tenant_id = :tenant_id AND ")
+        return where.replace("m.tenant_id = :tenant_id AND ", "TRUE AND "), params
+
+    monkeypatch.setattr(items, "visible", visible)
+    monkeypatch.setattr(postgres_lanes, "visible", visible)
+
+
+async def seen(memory: Memory) -> list[str]:
+    """Everything that a tenant gets to see by listing."""
+    return [
+        item.content
+        for kind in ("episode", "fact", "rule")
+        for item in (await memory.list_memories(kind, state="any")).items
+    ]
+
+
+@pytest.mark.scenario("001-117")
+async def test_the_wall_holds_when_the_tenant_clause_is_lost(walled, forgetful):
+    async with open_memory(walled, embedder=WordEmbedder(), tenant="thief") as memory:
+        assert await seen(memory) == [SECRET] * 3, "without the wall the lost clause is a leak: a superuser sees it"
+    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="thief") as memory:
+        assert await seen(memory) == []
+        for mode in ("hybrid", "semantic", "keyword"):
+            assert (await memory.search("vault painting", mode=mode)).hits == []
+        await memory.store_fact("me", "likes", "vaults")
+        assert [hit.item.content for hit in await memory.search("vault painting")] == ["vaults"]
+        assert await seen(memory.bind(caller=Caller("bank"))) == [SECRET] * 3
+
+
+async def test_the_service_works_behind_the_wall(walled):
+    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
+        (old,) = (await memory.list_memories("fact")).items
+        stored = await memory.store_fact("vault", "place", "moved to the cellar")
+        assert (stored.outcome, stored.superseded_id) == ("superseded", old.id)
+        best, *_ = await memory.recall("vault place", types=["fact"])
+        assert best.item.content == "moved to the cellar"
+        assert await memory.confirm("fact", stored.id)
+        assert await memory.forget("fact", old.id)
+        assert await memory.delete("fact", old.id)
+        assert (await memory.history("fact", old.id))[-1].event_type == "fact_deleted"
+
+
+async def test_no_tenant_means_no_rows(walled):
+    raw = await asyncpg.connect(app(walled))
+    for table in WALLED:
+        assert await raw.fetchval(f"SELECT count(*) FROM {table}") == 0
+    async with raw.transaction():
+        await raw.execute("SET LOCAL tulving.tenant_id = 'bank'")
+        assert await raw.fetchval("SELECT count(*) FROM facts") == 1
+    assert await raw.fetchval("SELECT count(*) FROM facts") == 0, "the tenant is forgotten with the transaction"
+    await raw.execute("SET tulving.tenant_id = ''")
+    assert await raw.fetchval("SELECT count(*) FROM facts") == 0
+    await raw.close()
+
+
+async def test_nothing_can_be_written_into_another_tenant(walled):
+    raw = await asyncpg.connect(app(walled))
+    await raw.execute("SET tulving.tenant_id = 'thief'")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+        await raw.execute("INSERT INTO entities (tenant_id, canonical_name, folded_name, entity_type)"
+                          " VALUES ('bank', 'x', 'x', 'other')")  # fmt: skip
+    assert await raw.execute("UPDATE facts SET content = 'taken'") == "UPDATE 0"
+    assert await raw.execute("DELETE FROM rules") == "DELETE 0"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="memory_events"):
+        await raw.execute("DELETE FROM memory_events")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await raw.execute("ALTER TABLE facts DISABLE ROW LEVEL SECURITY")
+    await raw.close()
+
+
+async def test_a_role_without_rights_gets_nowhere(walled, postgres):
+    raw = await asyncpg.connect(walled)
+    name = f"nobody_{urlsplit(walled).path.lstrip('/')}"
+    await raw.execute(f'CREATE ROLE "{name}" LOGIN')
+    try:
+        with pytest.raises(StoreUnavailable, match="lacks a right"):
+            async with open_memory(as_user(walled, name), embedder=WordEmbedder()):
+                pass
+    finally:
+        await raw.execute(f'DROP ROLE "{name}"')
+        await raw.close()
+
+
+async def test_maintenance_sees_all_tenants(walled):
+    async with open_memory(walled, embedder=WordEmbedder(), tenant="other") as memory:
+        await memory.store_fact("a", "b", "c")
+    async with open_memory(worker(walled), embedder=WordEmbedder(), background=False) as memory:
+        assert (await memory.verify()).ok
+        raw = await asyncpg.connect(worker(walled))
+        tenants = await raw.fetch("SELECT DISTINCT tenant_id FROM facts ORDER BY 1")
+        assert [row[0] for row in tenants] == ["bank", "other"]
+        await raw.close()
+
+
+async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres_template):
+    """An owner who is no superuser could otherwise neither verify nor index what is there."""
+    admin = await asyncpg.connect(postgres.url("postgres"))
+    await admin.execute("CREATE ROLE wall_owner LOGIN CREATEROLE")
+    url = await postgres.create_database()
+    name = urlsplit(url).path.lstrip("/")
+    await admin.execute(f'ALTER DATABASE "{name}" OWNER TO wall_owner')
+    raw = await asyncpg.connect(url)
+    await raw.execute("CREATE EXTENSION vector; GRANT ALL ON SCHEMA public TO wall_owner")
+    await raw.close()
+    try:
+        owner = as_user(url, "wall_owner")
+        roles = (f"service_{name}", f"maintenance_{name}")
+        for _ in range(2):
+            done = await migrate_store(owner, MemoryModuleConfig(embedder="hashing"), roles=roles)
+        assert done.applied == ()
+        config = MemoryModuleConfig(embedder="hashing")
+        async with open_memory(owner, config=config, background=False) as memory:
+            await memory.store_fact("a", "b", "c")
+            await memory.reindex()
+            assert (await memory.verify()).ok
+        raw = await asyncpg.connect(owner)
+        assert await raw.fetchval("SELECT count(*) FROM facts") == 1
+        await raw.close()
+    finally:
+        await postgres.drop_database(url)
+        for role in (*roles, "wall_owner"):
+            await admin.execute(f'DROP ROLE IF EXISTS "{role}"')
+        await admin.close()
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 64, "a\0b"])
+def test_bad_role_names_are_refused(bad):
+    with pytest.raises(InvalidInput, match="service_role"):
+        Roles(service=bad)
+
+
+async def test_a_file_has_no_wall(tmp_path):
+    with pytest.raises(InvalidInput, match="row_security"):
+        await migrate_store(str(tmp_path / "memory.db"), MemoryModuleConfig(), roles=("a", "b"))
+    assert not (tmp_path / "memory.db").exists()
