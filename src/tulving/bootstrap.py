@@ -7,7 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,8 @@ from tulving.services.service import Bound, Env, Store, log
 
 if TYPE_CHECKING:
     import asyncpg
+
+    from tulving.services.copying import Copied, Progress
 
 
 def utc_now() -> datetime:
@@ -204,3 +206,60 @@ async def _tend(memory: Memory) -> None:
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
         log.error("the store could not be tended: %s", error)
+
+
+async def copy_store(
+    source: str,
+    target: str,
+    *,
+    tenant: str | None = None,
+    config: MemoryModuleConfig | None = None,
+    clock: Clock = utc_now,
+    verify_only: bool = False,
+    progress: "Progress | None" = None,
+) -> "Copied":
+    """Copy a memory, or one tenant's part of it, from one store to another of any engine, and compare the two.
+
+    The source must be there. The target is made if it is not, unless both are only to be compared.
+    """
+    from tulving.services import copying
+
+    config = config or load_config()
+    tenant = None if tenant is None else Caller(tenant).tenant_id
+    async with AsyncExitStack() as opened:
+        await _check_there("source", source, config)
+        ours = await open_store(source, config)
+        opened.push_async_callback(ours.close)
+        if verify_only:
+            await _check_there("target", target, config)
+        theirs = await open_store(target, config)
+        opened.push_async_callback(theirs.close)
+        if await _identity(source, ours) == await _identity(target, theirs):
+            raise InvalidInput("target", f"{store_name(target)} is the source itself", "another store")
+        if verify_only:
+            return await copying.compare(ours, theirs, tenant_id=tenant, progress=progress)
+        return await copying.copy(ours, theirs, clock(), tenant_id=tenant, progress=progress)
+
+
+async def _check_there(what: str, url: str, config: MemoryModuleConfig) -> None:
+    """Opening a store makes it where there is none; what is to be read must be there before."""
+    if is_postgres(url):
+        there = (await migrate_store(url, config, dry_run=True)).before is not None
+    else:
+        there = database_path(url).exists()
+    if not there:
+        raise InvalidInput(what, f"there is no memory at {store_name(url)}", "the path or URL of a store")
+
+
+async def _identity(url: str, store: Store) -> tuple[Any, ...]:
+    """What no other store has, by whatever path, host or user this one is reached."""
+    if not is_postgres(url):
+        file = database_path(url).stat()
+        return file.st_dev, file.st_ino
+    row = await store.read(None, lambda conn: conn.one(_WHICH_DATABASE))
+    return tuple(row.values())
+
+
+_WHICH_DATABASE = """
+SELECT pg_postmaster_start_time() AS server, oid::bigint AS database, 'memory_events'::regclass::oid::bigint AS schema
+FROM pg_database WHERE datname = current_database()"""

@@ -114,23 +114,16 @@ class Maintenance(Service):
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
         """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
         embedder = self._env.embedder
-        partial = path.with_name(path.name + ".part")
-        partial.touch(mode=0o600)
-        with partial.open("w", encoding="utf-8") as file:
-
-            def sink(line: Any) -> None:
-                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
-
-            sink(
-                {
-                    "format": FORMAT,
-                    "all_tenants": all_tenants,
-                    "embedder": [embedder.model, embedder.version, embedder.dimension],
-                }
-            )
-            tenant = None if all_tenants else self.caller.tenant_id
-            counts = await self._env.store.read(tenant, storage.transfer.dump, tenant, sink)
-        partial.replace(path)
+        header = {
+            "format": FORMAT,
+            "all_tenants": all_tenants,
+            "embedder": [embedder.model, embedder.version, embedder.dimension],
+        }
+        unfinished = path.with_name(path.name + ".part")
+        unfinished.touch(mode=0o600)
+        tenant = None if all_tenants else self.caller.tenant_id
+        counts = await self._env.store.read(tenant, _export, unfinished, header, tenant)
+        unfinished.replace(path)
         return counts
 
     async def import_(self, path: Path, *, all_tenants: bool = False) -> dict[str, dict[str, int]]:
@@ -155,6 +148,17 @@ class Maintenance(Service):
 
     def _system_audit(self) -> Audit:
         return Audit(Caller(self.caller.tenant_id, "maintenance"), self._env.clock(), self._env.ids)
+
+
+def _export(conn: Connection, path: Path, header: Any, tenant_id: str | None) -> dict[str, int]:
+    """The file is begun here, since a transaction may be run again."""
+    with path.open("w", encoding="utf-8") as file:
+
+        def sink(line: Any) -> None:
+            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+        sink(header)
+        return storage.transfer.dump(conn, tenant_id, sink)
 
 
 def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], IndexEntry]], audit: Audit) -> list[Event]:

@@ -38,9 +38,7 @@ SEQUENCES = {"memory_events": ("tenant_id", "seq")}
 """Tables whose order says something, and what it is by."""
 _VERSION = ("model", "version", "dimension")
 # What the engines, or the history of a store, decide is not part of what a row says.
-_COMPARED = {
-    table: [name for name in columns if name != "embedding_version"] for table, columns in TABLES.items()
-}
+_COMPARED = {table: [name for name in columns if name != "embedding_version"] for table, columns in TABLES.items()}
 
 
 # -- embedder versions -----------------------------------------------------------------------------------------
@@ -214,7 +212,7 @@ def digests(conn: Connection, table: str, tenant_id: str | None) -> dict[str, Di
 def hashes(conn: Connection, table: str, tenant_id: str, after: Key | None, limit: int) -> dict[Key, bytes]:
     """The next rows of a tenant by key, each with its hash."""
     key = KEYS.get(table, ID)[1:]
-    last = None if after is None else dict(zip(key, after, strict=True))
+    last: Row | None = None if after is None else dict(zip(key, after, strict=True))
     found = _ordered(conn, table, _COMPARED[table], key, tenant_id, last, limit)
     return {tuple(row[name] for name in key): _hash(table, row) for row in found}
 

@@ -7,7 +7,7 @@ settled by running the loser again; what the driver reports is told in our words
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
@@ -201,26 +201,22 @@ class PostgresStore:
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a transaction function; returns once it is committed. One that lost a conflict is run again."""
-        for tries in range(1, MOST_TRIES + 1):
-            try:
-                return await self._transact(_BEGIN_WRITE, tenant_id, transaction, *args, **kwargs)
-            except Conflict:
-                if tries == MOST_TRIES:
-                    raise
-                await asyncio.sleep(FIRST_PAUSE * 2**tries)
-        raise AssertionError("a transaction is committed or raises")
+        return await self._settle(_BEGIN_WRITE, tenant_id, transaction, *args, **kwargs)
 
     async def read(
         self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read in one snapshot."""
-        return await self._transact(_BEGIN_READ, tenant_id, query, *args, **kwargs)
+        """Run a read in one snapshot. It is run again if the schema changed under it."""
+        return await self._settle(_BEGIN_READ, tenant_id, query, *args, **kwargs)
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: Progress | None = None
     ) -> list[str]:
         """Build the vector indexes anew beside the old ones, which serve until then; the tables that got one."""
-        async with self.connection() as raw, self.connection() as watcher:
+        async with AsyncExitStack() as held:
+            raw = await held.enter_async_context(self.connection())
+            watched = progress is not None and self._pool.get_max_size() > 1
+            watcher = await held.enter_async_context(self.connection()) if watched else None
             try:
                 return await rebuild(raw, watcher, method, only_outgrown, progress)
             except DRIVER_ERRORS as error:
@@ -252,6 +248,21 @@ class PostgresStore:
             with suppress(*DRIVER_ERRORS):
                 await self._pool.release(raw)
 
+    async def _settle(
+        self,
+        begin: str,
+        tenant_id: str | None,
+        transaction: Callable[Concatenate[Any, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        for tries in range(1, MOST_TRIES):
+            try:
+                return await self._transact(begin, tenant_id, transaction, *args, **kwargs)
+            except Conflict:
+                await asyncio.sleep(FIRST_PAUSE * 2**tries)
+        return await self._transact(begin, tenant_id, transaction, *args, **kwargs)
+
     async def _transact(
         self,
         begin: str,
@@ -267,7 +278,7 @@ class PostgresStore:
                 await _roll_back(raw)
                 raise
             try:
-                await raw.execute("COMMIT")
+                ended = await raw.execute("COMMIT")
             except LOST as error:
                 raise StoreUnavailable(
                     "the connection broke while a change was being committed: look whether it was before doing it again"
@@ -278,6 +289,8 @@ class PostgresStore:
             except BaseException:
                 await _roll_back(raw)
                 raise
+            if ended != "COMMIT":
+                raise IntegrityError("a change was undone by the server, because one of its statements had failed")
             return result
 
     @asynccontextmanager
@@ -306,8 +319,8 @@ def _whose(tenant_id: str | None) -> str:
     """The setting that row-level security reads. Work on the whole store may take its time."""
     if tenant_id is None:
         return "statement_timeout = 0"
-    quoted = tenant_id.replace("'", "''")
-    return f"tulving.tenant_id = '{quoted}'"
+    quoted = tenant_id.replace("\\", "\\\\").replace("'", "''")
+    return f"tulving.tenant_id = E'{quoted}'"  # E: whatever the server takes a backslash for
 
 
 async def _roll_back(raw: Raw) -> None:

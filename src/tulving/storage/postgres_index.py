@@ -181,7 +181,7 @@ def building(table: str, method: str, rows: int, name: str | None = None, concur
 
 async def rebuild(
     raw: Raw,
-    watcher: Raw,
+    watcher: Raw | None,
     method: str | None,
     only_outgrown: bool,
     progress: Progress | None,
@@ -211,7 +211,7 @@ async def rebuild(
 
 async def _rebuild_one(
     raw: Raw,
-    watcher: Raw,
+    watcher: Raw | None,
     table: str,
     method: str | None,
     only_outgrown: bool,
@@ -225,7 +225,9 @@ async def _rebuild_one(
         return False
     fresh = f"ix_{table}_embedding_next"
     await raw.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {fresh}")  # what a killed run left
-    watching = asyncio.create_task(_watch(watcher, raw.get_server_pid(), table, rows, progress)) if progress else None
+    watching = None
+    if progress and watcher:
+        watching = asyncio.create_task(_watch(watcher, raw.get_server_pid(), table, rows, progress))
     try:
         for statement in building(table, wanted, rows, fresh, "CONCURRENTLY "):
             await raw.execute(statement)

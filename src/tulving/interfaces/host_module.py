@@ -1,0 +1,251 @@
+"""Tulving inside a host: the host brings its database and its MCP server, the module brings the memory.
+
+Importing this loads nothing heavy; MCP and what it needs are imported when a host has tools registered.
+"""
+
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tulving.bootstrap import choose_embedder, open_memory
+from tulving.config import MemoryModuleConfig, load_config, parse
+from tulving.domain.scope import Caller
+from tulving.errors import ConfigError, StoreUnavailable
+from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
+from tulving.ports import Embedder
+from tulving.services.memory import Memory
+from tulving.services.operations import OPERATIONS, Operation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import asyncpg
+
+NOT_RUNNING = "the memory module is not running: its host has not started it, or has shut it down"
+DATABASES = "an asyncpg pool, an object that has one as its `pool`, a URL or a path"
+
+
+class Module(ABC):
+    """A part that a host switches on in its settings: it starts and ends with the host and adds tools to it."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the host and its settings call it."""
+
+    @property
+    @abstractmethod
+    def dependencies(self) -> list[str]:
+        """The names of the modules that must be started before it."""
+
+    @property
+    @abstractmethod
+    def config_schema(self) -> type:
+        """What its settings are read into."""
+
+    @abstractmethod
+    def migration_revisions(self) -> str | None:
+        """The label of its branch of Alembic migrations; None when it keeps nothing in a database."""
+
+    @abstractmethod
+    async def on_startup(self, config: Any, db: Any) -> None:
+        """The host has its settings and its database."""
+
+    @abstractmethod
+    async def register_tools(self, mcp: Any, config: Any, db: Any) -> None:
+        """The host has its MCP server."""
+
+    @abstractmethod
+    async def on_shutdown(self) -> None:
+        """The host ends. It closes its database itself, afterwards."""
+
+
+class MemoryModule(Module):
+    """The memory as a module of a host.
+
+    `caller` says who asks in the request at hand, from what the host has authenticated; without it everybody is the
+    configured tenant. No tool has a parameter for it.
+    """
+
+    def __init__(self, *, caller: Callable[[], Caller] | None = None) -> None:
+        self._caller = caller
+        self._config: MemoryModuleConfig | None = None
+        self._db: Any = None
+        self._embedding_engine: Embedder | None = None
+        self._memory: Memory | None = None
+        self._opened = AsyncExitStack()
+        self._turn = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return "memory"
+
+    @property
+    def dependencies(self) -> list[str]:
+        return []
+
+    @property
+    def config_schema(self) -> type[MemoryModuleConfig]:
+        return MemoryModuleConfig
+
+    def migration_revisions(self) -> str | None:
+        """The host has nothing to run: `on_startup` migrates, with a version table of its own."""
+        return "memory"
+
+    async def on_startup(self, config: MemoryModuleConfig | Mapping[str, Any] | None, db: Any) -> None:
+        """001-113, 004-016: keep the host's database, bring the schema up to date there and open the memory.
+
+        Without `config` the settings are those of the host's `butler.toml` and environment; without `db` the memory
+        is at the configured URL. To start again is to end what was started before.
+        """
+        settings = _settings(config)
+        place = _place(db, settings)
+        async with self._turn:
+            await self._close()
+            self._config, self._db = settings, db
+            try:
+                opening = open_memory(place, config=settings, embedder=self._get_embedding_engine())
+                self._memory = await self._opened.enter_async_context(opening)
+            except BaseException:
+                await self._close()
+                raise
+
+    async def on_shutdown(self) -> None:
+        """001-114: close what is ours, which a pool of the host's is not, and let go of the rest."""
+        async with self._turn:
+            await self._close()
+
+    async def register_tools(
+        self, mcp: Any, config: MemoryModuleConfig | Mapping[str, Any] | None = None, db: Any = None
+    ) -> None:
+        """Add the operations to a host's MCP server, before or after the start.
+
+        The server is anything with FastMCP's decorator `tool`. `config` decides which operations there are and what
+        their defaults are; `db` is there for the sake of the contract, since tools use the database of the start.
+        """
+        from tulving.interfaces.mcp import tool
+
+        settings = (self._config or _settings(None)) if config is None else _settings(config)
+        understood = inspect.signature(mcp.tool).parameters
+        takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in understood.values())
+        for operation in OPERATIONS.values():
+            if operation.standard or settings.tools == "all":
+                made = tool(operation, settings)
+                about = {"title": made.title, "description": made.description, "annotations": made.annotations}
+                known = {word: value for word, value in about.items() if takes_all or word in understood}
+                mcp.tool(name=operation.tool, **known)(self._function(operation, settings))
+
+    def _get_embedding_engine(self) -> Embedder:
+        """001-115: the process's one engine of its kind, taken at the first access; its model loads at first use."""
+        if self._embedding_engine is None:
+            self._embedding_engine = choose_embedder(self._config or _settings(None))
+        return self._embedding_engine
+
+    def _function(self, operation: Operation, settings: MemoryModuleConfig) -> Callable[..., Awaitable[dict[str, Any]]]:
+        """An operation as a function of its parameters only. It answers in wire form, or raises what to tell."""
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp_types import TextContent
+
+        from tulving.interfaces.mcp import run
+
+        signature = _signature(operation, settings)
+
+        async def function(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            given = signature.bind(*args, **kwargs).arguments
+            # Before the call, which may fail open: a host that does not know the caller refuses in its own words.
+            caller = self._ask_caller()
+            result = await run(lambda: self._memory_of(caller), operation, given)
+            if result.is_error:
+                # The one kind of error whose text the official server shows to the model.
+                raise ToolError("\n".join(part.text for part in result.content if isinstance(part, TextContent)))
+            return result.structured_content or {}
+
+        function.__name__ = function.__qualname__ = operation.tool
+        function.__doc__ = describe(operation)
+        function.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+        function.__annotations__["return"] = signature.return_annotation
+        function.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+        return function
+
+    def _ask_caller(self) -> Caller | None:
+        if self._caller is None:
+            return None
+        caller = self._caller()
+        if not isinstance(caller, Caller):
+            raise TypeError(f"the host's `caller` must give a Caller, not {type(caller).__name__}")
+        return caller
+
+    async def _memory_of(self, caller: Caller | None) -> Memory:
+        if self._memory is None:
+            raise StoreUnavailable(NOT_RUNNING)
+        return self._memory.bind(caller=caller)
+
+    async def _close(self) -> None:
+        self._memory = self._db = self._embedding_engine = None
+        await self._opened.aclose()
+
+
+def _settings(config: Any) -> MemoryModuleConfig:
+    """What a host gives as settings: ours, the plain values of its table for us, or none, which means: look."""
+    if isinstance(config, MemoryModuleConfig):
+        return config
+    if config is None:
+        return load_config()
+    if isinstance(config, Mapping):
+        return parse(config)
+    raise ConfigError("config", f"is a {type(config).__name__}", "a MemoryModuleConfig, a table of settings, or None")
+
+
+def _place(db: Any, settings: MemoryModuleConfig) -> "asyncpg.Pool | str | Path":
+    """Where the memory is: in the host's database. Never in one that the host has not named."""
+    place = settings.url if db is None else getattr(db, "pool", db)
+    if place is None:
+        problem = "is None, and no url is configured" if db is None else "has no pool yet"
+        raise ConfigError("db", problem, DATABASES)
+    return place
+
+
+def _signature(operation: Operation, settings: MemoryModuleConfig) -> inspect.Signature:
+    """The method's signature without `self`, with the configured defaults and the schemas of our own server."""
+    taken = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if each.required else each.default,
+            annotation=_annotation(each),
+        )
+        for each in parameters(operation, settings.retrieval)
+    ]
+    return inspect.Signature(taken, return_annotation=dict[str, Any])
+
+
+_TYPES: dict[JsonType, Any] = {
+    "string": str,
+    "number": float,
+    "integer": int,
+    "boolean": bool,
+    "array": list[str],
+    "object": dict[str, Any],
+}
+
+
+def _annotation(parameter: Parameter) -> Any:
+    """The type for people and our schema for the server. Values are not judged by it: that is done in one place.
+
+    An optional text is a plain `str` too: of other types the official server reads texts as JSON where it can.
+    """
+    from pydantic import Field, SkipValidation, WithJsonSchema
+
+    return Annotated[
+        SkipValidation[_TYPES[parameter.type]],
+        WithJsonSchema(parameter.schema),
+        Field(json_schema_extra=_without_null),
+    ]
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    if "default" in schema and schema["default"] is None:
+        del schema["default"]
