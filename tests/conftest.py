@@ -1,23 +1,21 @@
 """What most tests stand on: a new memory on each engine, a clock that stands still, ids that count."""
 
-import asyncio
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from platformdirs import user_cache_dir
+from raw_sql import in_thread, run_sql
 
 from tulving import Memory, open_memory
-from tulving.bootstrap import is_postgres
 from tulving.config import MemoryModuleConfig
 from tulving.providers import weights
 from tulving.providers.minilm import MiniLm
-from tulving.storage import sqlite_values
+from tulving.storage.postgres_schema import prepare
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 from tulving.testing.postgres import Server, open_server
 
@@ -82,16 +80,12 @@ def postgres() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def postgres_template(postgres: Server) -> Iterator[str]:
     """A database with our schema and nothing in it. To be copied, never opened."""
-    url = asyncio.run(_new_schema(postgres))
+    url = in_thread(_new_schema(postgres))
     yield url
-    asyncio.run(postgres.drop_database(url))
+    in_thread(postgres.drop_database(url))
 
 
 async def _new_schema(postgres: Server) -> str:
-    import asyncpg
-
-    from tulving.storage.postgres_schema import prepare
-
     url = await postgres.create_database()
     raw = await asyncpg.connect(url)
     await prepare(raw)
@@ -109,20 +103,14 @@ def new_url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
             made.append(str(tmp_path / ("memory.db" if not made else f"memory{len(made)}.db")))
         else:
             server, template = (request.getfixturevalue(name) for name in ("postgres", "postgres_template"))
-            made.append(_in_thread(server.create_database(template=template)))
+            made.append(in_thread(server.create_database(template=template)))
         return made[-1]
 
     yield new
     if engine == "postgres":
         server = request.getfixturevalue("postgres")
         for url in made:
-            _in_thread(server.drop_database(url))
-
-
-def _in_thread(coroutine: Any) -> Any:
-    """A coroutine's result, whether or not a loop runs here."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+            in_thread(server.drop_database(url))
 
 
 @pytest.fixture
@@ -143,31 +131,3 @@ async def memory(
 def sql(url: str, memory: Memory) -> Callable[..., list[dict[str, Any]]]:
     """Look into (or meddle with) the database behind the memory's back."""
     return partial(run_sql, url)
-
-
-def run_sql(url: str, statement: str, *parameters: Any) -> list[dict[str, Any]]:
-    """A statement on either engine, past the memory. Parameters are `?`; values are Python's, on both the same."""
-    if is_postgres(url):
-        return _in_thread(_fetch(url, statement, parameters))
-    raw = sqlite3.connect(url, isolation_level=None, timeout=30)
-    try:
-        given = sqlite_values.encoded({str(at): value for at, value in enumerate(parameters)})
-        cursor = raw.execute(statement, tuple(given.values()))
-        columns = sqlite_values.columns(name for name, *_ in cursor.description or ())
-        return [sqlite_values.decoded(columns, row) for row in cursor.fetchall()]
-    finally:
-        raw.close()
-
-
-async def _fetch(url: str, statement: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
-    import asyncpg
-
-    from tulving.storage.postgres_values import decoded
-
-    head, *rest = statement.split("?")
-    numbered = head + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
-    raw = await asyncpg.connect(url)
-    try:
-        return [decoded(row) for row in await raw.fetch(numbered, *parameters)]
-    finally:
-        await raw.close()

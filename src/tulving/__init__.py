@@ -1,4 +1,4 @@
-"""Tulving: a memory for AI agents. Episodes, facts and rules in one file, found in milliseconds."""
+"""Tulving: a memory for AI agents. Episodes, facts and rules, found in milliseconds."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,9 @@ from tulving.errors import (
 
 if TYPE_CHECKING:
     from tulving.bootstrap import open_memory
-    from tulving.config import MemoryModuleConfig, RetrievalConfig
+    from tulving.config import MemoryModuleConfig, PostgresConfig, RetrievalConfig
     from tulving.interfaces.blocking import open_memory_sync
+    from tulving.interfaces.host_module import MemoryModule, Module
     from tulving.providers import get_embedding_engine
     from tulving.services.memory import Memory
 
@@ -44,7 +45,10 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Memory": "tulving.services.memory",
+    "MemoryModule": "tulving.interfaces.host_module",
     "MemoryModuleConfig": "tulving.config",
+    "Module": "tulving.interfaces.host_module",
+    "PostgresConfig": "tulving.config",
     "RetrievalConfig": "tulving.config",
     "get_embedding_engine": "tulving.providers",
     "open_memory": "tulving.bootstrap",
@@ -67,12 +71,15 @@ __all__ = [
     "InvalidInput",
     "Link",
     "Memory",
+    "MemoryModule",
     "MemoryModuleConfig",
+    "Module",
     "NewEpisode",
     "NewFact",
     "NewRule",
     "NotFound",
     "Page",
+    "PostgresConfig",
     "RetrievalConfig",
     "Rule",
     "SchemaTooNew",

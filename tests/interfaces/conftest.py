@@ -26,12 +26,12 @@ class Ran:
 
 
 @pytest.fixture
-def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def environ(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An own home, an own store and an embedder without weights, for this process and those it starts."""
     for name in [name for name in os.environ if name.startswith("TULVING_")]:
         monkeypatch.delenv(name)
     values = {
-        "TULVING_URL": str(tmp_path / "memory.db"),
+        "TULVING_URL": url,
         "TULVING_HOME": str(tmp_path / "home"),
         "TULVING_EMBEDDER": "hashing",
         "PYTHONPATH": SOURCE,

@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -15,8 +14,10 @@ from uuid import UUID
 
 import psutil
 import pytest
+from raw_sql import run_sql
 
 from tulving import DiskFull, __version__
+from tulving.bootstrap import is_postgres
 from tulving.interfaces.terminal import visible
 from tulving.services.memory import Memory
 
@@ -265,10 +266,10 @@ class TestFailing:
 
 
 class TestSetup:
-    def test_init_creates_the_store_and_says_where(self, cli, tmp_path: Path):
+    def test_init_creates_the_store_and_says_where(self, cli, path: Path):
         ran = cli("init")
         assert (ran.code, ran.err) == (0, "")
-        assert f"store     {tmp_path / 'memory.db'} (new)" in ran.out
+        assert f"store     {path} (new)" in ran.out
         assert "(new)" not in cli("init").out
         assert "tulving demo" in ran.out
 
@@ -290,7 +291,7 @@ class TestSetup:
         assert ran.code == 1
         assert ran.err.startswith("error: ")
 
-    def test_hosts_get_what_they_can_read(self, cli, environ: dict[str, str]):
+    def test_hosts_get_what_they_can_read(self, cli, url: str):
         snippets: dict[str, Callable] = {
             "claude": lambda value: value["mcpServers"],
             "cursor": lambda value: value["mcpServers"],
@@ -301,9 +302,9 @@ class TestSetup:
             entry = servers(json.loads(out[out.index("{") :]))["tulving"]
             assert Path(entry["command"]).is_absolute()
             assert entry["args"][-1] == "mcp"
-            assert entry["env"]["TULVING_URL"] == f"sqlite:///{environ['TULVING_URL']}"
+            assert entry["env"]["TULVING_URL"] == (url if is_postgres(url) else f"sqlite:///{url}")
         assert "claude mcp add --env " in cli("init", "--mcp").out
-        assert not Path(environ["TULVING_URL"]).exists()
+        assert is_postgres(url) or not Path(url).exists()
 
     def test_the_demo_convinces(self, cli):
         ran = cli("demo")
@@ -342,9 +343,8 @@ class TestUpkeep:
         cli("--embedder", "minilm", "store", "note", "x")
         assert "1 memories wait for their vectors" in cli("--embedder", "minilm", "verify").err
 
-    def test_verify_fails_on_problems(self, cli, fact: str, environ: dict[str, str]):
-        with sqlite3.connect(environ["TULVING_URL"]) as file:
-            file.execute("UPDATE facts SET embedding = x'00'")
+    def test_verify_fails_on_problems(self, cli, fact: str, url: str):
+        run_sql(url, "UPDATE facts SET content = 'something else'")
         ran = cli("verify")
         assert ran.code == 1
         assert json.loads(cli("verify", "--json").out)["ok"] is False

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -15,6 +14,7 @@ from uuid import UUID
 
 import pytest
 from mcp import Client
+from raw_sql import run_sql
 
 from tulving import open_memory
 from tulving.config import MemoryModuleConfig, RetrievalConfig
@@ -249,9 +249,8 @@ async def test_another_tenants_memory_does_not_exist(config: MemoryModuleConfig,
 
 
 @pytest.mark.scenario("001-099", "001-100")
-async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, tmp_path: Path):
-    place = tmp_path / "memory.db"
-    place.mkdir()
+async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, path: Path):
+    path.mkdir()
     async with connect() as client:
         block = (await ask(client, "memory_context", trigger_prompt="x", butler="me"))["context"]
         assert block.startswith("# Memory Context\n")
@@ -262,7 +261,7 @@ async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, tmp_p
         found = await ask(client, "memory_recall", topic="x")
         assert (found["results"], "directory" in found["warning"]) == ([], True)
         assert "directory" in await refused(client, "memory_store_fact", subject="a", predicate="b", content="c")
-        place.rmdir()
+        path.rmdir()
         assert (await ask(client, "memory_store_episode", content="x", butler="me"))["outcome"] == "stored"
 
 
@@ -327,15 +326,14 @@ def store(number: int) -> str:
     return message(number, "tools/call", name="memory_store_episode", arguments=arguments)
 
 
-def test_what_was_asked_before_the_end_of_input_is_still_done_and_answered(process, tmp_path: Path):
+def test_what_was_asked_before_the_end_of_input_is_still_done_and_answered(process, url: str):
     requests = [opening(), *map(store, range(2, 12)), message(12, "no/such/method"), "not json\n"]
     ran = process("mcp", stdin="".join(requests))
     assert (ran.code, ran.err) == (0, "")
     answers = {answer["id"]: answer for answer in map(json.loads, ran.out.splitlines())}
     assert set(answers) == set(range(1, 13))
     assert all(answers[number]["result"]["structuredContent"]["outcome"] == "stored" for number in range(2, 12))
-    with sqlite3.connect(tmp_path / "memory.db") as file:
-        assert file.execute("SELECT count(*) FROM episodes").fetchone() == (10,)
+    assert run_sql(url, "SELECT count(*) AS n FROM episodes") == [{"n": 10}]
 
 
 def test_a_cancelled_request_does_not_keep_the_server(process):
@@ -344,7 +342,7 @@ def test_a_cancelled_request_does_not_keep_the_server(process):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_as_the_end_of_input_does(environ: dict[str, str], tmp_path: Path, number: int):
+def test_a_signal_ends_the_server_as_the_end_of_input_does(environ: dict[str, str], url: str, number: int):
     with subprocess.Popen(
         [sys.executable, "-m", "tulving", "mcp"],
         stdin=subprocess.PIPE,
@@ -360,11 +358,10 @@ def test_a_signal_ends_the_server_as_the_end_of_input_does(environ: dict[str, st
         server.send_signal(number)
         assert server.wait(20) == 0
         assert (server.stdout.read(), server.stderr.read()) == ("", "")
-    with sqlite3.connect(tmp_path / "memory.db") as file:
-        assert file.execute("SELECT count(*) FROM episodes").fetchone() == (1,)
+    assert run_sql(url, "SELECT count(*) AS n FROM episodes") == [{"n": 1}]
 
 
-def test_what_was_acknowledged_survives_a_kill(environ: dict[str, str], tmp_path: Path):
+def test_what_was_acknowledged_survives_a_kill(environ: dict[str, str], url: str):
     with subprocess.Popen(
         [sys.executable, "-m", "tulving", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -373,8 +370,7 @@ def test_what_was_acknowledged_survives_a_kill(environ: dict[str, str], tmp_path
         server.stdin.flush()
         answered = {json.loads(server.stdout.readline())["id"] for _ in range(11)} - {1}
         server.kill()
-    with sqlite3.connect(tmp_path / "memory.db") as file:
-        kept = {int(content.split()[1]) for (content,) in file.execute("SELECT content FROM episodes")}
+    kept = {int(row["content"].split()[1]) for row in run_sql(url, "SELECT content FROM episodes")}
     assert answered <= kept
 
 

@@ -12,13 +12,6 @@ from tulving.testing.postgres import Server
 
 
 @pytest.fixture
-def store(environ: dict[str, str], url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store of either engine, named by the environment."""
-    monkeypatch.setenv("TULVING_URL", url)
-    return url
-
-
-@pytest.fixture
 def empty(environ: dict[str, str], postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A database without any of our tables."""
     url = asyncio.run(postgres.create_database())
@@ -27,7 +20,7 @@ def empty(environ: dict[str, str], postgres: Server, monkeypatch: pytest.MonkeyP
     asyncio.run(postgres.drop_database(url))
 
 
-def test_what_is_missing_is_shown_and_applied(empty: str, cli: Callable):
+def test_what_is_missing_is_shown_and_applied(path: Path, empty: str, cli: Callable):
     shown = cli("migrate", "--dry-run")
     assert shown.code == 0
     assert [line.split() for line in shown.out.splitlines()][1:] == [
@@ -41,24 +34,24 @@ def test_what_is_missing_is_shown_and_applied(empty: str, cli: Callable):
     assert cli("store", "note", "works").code == 0
 
 
-def test_a_file_is_migrated_too(environ: dict[str, str], tmp_path: Path, cli: Callable):
+def test_a_file_is_migrated_too(path: Path, cli: Callable):
     assert json.loads(cli("migrate", "--dry-run", "--json").out) == {
-        "store": str(tmp_path / "memory.db"),
+        "store": str(path),
         "before": None,
         "applied": list(REVISIONS),
     }
-    assert not (tmp_path / "memory.db").exists()
+    assert not path.exists()
     assert cli("migrate").code == 0
     assert json.loads(cli("migrate", "--json").out)["applied"] == []
 
 
-def test_row_security_is_for_postgres_and_no_trial(environ: dict[str, str], cli: Callable):
+def test_row_security_is_for_postgres_and_no_trial(path: Path, cli: Callable):
     assert "row_security" in cli("migrate", "--row-security").err
     tried = cli("migrate", "--row-security", "--dry-run")
     assert (tried.code, tried.out) == (2, "")
 
 
-def test_indexes_are_built_anew(store: str, engine: str, cli: Callable):
+def test_indexes_are_built_anew(engine: str, cli: Callable):
     for number in range(3):
         cli("store", "note", f"note {number}")
     assert cli("reindex").out == "indexed   episodes, facts, rules\n"
@@ -74,7 +67,7 @@ def test_indexes_are_built_anew(store: str, engine: str, cli: Callable):
     assert cli("verify").code == 0
 
 
-def test_passwords_are_not_shown(environ: dict[str, str], cli: Callable):
+def test_passwords_are_not_shown(path: Path, cli: Callable):
     url = "postgresql://me:geheim@127.0.0.1:1/memory"
     for command in (("config",), ("verify",), ("migrate",), ("recall", "x"), ("store", "note", "x")):
         ran = cli("--url", url, *command)

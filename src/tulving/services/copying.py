@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tulving import storage
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
 from tulving.services.service import Store, log
-from tulving.storage.copying import BATCH, KIND_OF, REFERENCES, SEQUENCES, Key, Versions
+from tulving.storage.copying import KIND_OF, REFERENCES, SEQUENCES, Key, Versions
 from tulving.storage.rows import Row
 from tulving.storage.transfer import TABLES
 
@@ -121,7 +121,7 @@ async def _copy_table(
     total: int,
     progress: Progress | None,
 ) -> None:
-    async for batch in _batches(source, storage.copying.batch, table, tenant_id):
+    async for batch in _batches(source, storage.copying.next_rows, table, tenant_id):
         added = await _put(target, table, batch, versions)
         counts.copied += added
         counts.present += len(batch) - added
@@ -230,8 +230,8 @@ async def _pages(
     """The hashes of both sides, stretch by stretch: what lies behind the end of a page is for the next one."""
     end: Key | None = None
     while True:
-        pages = await _both(source, target, storage.copying.hashes, table, tenant_id, end, BATCH)
-        ends = [max(page) for page in pages if len(page) == BATCH]
+        pages = await _both(source, target, storage.copying.hashes, table, tenant_id, end)
+        ends = [max(page) for page in pages if len(page) == storage.copying.BATCH]
         end = min(ends, default=None)
         ours, theirs = ({key: page[key] for key in page if end is None or key <= end} for page in pages)
         yield ours, theirs

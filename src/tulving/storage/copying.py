@@ -79,12 +79,12 @@ def count(conn: Connection, tenant_id: str | None) -> dict[str, int]:
     return {table: row["rows"] if row else 0 for table, row in zip(TABLES, found, strict=True)}
 
 
-def batch(conn: Connection, table: str, tenant_id: str | None, after: Row | None) -> list[Row]:
+def next_rows(conn: Connection, table: str, tenant_id: str | None, after: Row | None) -> list[Row]:
     """The next rows of a table. Events come in their sequence, so that they get the same one elsewhere."""
     order = SEQUENCES.get(table) or KEYS.get(table, ID)
     found: list[Row] = []
     characters = 0
-    for row in _ordered(conn, table, TABLES[table], order, tenant_id, after):
+    for row in _ordered(conn, table, TABLES[table], order, tenant_id, after, BATCH):
         found.append(row)
         characters += sum(len(value) for value in row.values() if isinstance(value, str | bytes))
         if characters >= BATCH_CHARACTERS:
@@ -96,7 +96,7 @@ def late_references(conn: Connection, table: str, tenant_id: str | None, after: 
     """Rows that point to one behind them: when they were put, it might not have been there."""
     reference = REFERENCES[table]
     columns = (*ID, reference, "updated_at")
-    return list(_ordered(conn, table, columns, ID, tenant_id, after, where=(f"{reference} > id",)))
+    return list(_ordered(conn, table, columns, ID, tenant_id, after, BATCH, where=(f"{reference} > id",)))
 
 
 def _ordered(
@@ -105,8 +105,8 @@ def _ordered(
     columns: Iterable[str],
     order: Sequence[str],
     tenant_id: str | None,
-    after: Row | None,
-    limit: int | None = BATCH,
+    after: Row | None = None,
+    limit: int | None = None,
     where: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Rows in an order that an index gives, from behind one that was read before."""
@@ -200,7 +200,7 @@ def digests(conn: Connection, table: str, tenant_id: str | None) -> dict[str, Di
     """Each tenant's digest of a table. A tenant's rows come in the same order from every engine."""
     order = SEQUENCES.get(table) or KEYS.get(table, ID)
     found = {}
-    every = _ordered(conn, table, ("tenant_id", *_COMPARED[table]), order, tenant_id, None, limit=None)
+    every = _ordered(conn, table, ("tenant_id", *_COMPARED[table]), order, tenant_id)
     for tenant, theirs in groupby(every, key=itemgetter("tenant_id")):
         number, total = 0, hashlib.sha256()
         for number, row in enumerate(theirs, 1):  # noqa: B007
@@ -209,11 +209,11 @@ def digests(conn: Connection, table: str, tenant_id: str | None) -> dict[str, Di
     return found
 
 
-def hashes(conn: Connection, table: str, tenant_id: str, after: Key | None, limit: int) -> dict[Key, bytes]:
-    """The next rows of a tenant by key, each with its hash."""
+def hashes(conn: Connection, table: str, tenant_id: str, after: Key | None) -> dict[Key, bytes]:
+    """The next rows of a tenant by key, each with its hash; as many as a batch has, if there are so many."""
     key = KEYS.get(table, ID)[1:]
     last: Row | None = None if after is None else dict(zip(key, after, strict=True))
-    found = _ordered(conn, table, _COMPARED[table], key, tenant_id, last, limit)
+    found = _ordered(conn, table, _COMPARED[table], key, tenant_id, last, BATCH)
     return {tuple(row[name] for name in key): _hash(table, row) for row in found}
 
 

@@ -8,7 +8,7 @@ from tulving.errors import EmbedderMismatch
 from tulving.storage.connection import Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.postgres_values import DECODERS
-from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
+from tulving.storage.rows import COLUMNS, TABLES, Row
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
 _DOCUMENTS = {
     kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()
+}
+# As text, since inside a record the driver reads them in binary form, which a host's own codec may not understand.
+_SELECTED = {
+    kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in names)
+    for kind, names in COLUMNS.items()
 }
 _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
@@ -40,8 +45,7 @@ class RecordRows(Mapping[Key, Row]):
     def __getitem__(self, key: Key) -> Row:
         values = list(self._raw[key])
         for at, decode in _DOCUMENTS[key[0]]:
-            if isinstance(values[at], str):
-                values[at] = decode(values[at])
+            values[at] = decode(values[at])
         return dict(zip(COLUMNS[key[0]], values, strict=True))
 
     def __iter__(self) -> Iterator[Key]:
@@ -116,7 +120,7 @@ def _ask(
 
 def _arm(name: str, kind: Kind, best: str) -> str:
     return (
-        f"(SELECT '{name}', best.score, ROW({SELECTED[kind]}) FROM ({best}) AS best"
+        f"(SELECT '{name}', best.score, ROW({_SELECTED[kind]}) FROM ({best}) AS best"
         f" JOIN {TABLES[kind]} AS m ON m.tenant_id = :tenant_id AND m.id = best.id"
         " ORDER BY best.score DESC, m.created_at DESC, m.id)"
     )

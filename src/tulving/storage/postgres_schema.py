@@ -96,6 +96,8 @@ async def _check_pgvector(raw: Raw) -> None:
     found = await raw.fetchval("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
     if found is None:
         raise StoreUnavailable(_FORBIDDEN.format(said="it was dropped"))
+    if await raw.fetchval("SELECT to_regtype('vector')") is None:
+        raise StoreUnavailable("the extension `vector` is in a schema that is not in the search_path; add it there")
     version = tuple(int(part) for part in found.split(".") if part.isdigit())
     if version < OLDEST_PGVECTOR:
         raise IntegrityError(

@@ -46,7 +46,8 @@ async def raise_wall(raw: Raw, roles: Roles) -> None:
             await raw.execute(f"GRANT USAGE ON SCHEMA {schema} TO {both}")
             for table in (*WALLED, *_SHARED):
                 rights = "SELECT, INSERT" if table == "memory_events" else "SELECT, INSERT, UPDATE, DELETE"
-                await raw.execute(f"GRANT {rights} ON {table} TO {both}")
+                await raw.execute(f"GRANT {rights} ON {table} TO {maintenance}")
+                await raw.execute(f"GRANT {'SELECT' if table in _SHARED else rights} ON {table} TO {service}")
             await raw.execute(f"GRANT SELECT ON {VERSION_TABLE} TO {both}")
             for table in WALLED:
                 await raw.execute(

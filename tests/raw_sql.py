@@ -1,0 +1,44 @@
+"""SQL past the memory, on either engine: to see what it has written, or to do what it never would."""
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import asyncpg
+
+from tulving.bootstrap import is_postgres
+from tulving.storage import postgres_values, sqlite_values
+
+T = TypeVar("T")
+
+
+def run_sql(url: str, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+    """Parameters are `?`. Values are Python's, on both engines the same."""
+    if is_postgres(url):
+        return in_thread(_fetch(url, statement, parameters))
+    raw = sqlite3.connect(url, isolation_level=None, timeout=30)
+    try:
+        given = sqlite_values.encoded({str(at): value for at, value in enumerate(parameters)})
+        cursor = raw.execute(statement, tuple(given.values()))
+        columns = sqlite_values.columns(name for name, *_ in cursor.description or ())
+        return [sqlite_values.decoded(columns, row) for row in cursor.fetchall()]
+    finally:
+        raw.close()
+
+
+async def _fetch(url: str, statement: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
+    head, *rest = statement.split("?")
+    numbered = head + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+    raw = await asyncpg.connect(url)
+    try:
+        return [postgres_values.decoded(row) for row in await raw.fetch(numbered, *parameters)]
+    finally:
+        await raw.close()
+
+
+def in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """A coroutine's result, whether or not a loop runs here."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
