@@ -222,10 +222,11 @@ async def copy_store(
 
     The source must be there. The target is made if it is not, unless both are only to be compared.
     """
-    from tulving.services import copying
+    from tulving.services.copying import Copying, silent
 
     config = config or load_config()
-    tenant = None if tenant is None else Caller(tenant).tenant_id
+    if tenant is not None:
+        tenant = Caller(tenant).tenant_id
     async with AsyncExitStack() as opened:
         await _check_there("source", source, config)
         ours = await open_store(source, config)
@@ -234,11 +235,10 @@ async def copy_store(
             await _check_there("target", target, config)
         theirs = await open_store(target, config)
         opened.push_async_callback(theirs.close)
-        if await _identity(source, ours) == await _identity(target, theirs):
+        if await ours.identity() == await theirs.identity():
             raise InvalidInput("target", f"{store_name(target)} is the source itself", "another store")
-        if verify_only:
-            return await copying.compare(ours, theirs, tenant_id=tenant, progress=progress)
-        return await copying.copy(ours, theirs, clock(), tenant_id=tenant, progress=progress)
+        copying = Copying(ours, theirs, tenant, progress or silent)
+        return await copying.compare() if verify_only else await copying.copy(clock())
 
 
 async def _check_there(what: str, url: str, config: MemoryModuleConfig) -> None:
@@ -249,17 +249,3 @@ async def _check_there(what: str, url: str, config: MemoryModuleConfig) -> None:
         there = database_path(url).exists()
     if not there:
         raise InvalidInput(what, f"there is no memory at {store_name(url)}", "the path or URL of a store")
-
-
-async def _identity(url: str, store: Store) -> tuple[Any, ...]:
-    """What no other store has, by whatever path, host or user this one is reached."""
-    if not is_postgres(url):
-        file = database_path(url).stat()
-        return file.st_dev, file.st_ino
-    row = await store.read(None, lambda conn: conn.one(_WHICH_DATABASE))
-    return tuple(row.values())
-
-
-_WHICH_DATABASE = """
-SELECT pg_postmaster_start_time() AS server, oid::bigint AS database, 'memory_events'::regclass::oid::bigint AS schema
-FROM pg_database WHERE datname = current_database()"""

@@ -2,10 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,16 +107,3 @@ def test_the_help_says_what_stays_behind(cli, path):
     assert "Access tokens are not copied" in said
     assert "goes on when it is run again" in said
     assert "copy " in cli("--help").out
-
-
-def test_ctrl_c_leaves_what_can_be_continued(filled, cli, tmp_path):
-    target = str(tmp_path / "target.db")
-    command = [sys.executable, "-m", "tulving", "copy", filled, target]
-    running = subprocess.Popen(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while running.poll() is None and not Path(target).exists():
-        pass
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
-    assert "Traceback" not in err
-    assert running.returncode in (0, 130), (out, err)
-    assert cli("copy", filled, target).code == 0

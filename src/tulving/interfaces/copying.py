@@ -27,7 +27,7 @@ def copy(
     verify_only: Annotated[bool, typer.Option("--verify-only", help="Copy nothing, only compare the two")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a memory to another store: SQLite to PostgreSQL, back, or to a second one of the same engine.
+    """Copy a memory to another store; from SQLite to PostgreSQL, back, or within one engine.
 
     All tenants are copied, or the one that --tenant names before the command. A copy that was interrupted goes on when
     it is run again. What is in the target already is never changed. At the end both are compared, row by row. Access

@@ -1,4 +1,4 @@
-"""A memory moved from one store to another: batch by batch, so that it can be continued, and compared at the end."""
+"""A memory copied from one store to another: batch by batch, so that it can be continued, and compared at the end."""
 
 import asyncio
 import hashlib
@@ -10,11 +10,12 @@ from typing import Any, Literal
 from tulving import storage
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
 from tulving.services.service import Store, log
-from tulving.storage.copying import KIND_OF, REFERENCES, SEQUENCES, Key, Versions
+from tulving.storage.copying import KIND_OF, REFERENCES, SEQUENCES, Digest, Key, Versions
 from tulving.storage.rows import Row
 from tulving.storage.transfer import TABLES
 
 MOST_NAMED = 20
+_NOTHING = Digest(0, "")
 
 Progress = Callable[[int, int, str], None]
 """Told how much is done, of how much, and of what."""
@@ -36,7 +37,7 @@ class Difference:
     """How many rows of a table differ in one way, and which the first of them are (tenant and key).
 
     missing: not in the target; different: not the same there; deleted: still there, though deleted in the source;
-    order: the tenant's events are in another one; extra: only in the target, which is no fault of the copy.
+    order: a tenant's events are in another one; extra: only in the target, which is no fault of the copy.
     """
 
     table: str
@@ -47,7 +48,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Copied:
-    """What a copy, or the comparison alone, came to. The digest is the source's; the target's, if all is verified."""
+    """What a copy, or the comparison alone, came to. The digest is of all that the source holds."""
 
     tables: dict[str, CopiedTable] = field(default_factory=lambda: {table: CopiedTable() for table in TABLES})
     differences: list[Difference] = field(default_factory=list)
@@ -59,8 +60,11 @@ class Copied:
         return all(difference.problem == "extra" for difference in self.differences)
 
     def note(self, table: str, problem: Problem, tenant_id: str, key: str) -> None:
-        known = {(each.table, each.problem): each for each in self.differences}
-        if (difference := known.get((table, problem))) is None:
+        """One more row that differs."""
+        for difference in self.differences:
+            if (difference.table, difference.problem) == (table, problem):
+                break
+        else:
             difference = Difference(table, problem)
             self.differences.append(difference)
         difference.rows += 1
@@ -68,172 +72,154 @@ class Copied:
             difference.named.append((tenant_id, key))
 
 
-async def copy(
-    source: Store,
-    target: Store,
-    now: datetime,
-    *,
-    tenant_id: str | None = None,
-    progress: Progress | None = None,
-) -> Copied:
-    """Put all that the source holds, or what it holds of one tenant, into the target, then compare the two.
-
-    Each batch is a transaction of its own: a copy that was interrupted is continued by doing it again. What is in the
-    target already is never changed. Access tokens are not copied.
-    """
-    made = await source.read(None, storage.maintenance.active_version)
-    totals = await _totals(source, tenant_id)
-    versions = await target.write(None, storage.copying.adopt, made, now)
-    copied = Copied()
-    for table, total in totals.items():
-        await _copy_table(source, target, table, tenant_id, versions, copied.tables[table], total, progress)
-    await _tend(target, progress)
-    return await _compare(source, target, tenant_id, copied, progress)
+def silent(done: int, total: int, what: str) -> None:
+    """Nobody watches."""
 
 
-async def compare(
-    source: Store, target: Store, *, tenant_id: str | None = None, progress: Progress | None = None
-) -> Copied:
-    """Whether all that the source holds, or what it holds of one tenant, is in the target. Nothing is written."""
-    stores = (source, target)
-    storage.copying.check_embedder(*[await store.read(None, storage.maintenance.active_version) for store in stores])
-    await _totals(source, tenant_id)
-    return await _compare(source, target, tenant_id, Copied(), progress)
+@dataclass(slots=True)
+class Copying:
+    """Two stores, and whose part of the source is meant: one tenant's, or all (None). For one use."""
 
+    source: Store
+    target: Store
+    tenant_id: str | None = None
+    progress: Progress = silent
+    result: Copied = field(default_factory=Copied)
 
-async def _totals(source: Store, tenant_id: str | None) -> dict[str, int]:
-    totals: dict[str, int] = await source.read(None, storage.copying.count, tenant_id)
-    if tenant_id is not None and not any(totals.values()):
-        raise InvalidInput("tenant", f"the source holds nothing of {tenant_id!r:.80}", "a tenant of the source")
-    return totals
+    async def copy(self, now: datetime) -> Copied:
+        """Put what the source holds into the target, then compare the two.
 
+        Each batch is a transaction of its own: a copy that was interrupted is continued by doing it again. What is
+        in the target already is never changed. Access tokens are not copied.
+        """
+        totals = await self._totals()
+        made = await self.source.read(self.tenant_id, storage.maintenance.active_version)
+        versions = await self.target.write(self.tenant_id, storage.copying.adopt, made, now)
+        for table, total in totals.items():
+            await self._copy_table(table, total, versions)
+        await self._tend()
+        return await self._compare()
 
-# -- copying ---------------------------------------------------------------------------------------------------
+    async def compare(self) -> Copied:
+        """Whether what the source holds is in the target. Nothing is written."""
+        await self._totals()
+        storage.copying.check_embedder(*await self._both(self.tenant_id, storage.maintenance.active_version))
+        return await self._compare()
 
+    async def _totals(self) -> dict[str, int]:
+        totals: dict[str, int] = await self.source.read(self.tenant_id, storage.copying.count, self.tenant_id)
+        if self.tenant_id is not None and not any(totals.values()):
+            raise InvalidInput(
+                "tenant", f"the source holds nothing of {self.tenant_id!r:.80}", "a tenant of the source"
+            )
+        return totals
 
-async def _copy_table(
-    source: Store,
-    target: Store,
-    table: str,
-    tenant_id: str | None,
-    versions: Versions,
-    counts: CopiedTable,
-    total: int,
-    progress: Progress | None,
-) -> None:
-    async for batch in _batches(source, storage.copying.next_rows, table, tenant_id):
-        added = await _put(target, table, batch, versions)
-        counts.copied += added
-        counts.present += len(batch) - added
-        if progress:
+    # -- copying -----------------------------------------------------------------------------------------------
+
+    async def _copy_table(self, table: str, total: int, versions: Versions) -> None:
+        counts = self.result.tables[table]
+        async for batch in self._batches(storage.copying.next_rows, table):
+            added = await self._put(table, batch, versions)
+            counts.copied += added
+            counts.present += len(batch) - added
             done = counts.copied + counts.present
-            progress(done, max(done, total), table)
-    if table in REFERENCES:
-        async for batch in _batches(source, storage.copying.late_references, table, tenant_id):
-            await target.write(None, storage.copying.refer, table, batch)
+            self.progress(done, max(done, total), table)
+        if table in REFERENCES:
+            async for batch in self._batches(storage.copying.late_references, table):
+                await self.target.write(self.tenant_id, storage.copying.refer, table, batch)
 
+    async def _batches(self, read: Callable[..., list[Row]], table: str) -> AsyncIterator[list[Row]]:
+        """Rows of the source, as many as a transaction takes, each time those after the last ones."""
+        last: Row | None = None
+        while batch := await self.source.read(self.tenant_id, read, table, self.tenant_id, last):
+            yield batch
+            last = batch[-1]
 
-async def _batches(
-    source: Store, read: Callable[..., list[Row]], table: str, tenant_id: str | None
-) -> AsyncIterator[list[Row]]:
-    """Rows of the source, as many as a transaction takes, each time those after the last ones."""
-    last: Row | None = None
-    while batch := await source.read(None, read, table, tenant_id, last):
-        yield batch
-        last = batch[-1]
-
-
-async def _put(target: Store, table: str, batch: list[Row], versions: Versions) -> int:
-    try:
-        return await target.write(None, storage.copying.put, table, batch, versions)
-    except (DamagedStore, EmbedderMismatch):
-        raise
-    except IntegrityError as error:
+    async def _put(self, table: str, batch: list[Row], versions: Versions) -> int:
         try:
-            await target.write(None, storage.copying.name_refused, table, batch, versions)
-        except IntegrityError as named:
-            raise IntegrityError(f"{named}; what was copied before stays, and a new run goes on from there") from error
-        raise
+            return await self.target.write(self.tenant_id, storage.copying.put, table, batch, versions)
+        except (DamagedStore, EmbedderMismatch):
+            raise
+        except IntegrityError as error:
+            try:
+                await self.target.write(self.tenant_id, storage.copying.name_refused, table, batch, versions)
+            except IntegrityError as named:
+                hint = "run it again if the source was written to meanwhile, else copy to a new store"
+                raise IntegrityError(f"{named}; what was copied before stays: {hint}") from error
+            raise
 
+    async def _tend(self) -> None:
+        """Build indexes anew that knew nothing of so many rows. A copy without that is slower, but complete."""
 
-async def _tend(target: Store, progress: Progress | None) -> None:
-    """Indexes that knew nothing of so many rows are built anew. A copy without that is slower, but complete."""
+        def tell(table: str, done: int, total: int) -> None:
+            self.progress(done, total, f"index of {table}")
 
-    def tell(table: str, done: int, total: int) -> None:
-        if progress:
-            progress(done, total, f"index of {table}")
+        try:
+            await self.target.reindex(only_outgrown=True, progress=tell)
+        except StoreUnavailable as error:
+            log.warning("the search indexes were not built anew; run `tulving reindex`: %s", error)
 
-    try:
-        await target.reindex(only_outgrown=True, progress=tell)
-    except StoreUnavailable as error:
-        log.warning("the search indexes were not built anew; run `tulving reindex`: %s", error)
+    # -- comparing ---------------------------------------------------------------------------------------------
 
+    async def _compare(self) -> Copied:
+        """By the digests of each tenant's rows; row by row where those differ."""
+        digests = {}
+        for done, table in enumerate(TABLES, 1):
+            digests[table] = await self._both(self.tenant_id, storage.copying.digests, table, self.tenant_id)
+            self.progress(done, len(TABLES), "verifying")
+        tenants = sorted({tenant for ours, _ in digests.values() for tenant in ours})
+        total = hashlib.sha256()
+        for table, (ours, theirs) in digests.items():
+            counts = self.result.tables[table]
+            for tenant in tenants:
+                digest = ours.get(tenant, _NOTHING)
+                same = digest.rows
+                if digest != theirs.get(tenant, _NOTHING):
+                    same = await self._find_differences(table, tenant)
+                counts.source += digest.rows
+                counts.verified += same
+                total.update(f"{table} {tenant!r} {digest.rows} {digest.hash}\n".encode())
+        self.result.digest = total.hexdigest()
+        return self.result
 
-# -- comparing -------------------------------------------------------------------------------------------------
-
-
-async def _compare(
-    source: Store, target: Store, tenant_id: str | None, result: Copied, progress: Progress | None
-) -> Copied:
-    total = hashlib.sha256()
-    for done, table in enumerate(TABLES, 1):
-        ours, theirs = await _both(source, target, storage.copying.digests, table, tenant_id)
-        for tenant in sorted(ours):
-            total.update(repr((table, tenant, ours[tenant].rows, ours[tenant].hash)).encode())
-            counts = result.tables[table]
-            counts.source += ours[tenant].rows
-            if theirs.get(tenant) == ours[tenant]:
-                counts.verified += ours[tenant].rows
-            else:
-                counts.verified += await _find_differences(source, target, table, tenant, result)
-        if progress:
-            progress(done, len(TABLES), "verifying")
-    result.digest = total.hexdigest()
-    return result
-
-
-async def _both(source: Store, target: Store, read: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
-    ours, theirs = await asyncio.gather(source.read(None, read, *args), target.read(None, read, *args))
-    return ours, theirs
-
-
-async def _find_differences(source: Store, target: Store, table: str, tenant_id: str, result: Copied) -> int:
-    """Note down each row that is not the same in both; how many are."""
-    same, fine = 0, True
-    async for ours, theirs in _pages(source, target, table, tenant_id):
-        extra = sorted(theirs.keys() - ours.keys())
-        gone: set[Any] = set()
-        if extra and table in KIND_OF:
-            ids = [id_ for (id_,) in extra]
-            gone = await source.read(None, storage.copying.deleted, KIND_OF[table], tenant_id, ids)
-        for key in sorted(ours.keys() | theirs.keys()):
-            problem: Problem | None = None
-            if key not in theirs:
-                problem = "missing"
-            elif key not in ours:
-                problem = "deleted" if key[0] in gone else "extra"
-            elif ours[key] != theirs[key]:
-                problem = "different"
-            if problem is None:
-                same += 1
-            else:
+    async def _find_differences(self, table: str, tenant_id: str) -> int:
+        """Note down each row that is not the same in both; how many are."""
+        same, fine = 0, True
+        async for ours, theirs in self._pages(table, tenant_id):
+            gone = await self._deleted(table, tenant_id, theirs.keys() - ours.keys())
+            for key in sorted(ours.keys() | theirs.keys()):
+                if ours.get(key) == theirs.get(key):
+                    same += 1
+                    continue
+                problem: Problem = "different"
+                if key not in theirs:
+                    problem = "missing"
+                elif key not in ours:
+                    problem = "deleted" if key in gone else "extra"
+                self.result.note(table, problem, tenant_id, " ".join(map(str, key)))
                 fine = False
-                result.note(table, problem, tenant_id, " ".join(map(str, key)))
-    if fine and table in SEQUENCES:
-        result.note(table, "order", tenant_id, "")
-    return same
+        if fine and table in SEQUENCES:
+            self.result.note(table, "order", tenant_id, "")
+        return same
 
+    async def _pages(self, table: str, tenant_id: str) -> AsyncIterator[tuple[dict[Key, bytes], dict[Key, bytes]]]:
+        """The hashes of both sides, stretch by stretch: what lies behind the end of a full page is for the next one."""
+        end: Key | None = None
+        while True:
+            pages = await self._both(tenant_id, storage.copying.hashes, table, tenant_id, end)
+            end = min((max(page) for page in pages if len(page) == storage.copying.BATCH), default=None)
+            ours, theirs = ({key: page[key] for key in page if end is None or key <= end} for page in pages)
+            yield ours, theirs
+            if end is None:
+                return
 
-async def _pages(
-    source: Store, target: Store, table: str, tenant_id: str
-) -> AsyncIterator[tuple[dict[Key, bytes], dict[Key, bytes]]]:
-    """The hashes of both sides, stretch by stretch: what lies behind the end of a page is for the next one."""
-    end: Key | None = None
-    while True:
-        pages = await _both(source, target, storage.copying.hashes, table, tenant_id, end)
-        ends = [max(page) for page in pages if len(page) == storage.copying.BATCH]
-        end = min(ends, default=None)
-        ours, theirs = ({key: page[key] for key in page if end is None or key <= end} for page in pages)
-        yield ours, theirs
-        if end is None:
-            return
+    async def _deleted(self, table: str, tenant_id: str, keys: set[Key]) -> set[Key]:
+        if not keys or table not in KIND_OF:
+            return set()
+        ids = [id_ for (id_,) in keys]
+        gone = await self.source.read(tenant_id, storage.copying.deleted, KIND_OF[table], tenant_id, ids)
+        return {(id_,) for id_ in gone}
+
+    async def _both(self, tenant_id: str | None, read: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+        ours, theirs = (store.read(tenant_id, read, *args) for store in (self.source, self.target))
+        return await asyncio.gather(ours, theirs)

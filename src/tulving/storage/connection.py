@@ -109,6 +109,14 @@ class Connection(Protocol):
         """Make room for vectors of so many dimensions. If the tables had others, those are gone in the block."""
         ...
 
+    def vector_value(self, column: str) -> str:
+        """A vector column as it is selected, to come out as bytes of 32-bit numbers."""
+        ...
+
+    def check_sight(self) -> None:
+        """Raise unless the rows of all tenants are seen: what is done to a whole store must not pass over some."""
+        ...
+
     def vector_bytes(self, column: str) -> str:
         """The expression for how many bytes of 32-bit numbers a vector column holds."""
         ...

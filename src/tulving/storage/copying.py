@@ -20,7 +20,7 @@ from tulving.domain.text import found_by, search_text
 from tulving.errors import EmbedderMismatch, IntegrityError
 from tulving.storage import items, maintenance, rows
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, DOCUMENTS, IndexEntry, Row, insert_statement
+from tulving.storage.rows import COLUMNS, DOCUMENTS, IndexEntry, Row
 from tulving.storage.transfer import ID, KEYS, TABLES
 
 BATCH = 1000
@@ -50,12 +50,10 @@ def adopt(conn: Connection, made: Row | None, now: datetime) -> Versions:
         return {None: None}
     active = maintenance.active_version(conn)
     check_embedder(made, active)
-    if active is None:
-        insert = insert_statement("embedding_versions", (*_VERSION, "status", "created_at"))
-        with conn.vectors_of(made["dimension"]):
-            active = conn.one(f"{insert} RETURNING number", {**made, "status": "active", "created_at": now})
-    assert active is not None
-    return {None: None, made["number"]: active["number"]}
+    if active is not None:
+        return {None: None, made["number"]: active["number"]}
+    with conn.vectors_of(made["dimension"]):
+        return {None: None, made["number"]: maintenance.add_version(conn, made, "active", now)}
 
 
 def check_embedder(made: Row | None, active: Row | None) -> None:
@@ -74,6 +72,8 @@ def check_embedder(made: Row | None, active: Row | None) -> None:
 
 def count(conn: Connection, tenant_id: str | None) -> dict[str, int]:
     """How many rows each table has, of one tenant or of all."""
+    if tenant_id is None:
+        conn.check_sight()
     where = "" if tenant_id is None else " WHERE tenant_id = :tenant_id"
     found = (conn.one(f"SELECT COUNT(*) AS rows FROM {table}{where}", {"tenant_id": tenant_id}) for table in TABLES)
     return {table: row["rows"] if row else 0 for table, row in zip(TABLES, found, strict=True)}
@@ -117,8 +117,9 @@ def _ordered(
     if after is not None:
         where = (*where, f"({', '.join(order)}) > ({', '.join(f':after_{name}' for name in order)})")
         params |= {f"after_{name}": after[name] for name in order}
+    chosen = (conn.vector_value(name) if name == "embedding" else name for name in dict.fromkeys((*columns, *order)))
     return conn.each(
-        f"SELECT {', '.join(dict.fromkeys((*columns, *order)))} FROM {table}"
+        f"SELECT {', '.join(chosen)} FROM {table}"
         + (f" WHERE {' AND '.join(where)}" if where else "")
         + f" ORDER BY {', '.join(order)}"
         + (" LIMIT :limit" if limit is not None else ""),
@@ -181,8 +182,10 @@ def name_refused(conn: Connection, table: str, batch: Sequence[Row], versions: V
         try:
             conn.merge(table, KEYS.get(table, ID), [alone])
         except IntegrityError as error:
-            raise IntegrityError(f"{table} {name(table, row)} of {row['tenant_id']} can't be put: {error}") from error
-    raise IntegrityError(f"{table} from {name(table, batch[0])} to {name(table, batch[-1])} can't be put together")
+            which = f"{key_text(table, row)} of {row['tenant_id']}"
+            raise IntegrityError(f"{table} {which} can't be put into the target: {error}") from error
+    first, last = (key_text(table, row) for row in (batch[0], batch[-1]))
+    raise IntegrityError(f"{table} {first} to {last} can't be put into the target together")
 
 
 # -- comparing -------------------------------------------------------------------------------------------------
@@ -227,7 +230,7 @@ def deleted(conn: Connection, kind: Kind, tenant_id: str, ids: Sequence[UUID]) -
     return {row["entity_id"] for row in found}
 
 
-def name(table: str, row: Row) -> str:
+def key_text(table: str, row: Row) -> str:
     """A row's key for a person, without its tenant."""
     return " ".join(str(row[part]) for part in KEYS.get(table, ID)[1:])
 

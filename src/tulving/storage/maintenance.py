@@ -28,7 +28,7 @@ def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_diffe
     active = active_version(conn)
     if active is None:
         with conn.vectors_of(embedder.dimension):
-            return _add_version(conn, embedder, "active", now)
+            return add_version(conn, _version(embedder), "active", now)
     if _same(active, embedder):
         return active["number"]
     if may_differ:
@@ -40,21 +40,20 @@ def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_diffe
     )
 
 
+def _version(embedder: Embedder) -> Row:
+    return {"model": embedder.model, "version": embedder.version, "dimension": embedder.dimension}
+
+
 def _same(row: Row, embedder: Embedder) -> bool:
-    return (row["model"], row["version"], row["dimension"]) == (embedder.model, embedder.version, embedder.dimension)
+    return _version(embedder).items() <= row.items()
 
 
-def _add_version(conn: Connection, embedder: Embedder, status: str, now: datetime) -> int:
+def add_version(conn: Connection, version: Row, status: str, now: datetime) -> int:
+    """Record an embedder by its model, version and dimension; its number."""
     row = conn.one(
         "INSERT INTO embedding_versions (model, version, dimension, status, created_at)"
         " VALUES (:model, :version, :dimension, :status, :now) RETURNING number",
-        {
-            "model": embedder.model,
-            "version": embedder.version,
-            "dimension": embedder.dimension,
-            "status": status,
-            "now": now,
-        },
+        {**version, "status": status, "now": now},
     )
     assert row is not None
     return row["number"]
@@ -111,7 +110,7 @@ def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> in
         return building["number"]
     conn.run("DELETE FROM next_embeddings")
     conn.run("DELETE FROM embedding_versions WHERE status = 'building'")
-    return _add_version(conn, embedder, "building", now)
+    return add_version(conn, _version(embedder), "building", now)
 
 
 _MISSING = (
@@ -201,6 +200,7 @@ def _change_over(conn: Connection, kind: Kind, version: int) -> None:
 
 def verify(conn: Connection) -> list[Finding]:
     """Every promise about the store, checked against its rows."""
+    conn.check_sight()
     return [
         *conn.verify_engine(),
         check("contents", lambda: _changed_contents(conn)),

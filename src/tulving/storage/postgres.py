@@ -96,6 +96,16 @@ class PostgresConnection:
         """Every transaction that writes holds this lock together with the others (`_BEGIN_WRITE`)."""
         self.run(f"SELECT pg_advisory_xact_lock({STORE_LOCK})")
 
+    def vector_value(self, column: str) -> str:
+        return f"vector_send({column}) AS {column}"
+
+    def check_sight(self) -> None:
+        if not self.all(_SIGHT)[0]["whole"]:
+            raise StoreUnavailable(
+                "this database user sees one tenant at a time (row-level security); take one that is a member of the"
+                " maintenance role, or name a tenant"
+            )
+
     def vector_bytes(self, column: str) -> str:
         return f"4 * vector_dims({column})"
 
@@ -172,6 +182,15 @@ SELECT indexrelid::regclass::text AS name FROM pg_index WHERE indrelid IN {_OURS
 _INVALID_CONSTRAINTS = f"SELECT conname AS name FROM pg_constraint WHERE conrelid IN {_OURS} AND NOT convalidated"
 
 
+_SIGHT = """
+SELECT NOT row_security_active('facts') OR EXISTS (
+    SELECT 1 FROM pg_policy AS p, unnest(p.polroles) AS role WHERE p.polrelid = 'facts'::regclass
+    AND pg_get_expr(p.polqual, p.polrelid) = 'true' AND (role = 0 OR pg_has_role(role, 'USAGE'))) AS whole"""
+_IDENTITY = """
+SELECT pg_postmaster_start_time(), oid::bigint, 'facts'::regclass::oid::bigint FROM pg_database
+WHERE datname = current_database()"""
+
+
 def _fitting(words: Iterable[str]) -> Iterator[str]:
     used = 0
     for word in words:
@@ -224,6 +243,11 @@ class PostgresStore:
             finally:
                 self.indexes.forget()
 
+    async def identity(self) -> tuple[Any, ...]:
+        """What no other store has, by whatever host or user this one is reached."""
+        async with self.connection() as raw:
+            return tuple(await raw.fetchrow(_IDENTITY))
+
     async def close(self) -> None:
         """Finish what runs, then let go of the connections."""
         self._closed = True
@@ -242,6 +266,8 @@ class PostgresStore:
             raw = await self._pool.acquire()
         except DRIVER_ERRORS as error:
             raise named_error(error) from error
+        except ValueError as error:  # the driver reads the URL when it first connects
+            raise ConfigError("url", f"can't be read ({error})", URL_FORM) from error
         try:
             yield raw
         finally:

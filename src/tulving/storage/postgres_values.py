@@ -51,14 +51,17 @@ def decoded(record: Any) -> Row:
     """A row of the driver's, in Python's values."""
     row = dict(record)
     for name in DECODERS.keys() & row.keys():
-        if isinstance(row[name], str):
+        if isinstance(row[name], str | bytes):
             row[name] = DECODERS[name](row[name])
     return row
 
 
-def _numbers(text: str) -> bytes:
-    """A vector as it is kept everywhere else; PostgreSQL writes 32-bit numbers so that they read as the same ones."""
-    return array("f", json.loads(text)).tobytes()
+def _numbers(sent: bytes) -> bytes:
+    """A vector as it is kept everywhere else; PostgreSQL sends a header, then numbers with the high byte first."""
+    numbers = array("f", sent[_VECTOR_HEADER:])
+    numbers.byteswap()
+    return numbers.tobytes()
 
 
-DECODERS: dict[str, Callable[[str], Any]] = {**dict.fromkeys(DOCUMENTS, json.loads), "embedding": _numbers}
+_VECTOR_HEADER = 4
+DECODERS: dict[str, Callable[[Any], Any]] = {**dict.fromkeys(DOCUMENTS, json.loads), "embedding": _numbers}

@@ -110,6 +110,12 @@ class SqliteConnection:
     def vectors_of(self, dimension: int) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def vector_value(self, column: str) -> str:
+        return column
+
+    def check_sight(self) -> None:
+        pass
+
     def vector_bytes(self, column: str) -> str:
         return f"LENGTH({column})"
 
@@ -276,6 +282,11 @@ class SqliteStore:
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite compares vectors exactly", "no method")
         return [] if only_outgrown else await self.write(None, _merge_segments)
+
+    async def identity(self) -> tuple[Any, ...]:
+        """What no other store has, by whatever path this one is reached."""
+        file = self.path.stat()
+        return file.st_dev, file.st_ino
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""

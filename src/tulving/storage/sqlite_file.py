@@ -60,6 +60,7 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
     """The revision that a file is at (none when there is no file), and those that were applied to it, or would be."""
     before = None
     if path.exists():
+        _check_header(path)
         with closing(connect(path, busy_timeout, read_only=True)) as raw:
             before = _revision(path, raw)
     if not dry_run:

@@ -41,12 +41,15 @@ _KIND_OF: dict[str, Kind] = {table: kind for kind, table in rows.TABLES.items()}
 
 def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -> dict[str, int]:
     """Hand every row to the sink, of one tenant (then without naming it) or of all; counts per table."""
+    if tenant_id is None:
+        conn.check_sight()
     counts = {}
     for table, columns in TABLES.items():
+        chosen = ", ".join(conn.vector_value(name) if name == "embedding" else name for name in columns)
         where = "" if tenant_id is None else " WHERE tenant_id = :tenant_id"
         order = _ORDER.get(table, "tenant_id, id")
         counts[table] = 0
-        found = conn.each(f"SELECT {', '.join(columns)} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
+        found = conn.each(f"SELECT {chosen} FROM {table}{where} ORDER BY {order}", {"tenant_id": tenant_id})
         for row in found:
             if tenant_id is not None:
                 del row["tenant_id"]

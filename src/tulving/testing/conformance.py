@@ -197,8 +197,8 @@ class StoreConformance:
             source_episode_id=UUID(int=1),
             reference_count=7,
             last_referenced_at=NOW + timedelta(microseconds=1),
-            occurred_at=datetime(1, 1, 1, tzinfo=UTC),
-            next_review_at=datetime.max.replace(tzinfo=UTC),
+            occurred_at=datetime(1, 1, 1, microsecond=1, tzinfo=UTC),
+            next_review_at=datetime(9999, 12, 31, 23, 59, 59, 999_998, tzinfo=UTC),
         )
         store.write(put, episode(1, forgotten=True, consolidated=False), full)
         kept = store.read(items.get, ONE, "fact", full.id)
