@@ -1,7 +1,9 @@
 """SQL past the memory, on either engine: to see what it has written, or to do what it never would."""
 
 import asyncio
+import json
 import sqlite3
+from array import array
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -33,9 +35,16 @@ async def _fetch(url: str, statement: str, parameters: tuple[Any, ...]) -> list[
     numbered = head + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
     raw = await asyncpg.connect(url)
     try:
-        return [postgres_values.decoded(row) for row in await raw.fetch(numbered, *parameters)]
+        return [_with_bytes(postgres_values.decoded(row)) for row in await raw.fetch(numbered, *parameters)]
     finally:
         await raw.close()
+
+
+def _with_bytes(row: dict[str, Any]) -> dict[str, Any]:
+    """A vector that was selected as it is comes as text."""
+    if isinstance(text := row.get("embedding"), str):
+        row["embedding"] = array("f", json.loads(text)).tobytes()
+    return row
 
 
 def in_thread(coroutine: Coroutine[Any, Any, T]) -> T:

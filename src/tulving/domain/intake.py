@@ -12,11 +12,15 @@ from tulving.errors import InvalidInput
 
 MAX_CONTENT_BYTES = 16 * 1024 * 1024
 MAX_NAME = 1_000
+MAX_KEY_BYTES = 2_500
 MAX_TAGS = 100
 MAX_DEPTH = 32
 MAX_DIGITS = 300
 T = TypeVar("T", bound=str)
 _PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
+# The very first and last moment are infinities to PostgreSQL's driver.
+_FIRST = datetime.min.replace(microsecond=1, tzinfo=UTC)
+_LAST = datetime.max.replace(microsecond=999_998, tzinfo=UTC)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 EPISODE_TYPES = ("bugfix", "feature", "refactor", "decision", "discovery", "change", "observation")
@@ -105,6 +109,14 @@ def name(field: str, value: object, most: int = MAX_NAME) -> str:
     return identifier(field, strip_private(value).strip() if isinstance(value, str) else value, most)
 
 
+def key(field: str, *names: str) -> None:
+    """Names that a memory is looked up by together; PostgreSQL's indexes hold no longer ones."""
+    size = sum(len(name.encode()) for name in names)
+    if size > MAX_KEY_BYTES:
+        problem = f"is too long: with its tenant, owner and namespace it has {size:,} bytes"
+        raise InvalidInput(field, problem, f"at most {MAX_KEY_BYTES:,} bytes of UTF-8 in all")
+
+
 def optional_name(field: str, value: object) -> str | None:
     return None if value is None else name(field, value)
 
@@ -157,9 +169,10 @@ def moment(field: str, value: object) -> datetime | None:
     if not isinstance(value, datetime):
         raise InvalidInput(field, f"must be a time, not {type(value).__name__}", "a datetime")
     try:
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
         raise InvalidInput(field, f"is {value}, out of range in UTC", "years 1 to 9999") from None
+    return min(max(utc, _FIRST), _LAST)
 
 
 def tags(value: object) -> list[str]:

@@ -91,6 +91,8 @@ class Episodes(Service):
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
         content = intake.content(offer.content)
         title = intake.optional_name("title", offer.title)
+        butler = intake.name("butler", offer.butler)
+        intake.key("butler", self.caller.tenant_id, butler)
         days = None if offer.type is not None else self._env.config.episode_ttl_days
         return Episode(
             tenant_id=self.caller.tenant_id,
@@ -104,7 +106,7 @@ class Episodes(Service):
             content_hash=content_hash(content),
             created_at=now,
             updated_at=now,
-            butler=intake.name("butler", offer.butler),
+            butler=butler,
             session_id=intake.optional_id("session_id", offer.session_id),
             title=title,
             source=intake.optional_name("source", offer.source),

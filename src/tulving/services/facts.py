@@ -126,6 +126,10 @@ class Facts(Service):
             intake.one_of("category", category, CATEGORIES)
         rate = decay_rate(offer.permanence)
         confidence = intake.number("confidence", offer.confidence, 0, 1)
+        subject = intake.name("subject", offer.subject) if keyed else "user"
+        predicate = intake.name("predicate", offer.predicate) if keyed else str(category)
+        scope = self.bound.scope or intake.name("scope", offer.scope)
+        intake.key("subject", self.caller.tenant_id, scope, self.bound.owner.key, subject, predicate)
         id_ = self._env.ids()
         return Fact(
             tenant_id=self.caller.tenant_id,
@@ -139,12 +143,12 @@ class Facts(Service):
             content_hash=content_hash(content),
             created_at=now,
             updated_at=now,
-            subject=intake.name("subject", offer.subject) if keyed else "user",
-            predicate=intake.name("predicate", offer.predicate) if keyed else str(category),
+            subject=subject,
+            predicate=predicate,
             keyed=keyed,
             ref=None if keyed else f"fact_{id_.hex[-8:]}",
             entity_id=intake.optional_id("entity_id", offer.entity_id),
-            scope=self.bound.scope or intake.name("scope", offer.scope),
+            scope=scope,
             importance=intake.number("importance", offer.importance, 0, 10),
             confidence=confidence,
             permanence=offer.permanence,

@@ -113,16 +113,10 @@ class Maintenance(Service):
 
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
         """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
-        embedder = self._env.embedder
-        header = {
-            "format": FORMAT,
-            "all_tenants": all_tenants,
-            "embedder": [embedder.model, embedder.version, embedder.dimension],
-        }
         unfinished = path.with_name(path.name + ".part")
         unfinished.touch(mode=0o600)
         tenant = None if all_tenants else self.caller.tenant_id
-        counts = await self._env.store.read(tenant, _export, unfinished, header, tenant)
+        counts = await self._env.store.read(tenant, _export, unfinished, tenant)
         unfinished.replace(path)
         return counts
 
@@ -150,14 +144,17 @@ class Maintenance(Service):
         return Audit(Caller(self.caller.tenant_id, "maintenance"), self._env.clock(), self._env.ids)
 
 
-def _export(conn: Connection, path: Path, header: Any, tenant_id: str | None) -> dict[str, int]:
-    """The file is begun here, since a transaction may be run again."""
+def _export(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, int]:
+    """The file is begun here, since a transaction may be run again. It names the embedder that made its vectors, which
+    is the store's; ours may be another one, if the store was re-embedded meanwhile."""
+    active = storage.maintenance.active_version(conn)
+    embedder = [active["model"], active["version"], active["dimension"]] if active else None
     with path.open("w", encoding="utf-8") as file:
 
         def sink(line: Any) -> None:
             file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
-        sink(header)
+        sink({"format": FORMAT, "all_tenants": tenant_id is None, "embedder": embedder})
         return storage.transfer.dump(conn, tenant_id, sink)
 
 

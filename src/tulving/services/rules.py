@@ -60,6 +60,8 @@ class Rules(Service):
 
     def _rule(self, offer: NewRule, now: datetime) -> Rule:
         content = intake.content(offer.content)
+        scope = self.bound.scope or intake.name("scope", offer.scope)
+        intake.key("scope", self.caller.tenant_id, scope)
         rate = RULE_DECAY_RATE if offer.permanence is None else decay_rate(offer.permanence)
         return Rule(
             tenant_id=self.caller.tenant_id,
@@ -72,7 +74,7 @@ class Rules(Service):
             content_hash=content_hash(content),
             created_at=now,
             updated_at=now,
-            scope=self.bound.scope or intake.name("scope", offer.scope),
+            scope=scope,
             confidence=INITIAL_CONFIDENCE,
             permanence=offer.permanence or "standard",
             decay_rate=rate,

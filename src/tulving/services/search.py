@@ -14,7 +14,7 @@ from tulving.domain.scope import Filter
 from tulving.domain.text import preprocess_search_query, query_terms
 from tulving.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable
 from tulving.services.operations import operation
-from tulving.services.service import Service, log, pack
+from tulving.services.service import Service, log, pack, unit
 from tulving.storage.connection import Connection, Key, LaneRequest, Lanes
 from tulving.storage.rows import to_item
 
@@ -80,7 +80,7 @@ class Search(Service):
         limit = self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
         wanted = self._filter(scope=scope)
-        return await self._find("", embedding, _kinds(types, KINDS), wanted, "semantic", limit, min_confidence)
+        return await self._find("", unit(embedding), _kinds(types, KINDS), wanted, "semantic", limit, min_confidence)
 
     @operation(
         "memory_recall",
@@ -156,7 +156,7 @@ class Search(Service):
             mode = "keyword" if vector is None else "semantic"
         return Found(hits=hits, mode=mode, candidates=candidates, below_confidence=doubted, warning=warning)
 
-    async def _query_vector(self, line: str) -> tuple[list[float] | None, str | None]:
+    async def _query_vector(self, line: str) -> tuple[Sequence[float] | None, str | None]:
         """The query's vector; without an embedder the words must do, and the answer says so."""
         warning = self.warning
         if warning is not None:
@@ -167,7 +167,7 @@ class Search(Service):
             log.warning("searching by keyword only: %s", error)
             return None, f"searched by keyword only: {error}"
         pack(vector, self._env.embedder.dimension)
-        return vector, None
+        return unit(vector), None
 
     def _composed(self, hit: Hit, pool: int, lanes: int, now: datetime) -> Hit:
         """001-032: the hit with its composite score and all the parts of it."""

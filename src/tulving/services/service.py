@@ -22,6 +22,7 @@ from tulving.storage.rows import IndexEntry
 log = logging.getLogger("tulving")
 
 SHORT_TEXT = 20_000
+ABOUT_ONE = 1e-6
 
 
 class Store(Protocol):
@@ -194,15 +195,22 @@ class Service:
 
 
 def pack(vector: Sequence[float], dimension: int) -> bytes:
-    """A vector as little-endian 32-bit floats; one of another dimension, or without a value, is refused."""
+    """A vector as little-endian 32-bit floats, of length 1 if it has any; another dimension, or a value that is no
+    number, is refused."""
     if not isinstance(vector, Sized) or len(vector) != dimension:
         size = f"{len(vector)} dimensions" if isinstance(vector, Sized) else f"the type {type(vector).__name__}"
         raise InvalidInput("embedding", f"has {size}", f"{dimension} numbers, as recorded for this store")
     try:
-        packed = struct.pack(f"<{dimension}f", *vector)
-        total = math.fsum(vector)
+        return struct.pack(f"<{dimension}f", *unit(vector))
     except (struct.error, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput("embedding", f"is not a list of finite numbers ({error})", "finite numbers") from error
-    if not math.isfinite(total):
-        raise InvalidInput("embedding", "holds a value that is not finite", "finite numbers")
-    return packed
+
+
+def unit(vector: Sequence[float]) -> Sequence[float]:
+    """The direction of a vector, which is all that counts: engines differ on very short and very long ones."""
+    length = math.hypot(*vector)
+    if not math.isfinite(length):
+        raise ValueError("one of them is not finite, or they are too large")
+    if not length or abs(length - 1) < ABOUT_ONE:
+        return vector
+    return [number / length for number in vector]

@@ -109,7 +109,8 @@ def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> in
     if building and _same(building, embedder):
         return building["number"]
     conn.run("DELETE FROM next_embeddings")
-    conn.run("DELETE FROM embedding_versions WHERE status = 'building'")
+    # Kept, so that its number is never another's: whoever still works for it must not add to the next one.
+    conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'building'")
     return add_version(conn, _version(embedder), "building", now)
 
 
@@ -146,6 +147,7 @@ def unconverted(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
 
 def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind, Item, IndexEntry]]) -> None:
     """Vectors beside the old ones, which stay in use until the switch. Not a mutation of any memory."""
+    _dimension_of(conn, version)
     conn.many(
         "INSERT INTO next_embeddings (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
         " VALUES (:tenant_id, :kind, :id, :version, :search_text, :embedding) ON CONFLICT DO NOTHING",
@@ -168,9 +170,7 @@ def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
     conn.alone()
     if count_unconverted(conn)[0]:
         return None
-    building = conn.one("SELECT dimension FROM embedding_versions WHERE number = :number", {"number": version})
-    assert building is not None
-    with conn.vectors_of(building["dimension"]):
+    with conn.vectors_of(_dimension_of(conn, version)):
         for kind in KINDS:
             _change_over(conn, kind, version)
     conn.run("DELETE FROM next_embeddings")
@@ -179,6 +179,15 @@ def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
     event = audit.event("store_reembedded", "store", None, embedding_version=version)
     events.append(conn, event)
     return [event]
+
+
+def _dimension_of(conn: Connection, version: int) -> int:
+    """The dimension of a version that nobody has given up, nor will before this transaction ends."""
+    kept = "SELECT dimension FROM embedding_versions WHERE number = :number AND status <> 'retired'" + conn.for_update
+    row = conn.one(kept, {"number": version})
+    if row is None:
+        raise EmbedderMismatch("another re-embedding of this store was begun meanwhile; this one is given up")
+    return row["dimension"]
 
 
 def _change_over(conn: Connection, kind: Kind, version: int) -> None:

@@ -300,8 +300,10 @@ class PostgresStore:
         async with self._begun(begin, tenant_id) as raw:
             try:
                 result = await run_waiting(transaction, PostgresConnection(raw, self.indexes), *args, **kwargs)
-            except BaseException:
+            except BaseException as error:
                 await _roll_back(raw)
+                if isinstance(error.__cause__, pg.InvalidCachedStatementError):
+                    await raw.reload_schema_state()  # the driver's cursors keep a statement that is no longer valid
                 raise
             try:
                 ended = await raw.execute("COMMIT")

@@ -19,7 +19,8 @@ Raw = Any
 _NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
 _CASTS = {**dict.fromkeys(DOCUMENTS, "::text::jsonb"), "embedding": "::real[]::vector"}
 
-_document = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_TEXT_OR_LARGE_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.]+e\+[0-9]+')
 
 
 @lru_cache(1024)
@@ -47,11 +48,22 @@ def encode(name: str, value: Any) -> Any:
     return array("f", value) if name == "embedding" else value
 
 
+def _document(value: Any) -> str:
+    """As JSON. A large float is written out with its `.0`: PostgreSQL keeps digits and no exponent, so that it would
+    come back as a whole number."""
+    text = _json(value)
+    return _TEXT_OR_LARGE_NUMBER.sub(_written_out, text) if "e+" in text else text
+
+
+def _written_out(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith('"') else f"{float(match[0]):.1f}"
+
+
 def decoded(record: Any) -> Row:
     """A row of the driver's, in Python's values."""
     row = dict(record)
     for name in DECODERS.keys() & row.keys():
-        if isinstance(row[name], str | bytes):
+        if isinstance(row[name], bytes if name == "embedding" else str):
             row[name] = DECODERS[name](row[name])
     return row
 

@@ -26,9 +26,10 @@ UUIDS = frozenset(
 )
 DOCUMENTS = frozenset("tags metadata payload aliases context".split())
 FLAGS = frozenset("consolidated forgotten keyed needs_inversion".split())
-NUMBERS = frozenset(
-    "importance confidence decay_rate effectiveness_score reference_count consolidation_attempts applied_count"
-    " success_count harmful_count tool_calls embedding_version".split()
+NUMBERS = frozenset("importance confidence decay_rate effectiveness_score".split())
+WHOLE_NUMBERS = frozenset(
+    "reference_count consolidation_attempts applied_count success_count harmful_count tool_calls"
+    " embedding_version".split()
 )
 
 

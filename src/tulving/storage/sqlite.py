@@ -358,6 +358,12 @@ class SqliteStore:
                 self._writer.raw.rollback()
             if isinstance(error, DamagedStore):
                 self._damage = error
+            elif isinstance(error, IntegrityError) and len(group) > 1:
+                # A reference that was to be checked at the end is missing: whose it is, is known when each goes alone.
+                for job in group:
+                    job.error = None
+                    self._commit([job])
+                return
             for job in group:
                 job.error = job.error or error
 

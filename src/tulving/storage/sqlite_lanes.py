@@ -100,8 +100,9 @@ class _KindSearch:
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that the filter lets through. It is tried on the best of the index alone; only if that
-        leaves too few are all matches looked up in the table: words first (CROSS JOIN), because the planner may take
-        an index that suits the filter and then look the words up once per row."""
+        leaves too few, or cuts off equals of the last one (the index does not know which of them are newer), are all
+        matches looked up in the table: words first (CROSS JOIN), because the planner may take an index that suits the
+        filter and then look the words up once per row."""
         table, request = self._table, self._request
         window = _WINDOWS[-1] * request.limit
         params = {
@@ -124,7 +125,7 @@ class _KindSearch:
             params,
         )
         found = [row[:-1] for row in head if row[-1]]
-        if len(found) >= request.limit or len(head) < window:
+        if len(head) < window or (len(found) >= request.limit and found[request.limit - 1][-2:] != head[-1][-3:-1]):
             return found[: request.limit]
         return self._conn.tuples(
             f"""

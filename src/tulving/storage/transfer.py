@@ -1,6 +1,8 @@
 """Everything a store holds as plain JSON values, out and in again without loss."""
 
 import base64
+import math
+from array import array
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import groupby, islice
@@ -8,12 +10,13 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
+from tulving.domain.intake import moment, whole
 from tulving.domain.model import Kind
-from tulving.domain.text import found_by, search_text
-from tulving.errors import IntegrityError, InvalidInput
+from tulving.domain.text import clean, found_by, search_text
+from tulving.errors import EmbedderMismatch, IntegrityError, InvalidInput
 from tulving.storage import maintenance, rows
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUIDS, Row
+from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUIDS, WHOLE_NUMBERS, Row
 
 _INDEX = ("embedding_version", "embedding")
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
@@ -69,6 +72,8 @@ def load(
 
     With a tenant every row becomes that tenant's; without one each row must name its own.
     """
+    if version is not None and (maintenance.active_version(conn) or {}).get("number") != version:
+        raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
     conn.defer_references()
     counts = {table: {"added": 0, "skipped": 0} for table in TABLES}
     parsed = (_prepared(conn, number, line, tenant_id, version, dimension) for number, line in lines())
@@ -144,12 +149,32 @@ def _from_json(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name in TIMES:
-        return datetime.fromisoformat(value)
+        return moment(name, datetime.fromisoformat(value))
     if name in UUIDS:
         return UUID(value)
     if name == "embedding":
-        return base64.b64decode(value, validate=True)
+        return _vector(base64.b64decode(value, validate=True))
+    if name in WHOLE_NUMBERS:
+        return whole(name, value, 0, 2**31 - 1)
     wanted = bool if name in FLAGS else int | float if name in NUMBERS else list | dict if name in DOCUMENTS else str
-    if not isinstance(value, wanted):
+    if not isinstance(value, wanted) or (name in NUMBERS and isinstance(value, bool)):
         raise TypeError(f"{name} is a {type(value).__name__}")
+    if not _storable(value):
+        raise ValueError(f"{name} holds what no database can: NUL, half a character or an endless number")
     return value
+
+
+def _vector(packed: bytes) -> bytes:
+    if not all(map(math.isfinite, array("f", packed))):
+        raise ValueError("embedding holds what is not a number")
+    return packed
+
+
+def _storable(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_storable(key) and _storable(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(map(_storable, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, str) or clean(value) == value

@@ -99,7 +99,7 @@ class Matrix:
 
         # Not `@`: BLAS would use a thread per core, and they wait for each other whenever the machine is busy.
         # Rounded, so that the order of equal texts does not depend on where their rows lie.
-        return Ranking(list(self.ids), numpy.vecdot(self._rows[: len(self.ids)], query).round(6))
+        return Ranking(list(self.ids), numpy.vecdot(self._rows[: len(self.ids)], query).astype(float).round(6))
 
     def _unit(self, blobs: list[bytes]) -> Any:
         import numpy

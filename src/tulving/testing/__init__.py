@@ -1,4 +1,7 @@
-"""Deterministic parts for tests of your own: a clock you turn, ids that count, an embedder without a model."""
+"""Deterministic parts for tests of your own: a clock you turn, ids that count, an embedder without a model.
+
+`tulving.testing.conformance` is the contract of a storage engine as tests; it needs pytest.
+"""
 
 from tulving.testing.parts import ManualClock, SequentialIds, WordEmbedder
 

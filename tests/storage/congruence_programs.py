@@ -1,0 +1,453 @@
+"""Programs for two memories at once: calls made from a seed, over few names and words, so that they get in each other's
+way. A call refers to memories by number, so that some may be left out of a program and the rest still runs.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.model import FACT_STATES, KINDS, RELATIONS, Kind
+from tulving.domain.text import words
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+# Each line is one word in some of its forms.
+VOCABULARY = """
+garden gardens gardening gardened
+paint paints painting painted
+walk walks walking walked
+train trains training trained
+cook cooks cooking cooked
+plant plants planting planted
+report reports reporting reported
+bridge bridges
+river rivers
+teacher teachers
+window windows
+market markets marketing marketed
+letter letters
+winter winters
+doctor doctors
+engine engines
+camera cameras
+guitar guitars
+button buttons
+mountain mountains
+record records recording recorded
+answer answers answering answered
+listen listens listening listened
+jump jumps jumping jumped
+open opens opening opened
+climb climbs climbing climbed
+tea teas
+box boxes
+dish dishes dishing dished
+tax taxes taxing taxed
+hope hopes hoping hoped
+bake bakes baking baked
+dance dances dancing danced
+plan plans planning planned
+stop stops stopping stopped
+run runs running
+cat cats
+dog dogs
+42
+2024
+straße STRASSE
+café CAFE
+кофе КОФЕ
+東京
+"""
+FAMILIES = [line.split() for line in VOCABULARY.split("\n") if line]
+FORMS = [form for family in FAMILIES for form in family]
+FAMILY = {word: number for number, family in enumerate(FAMILIES) for form in family for word in words(form)}
+
+WHO: dict[str, tuple[str, dict[str, str]]] = {
+    "acme": ("acme", {}),
+    "ann": ("acme", {"user_id": "ann"}),
+    "bob": ("acme", {"user_id": "bob", "household_id": "home"}),
+    "bolt": ("bolt", {}),
+    "odd": ("it's %s \\ 😀", {"scope": "work", "project": "atlas"}),
+}
+TENANTS = sorted({tenant for tenant, _ in WHO.values()})
+ENTITIES = [UUID(int=1 << 100 | number) for number in range(2)]
+NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A memory of the caller's tenant: the n-th that there ever was. `short` is the reference of a note."""
+
+    kind: Kind
+    n: int
+    short: bool = False
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class Vector:
+    """What the store's embedder makes of a text."""
+
+    text: str
+
+
+Call = tuple[str, str, dict[str, Any]]
+"""Who calls, the verb, its arguments. The offers of a batch are dictionaries too."""
+
+
+def program(seed: int, steps: int) -> list[Call]:
+    """Calls from a seed. The first ones store something, so that the others find something."""
+    random = Random(seed)
+    stores = random.choices((store_facts, store_episodes, store_rules, crowd), k=steps // 12)
+    verbs = stores + random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=steps - len(stores))
+    callers = random.choices(list(WHO), (6, 1, 1, 2, 1), k=steps)
+    return [(who, *verb(random)) for who, verb in zip(callers, verbs, strict=True)]
+
+
+def _word(random: Random) -> str:
+    """Mostly one of a few, so that texts and queries meet."""
+    return random.choice(FORMS[:20] if random.random() < 0.7 else FORMS)
+
+
+def _text(random: Random, most: int = 7) -> str:
+    cases = random.choices((str, str.title, str.upper), (2, 1, 1), k=random.randint(1, most))
+    return random.choice((" ", " ", ", ", " the ", "\n")).join(case(_word(random)) for case in cases)
+
+
+def _some(random: Random, chance: float, **options: Callable[[], Any]) -> dict[str, Any]:
+    """Each option now and then."""
+    return {name: make() for name, make in options.items() if random.random() < chance}
+
+
+def _ref(random: Random, kind: Kind) -> Ref:
+    """Often one of the first, so that much happens to the same few."""
+    number = random.randrange(random.choice((3, 40)))
+    if kind == "fact" and random.random() < 0.2:
+        return Ref(kind, number, short=True)
+    return Ref(kind, number, of=random.choice(list(WHO)) if random.random() < 0.1 else None)
+
+
+def _moment(random: Random) -> datetime:
+    return START + timedelta(days=random.randint(-30, 60), microseconds=random.choice((0, 0, 1, 999_999)))
+
+
+def _common(random: Random) -> dict[str, Any]:
+    return _some(
+        random,
+        0.25,
+        project=lambda: random.choice(("atlas", "borealis")),
+        tags=lambda: random.sample(["red", "green", "blue", "ünï ✓"], random.randint(0, 3)),
+        metadata=lambda: random.choice(METADATA),
+    )
+
+
+METADATA: list[Any] = [
+    {"b": 1, "a": [1.5, None, True, {"deep": "text"}]},
+    {"key 😀": "värde \U0001f9e0", "empty": {}, "list": []},
+    {"large": 10**30, "small": 1e-9, "negative": -7, "half": 0.5},
+]
+
+
+def _fact(random: Random) -> dict[str, Any]:
+    return {
+        "content": _text(random),
+        **_common(random),
+        **_some(
+            random,
+            0.25,
+            importance=lambda: random.choice((0, 2.5, 10)),
+            confidence=lambda: random.choice((0, 0.1, 0.5, 0.9)),
+            permanence=lambda: random.choice(("permanent", "stable", "volatile", "ephemeral")),
+            scope=lambda: random.choice(("global", "work", "health")),
+            category=lambda: random.choice(("preference", "goal")),
+            source_episode_id=lambda: _ref(random, "episode"),
+            occurred_at=lambda: _moment(random),
+            source=lambda: random.choice(("Ann", "letter")),
+        ),
+    }
+
+
+def store_fact(random: Random) -> tuple[str, dict[str, Any]]:
+    args = _fact(random)
+    if random.random() < 0.15:
+        args["entity_id"] = random.choice(ENTITIES)
+    if random.random() < 0.5:
+        args["content"] = random.choice(("tea", "Tea", "cats and dogs", "walking"))
+    return "store_fact", {
+        "subject": random.choice(("garden", "river", "Café")),
+        "predicate": random.choice(("plan", "paint_box")),
+        **args,
+    }
+
+
+def store_facts(random: Random) -> tuple[str, dict[str, Any]]:
+    offers = []
+    for _ in range(random.randint(0, 6)):
+        keyed = {"subject": random.choice(("garden", "river")), "predicate": random.choice(("plan", "box"))}
+        offers.append({**_fact(random), **(keyed if random.random() < 0.6 else {})})
+    return "store_facts", {"offers": offers}
+
+
+def store_note(random: Random) -> tuple[str, dict[str, Any]]:
+    scopes = ("global", "work")
+    extra = _some(random, 0.25, scope=lambda: random.choice(scopes), confidence=lambda: random.choice((0.15, 0.7)))
+    return "store_note", {"content": random.choice(("Tea for cats", "tea  for CATS", _text(random))), **extra}
+
+
+def _episode(random: Random) -> dict[str, Any]:
+    return {
+        "content": _text(random, 12),
+        "butler": random.choice(("work", "health")),
+        **_common(random),
+        **_some(
+            random,
+            0.25,
+            type=lambda: random.choice(("bugfix", "decision")),
+            title=lambda: _text(random, 2).replace("\n", " "),
+            source=lambda: random.choice(("Ann", "letter")),
+            occurred_at=lambda: _moment(random),
+            importance=lambda: random.choice((0, 7)),
+            session_id=lambda: UUID(int=7),
+        ),
+    }
+
+
+def store_episode(random: Random) -> tuple[str, dict[str, Any]]:
+    return "store_episode", _episode(random)
+
+
+def store_episodes(random: Random) -> tuple[str, dict[str, Any]]:
+    return "store_episodes", {"offers": [_episode(random) for _ in range(random.randint(0, 5))]}
+
+
+def _rule(random: Random) -> dict[str, Any]:
+    return {
+        "content": _text(random),
+        **_common(random),
+        **_some(
+            random,
+            0.25,
+            scope=lambda: random.choice(("global", "work", "health")),
+            permanence=lambda: random.choice(("permanent", "ephemeral")),
+            source_episode_id=lambda: _ref(random, "episode"),
+        ),
+    }
+
+
+def crowd(random: Random) -> tuple[str, dict[str, Any]]:
+    """Many of the same words: the limits of searches cut through them."""
+    return "store_episodes", {"offers": [{"content": "Tea for cats", "butler": "work"}] * random.randint(8, 20)}
+
+
+def store_rule(random: Random) -> tuple[str, dict[str, Any]]:
+    return "store_rule", _rule(random)
+
+
+def store_rules(random: Random) -> tuple[str, dict[str, Any]]:
+    return "store_rules", {"offers": [_rule(random) for _ in range(random.randint(0, 5))]}
+
+
+def _types(random: Random) -> list[Kind]:
+    return random.choice((["fact"], ["rule"], ["episode"], ["rule", "episode"], ["fact", "fact"], list(KINDS)))
+
+
+def _query(random: Random) -> str:
+    return random.choice((_word(random), _text(random, 4), "tea", "cats tea"))
+
+
+def search(random: Random) -> tuple[str, dict[str, Any]]:
+    return "search", {
+        "query": _query(random),
+        "mode": random.choice(("semantic", "semantic", "keyword", "keyword", "hybrid")),
+        "limit": random.choice((1, 2, 3, 5, 10, 50, 1000)),
+        **_some(
+            random,
+            0.1,
+            types=lambda: _types(random),
+            scope=lambda: random.choice(("work", "health", "nowhere")),
+            type=lambda: random.choice(("preference", "bugfix", "observation")),
+            project=lambda: random.choice(("atlas", "nothing")),
+            since=lambda: _moment(random),
+            until=lambda: _moment(random),
+            tags=lambda: random.sample(["red", "green", "ünï ✓"], random.randint(1, 2)),
+            min_confidence=lambda: random.choice((0, 0.5, 0.9, 1)),
+        ),
+    }
+
+
+def search_crowd(random: Random) -> tuple[str, dict[str, Any]]:
+    mode, limit = random.choice(("keyword", "hybrid")), random.randint(1, 12)
+    return "search", {"query": random.choice(("tea", "cat")), "types": ["episode"], "mode": mode, "limit": limit}
+
+
+def search_similar(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(
+        random, 0.1, types=lambda: _types(random), scope=lambda: "work", limit=lambda: random.choice((1, 4, 100))
+    )
+    return "search_similar", {"embedding": Vector(_text(random)), **extra}
+
+
+def recall(random: Random) -> tuple[str, dict[str, Any]]:
+    return "recall", {
+        "topic": _query(random),
+        "limit": random.choice((1, 3, 10, 30)),
+        **_some(
+            random,
+            0.1,
+            types=lambda: _types(random),
+            scope=lambda: random.choice(("work", "health")),
+            project=lambda: "atlas",
+            tags=lambda: ["red"],
+            min_confidence=lambda: random.choice((0, 0.6)),
+        ),
+    }
+
+
+def context(random: Random) -> tuple[str, dict[str, Any]]:
+    budget = random.choice((5, 30, 80, 300, 3000))
+    return "context", {"trigger_prompt": _query(random), "butler": "work", "token_budget": budget}
+
+
+def list_memories(random: Random) -> tuple[str, dict[str, Any]]:
+    kind = random.choice(KINDS)
+    states = ("any", *FACT_STATES) if kind == "fact" else ("any",)
+    return "all_pages", {
+        "memory_type": kind,
+        "limit": random.choice((1, 2, 7, 50)),
+        **_some(
+            random,
+            0.1,
+            state=lambda: random.choice(states),
+            scope=lambda: random.choice(("work", "global")),
+            tags=lambda: ["red"],
+            since=lambda: _moment(random),
+            until=lambda: _moment(random),
+        ),
+    }
+
+
+def on_one(verb: str) -> Callable[[Random], tuple[str, dict[str, Any]]]:
+    def make(random: Random) -> tuple[str, dict[str, Any]]:
+        kind = random.choice(KINDS)
+        return verb, {"memory_type": kind, "memory_id": _ref(random, kind)}
+
+    return make
+
+
+def create_link(random: Random) -> tuple[str, dict[str, Any]]:
+    source, target = random.choice(KINDS), random.choice(KINDS)
+    return "create_link", {
+        "source_type": source,
+        "source_id": _ref(random, source),
+        "target_type": target,
+        "target_id": _ref(random, target),
+        "relation": random.choice(RELATIONS),
+    }
+
+
+def get_links(random: Random) -> tuple[str, dict[str, Any]]:
+    kind = random.choice(KINDS)
+    direction = random.choice(("incoming", "outgoing", "both"))
+    return "get_links", {"memory_type": kind, "memory_id": _ref(random, kind), "direction": direction}
+
+
+def advance(random: Random) -> tuple[str, dict[str, Any]]:
+    steps = {"microseconds": 1}, {"seconds": 1}, {"hours": 5}, {"hours": -1}, {"days": 2}, {"days": 40}
+    return "advance", random.choices(steps, (5, 5, 5, 3, 3, 1))[0]
+
+
+def vectors(random: Random) -> tuple[str, dict[str, Any]]:
+    verbs = "unready", "failing", "ready", "embed_pending", "count_pending"
+    return random.choices(verbs, (1, 1, 6, 2, 1))[0], {}
+
+
+def change_embedder(random: Random) -> tuple[str, dict[str, Any]]:
+    if random.random() < 0.3:
+        return "forced", {}
+    return "change_embedder", {"dimension": random.choice((32, 64)), "version": random.choice("12")}
+
+
+def carry(random: Random) -> tuple[str, dict[str, Any]]:
+    return "carry", {"to": random.choice(list(WHO))}
+
+
+def reopen(random: Random) -> tuple[str, dict[str, Any]]:
+    return "reopen", {}
+
+
+def refused(random: Random) -> tuple[str, dict[str, Any]]:
+    return random.choice(REFUSED)
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "importance": 11}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "importance": math.nan}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "confidence": -0.1}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "permanence": "eternal"}),
+    ("store_fact", {"subject": "a\x00", "predicate": "b", "content": "tea"}),
+    ("store_fact", {"subject": " ", "predicate": "b", "content": "tea"}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "<private>tea</private>"}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "entity_id": NOBODY}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "entity_id": "tea"}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "source_episode_id": NOBODY}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "tags": "red"}),
+    ("store_fact", {"subject": "a", "predicate": "b", "content": "tea", "metadata": {"x": object}}),
+    ("store_facts", {"offers": [{"content": "tea"}, {"content": "box", "source_episode_id": NOBODY}]}),
+    ("store_facts", {"offers": [{"content": "tea"}, {"content": "box", "subject": "half"}]}),
+    ("store_rules", {"offers": [{"content": "tea"}, {"content": "box", "source_episode_id": NOBODY}]}),
+    ("store_rule", {"content": "tea", "source_episode_id": Ref("episode", 0, of="bolt")}),
+    ("store_episode", {"content": "tea", "butler": ""}),
+    ("store_episode", {"content": "tea", "butler": "b", "session_id": "seven"}),
+    ("search", {"query": "tea", "mode": "fuzzy"}),
+    ("search", {"query": "tea", "limit": 0}),
+    ("search", {"query": "tea", "types": ["thought"]}),
+    ("search", {"query": "tea", "since": START, "until": START}),
+    ("search", {"query": "", "limit": 3}),
+    ("search", {"query": "!?", "mode": "keyword"}),
+    ("search", {"query": "the of and", "mode": "keyword"}),
+    ("search_similar", {"embedding": [1.0, 2.0]}),
+    ("search_similar", {"embedding": [0.0] * 64}),
+    ("search_similar", {"embedding": [math.inf] * 64}),
+    ("get", {"memory_type": "fact", "memory_id": "fact_ffffffff"}),
+    ("get", {"memory_type": "fact", "memory_id": "?"}),
+    ("get", {"memory_type": "thought", "memory_id": NOBODY}),
+    ("confirm", {"memory_type": "episode", "memory_id": NOBODY}),
+    ("delete", {"memory_type": "rule", "memory_id": NOBODY}),
+    ("list_memories", {"memory_type": "rule", "state": "active"}),
+    ("list_memories", {"memory_type": "rule", "cursor": "tea"}),
+    ("context", {"trigger_prompt": "tea", "butler": "work", "token_budget": 1}),
+]
+
+WEIGHTS = {
+    store_fact: 12,
+    store_facts: 5,
+    store_note: 4,
+    store_episode: 6,
+    store_episodes: 3,
+    crowd: 2,
+    store_rule: 5,
+    store_rules: 3,
+    search: 20,
+    search_crowd: 4,
+    search_similar: 4,
+    recall: 7,
+    context: 3,
+    list_memories: 4,
+    on_one("get"): 4,
+    on_one("confirm"): 4,
+    on_one("forget"): 4,
+    on_one("delete"): 4,
+    on_one("history"): 2,
+    create_link: 4,
+    get_links: 2,
+    advance: 8,
+    vectors: 5,
+    change_embedder: 1,
+    carry: 1,
+    reopen: 1,
+    refused: 5,
+}

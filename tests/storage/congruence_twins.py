@@ -1,0 +1,370 @@
+"""Two memories side by side, one on each engine: what is done with one is done with the other, and compared.
+
+What is compared, and how strictly:
+
+* Outcomes, ids, errors (their type; their words too where they are ours), links, pages: equal.
+* After every call that may change something: all memories of the tenant in every state, field by field, and the events
+  since, field by field and in order. (Which of several waiting memories gets its vector first is nobody's promise; here
+  it is fixed, so that their events can be compared too.)
+* Semantic search: the same hits in the same order, similarities equal within 2e-6, all else equal.
+* Keyword search: BM25 and ts_rank weigh differently, so the order is an engine's own. What is found is not: on the
+  agreed vocabulary (words that Porter's and the English Snowball stemmer cut alike) the hits are the same whenever the
+  limit cuts nothing off, and so is which of them have all the words. Where any sensible rank gives the same order
+  (`determined`), order and cut are compared too.
+* Hybrid search and recall: the semantic ranks are equal. The keyword ranks follow the rule above, and the fusion must
+  be that of the engine's own ranks. Where the keyword lane is determined, everything is equal, scores included. Recall
+  counts references, so where it is not determined it is asked without a limit.
+"""
+
+import json
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from congruence_programs import ENTITIES, FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector
+
+from tulving import NewEpisode, NewFact, NewRule, open_memory
+from tulving.domain.model import KINDS, Found, Item, Kind
+from tulving.domain.ranking import rrf_score
+from tulving.domain.scope import Caller
+from tulving.domain.text import found_by, query_terms, words
+from tulving.errors import EmbedderMismatch, EmbedderUnavailable, IntegrityError, StoreUnavailable
+from tulving.services.memory import Memory
+from tulving.services.search import RECALL_POOL
+from tulving.storage.rows import insert_statement
+from tulving.testing import ManualClock, SequentialIds, WordEmbedder
+
+CLOSE = 2e-6
+OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
+
+
+class Difference(AssertionError):
+    """The engines disagree."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An error as a caller tells errors apart. What a database says in its own words is not compared."""
+
+    kind: type
+    words: str
+
+
+def raised(error: Exception) -> Raised:
+    for kind in (EmbedderMismatch, IntegrityError, StoreUnavailable):
+        if isinstance(error, kind):
+            return Raised(kind, "")
+    return Raised(type(error), str(error))
+
+
+class Side:
+    """One engine's memory, which may be closed and opened again."""
+
+    def __init__(self, name: str, url: str, clock: ManualClock) -> None:
+        self.name, self.url, self.clock = name, url, clock
+        self.ids = SequentialIds()
+        self.seen = 0
+        self._stack = AsyncExitStack()
+        self.memory: Memory
+
+    async def open(self, embedder: WordEmbedder) -> None:
+        await self._stack.aclose()
+        self.memory = await self._stack.enter_async_context(
+            open_memory(self.url, embedder=embedder, clock=self.clock, ids=self.ids, background=False, may_reembed=True)
+        )
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    def bound(self, who: str) -> Memory:
+        tenant, owner = WHO[who]
+        return self.memory.bind(caller=Caller(tenant, "tester", "request"), **owner)
+
+    async def items(self, tenant: str) -> dict[Kind, list[Item]]:
+        memory = self.memory.bind(caller=Caller(tenant))
+        return {kind: (await memory.list_memories(kind, state="any", limit=1000)).items for kind in KINDS}
+
+    async def new_events(self) -> list[dict[str, Any]]:
+        statement = "SELECT * FROM memory_events WHERE seq > :seen ORDER BY seq"
+        events = await self.memory._read_all(lambda conn: conn.all(statement, {"seen": self.seen}))
+        for event in events:
+            self.seen = event.pop("seq")
+            _without_number(event["payload"])
+        return events
+
+
+class Twins:
+    """A memory on each engine. `run` gives both the same calls and raises at the first difference."""
+
+    def __init__(self, urls: dict[str, str], folder: Path) -> None:
+        self.clock = ManualClock(START)
+        self.embedder = WordEmbedder()
+        self.sides = [Side(name, url, self.clock) for name, url in urls.items()]
+        self._folder = folder
+        self._known: dict[tuple[str, Kind], dict[UUID, Item]] = {}
+        self._texts: dict[str, dict[Kind, list[Item]]] = {tenant: {kind: [] for kind in KINDS} for tenant in TENANTS}
+
+    async def open(self) -> None:
+        for side in self.sides:
+            await side.open(self.embedder)
+            await side.memory._write_all(_add_entities)
+
+    async def close(self) -> None:
+        for side in self.sides:
+            await side.close()
+
+    async def run(self, calls: list[Call]) -> None:
+        for call in calls:
+            await self.step(*call)
+        await self.finish()
+
+    async def step(self, who: str, verb: str, args: dict[str, Any]) -> None:
+        args = self.resolved(who, args)
+        if offered := OFFERS.get(verb):
+            args = {"offers": [offered(**offer) for offer in args["offers"]]}
+        special = getattr(self, f"do_{verb}", None)
+        if special is not None:
+            await special(who, **args)
+        elif verb in ("search", "search_similar", "recall", "context"):
+            await self._found(who, verb, args)
+        else:
+            await self.both(lambda side: getattr(side.bound(who), verb)(**args))
+        if verb not in ("search", "search_similar", "list_memories", "get_links", "history"):
+            await self.compare_state(WHO[who][0])
+
+    async def finish(self) -> None:
+        for tenant in TENANTS:
+            await self.compare_state(tenant)
+        for side in self.sides:
+            verified = await side.memory.verify()
+            assert verified.ok, (side.name, verified.findings)
+        await self.both(lambda side: side.memory.count_pending())
+        await self.exported("acme", all_tenants=True)
+
+    async def both(self, do: Callable[[Side], Awaitable[Any]]) -> Any:
+        first, second = [await _outcome(do, side) for side in self.sides]
+        same("the answer", first, second)
+        return first
+
+    def resolved(self, who: str, value: Any) -> Any:
+        if isinstance(value, Vector):
+            return WordEmbedder(self.embedder.dimension).embed(value.text)
+        if isinstance(value, list):
+            return [self.resolved(who, part) for part in value]
+        if isinstance(value, dict):
+            return {name: self.resolved(who, part) for name, part in value.items()}
+        if not isinstance(value, Ref):
+            return value
+        known = list(self._known.get((WHO[value.of or who][0], value.kind), {}).values())
+        if value.short:
+            known = [item for item in known if getattr(item, "ref", None)]
+        if not known:
+            return NOBODY
+        item = known[value.n % len(known)]
+        return item.ref if value.short else item.id
+
+    # -- calls that are more than one verb
+
+    async def do_advance(self, who: str, **duration: float) -> None:
+        self.clock.advance(**duration)
+
+    async def do_unready(self, who: str) -> None:
+        self.embedder.problem = "no weights yet"
+
+    async def do_failing(self, who: str) -> None:
+        self.embedder.error = EmbedderUnavailable("out of order")
+
+    async def do_ready(self, who: str) -> None:
+        self.embedder.problem = self.embedder.error = None
+
+    async def do_change_embedder(self, who: str, dimension: int, version: str) -> None:
+        self.embedder = WordEmbedder(dimension, version=version)
+        for side in self.sides:
+            await side.open(self.embedder)
+        await self.both(lambda side: side.memory.reembed())
+
+    async def do_forced(self, who: str) -> None:
+        await self.both(lambda side: side.memory.reembed(force=True))
+
+    async def do_reopen(self, who: str) -> None:
+        for side in self.sides:
+            await side.open(self.embedder)
+
+    async def do_history(self, who: str, **args: Any) -> None:
+        """Numbers of changes have gaps, which are an engine's own."""
+
+        async def events(side: Side) -> list[Any]:
+            return [replace(event, seq=None) for event in await side.bound(who).history(**args)]
+
+        await self.both(events)
+
+    async def do_all_pages(self, who: str, **args: Any) -> None:
+        cursor = None
+        for _ in range(1000):
+            page = await self.both(lambda side: side.bound(who).list_memories(cursor=cursor, **args))
+            if isinstance(page, Raised) or (cursor := page.next_cursor) is None:
+                return
+
+    async def do_carry(self, who: str, to: str) -> None:
+        """What one tenant has becomes another's too; each engine reads what the other one wrote."""
+        paths = await self.exported(who)
+        await self.both(lambda side: side.bound(to).import_(paths[side is self.sides[0]]))
+        await self.compare_state(WHO[to][0])
+
+    async def exported(self, who: str, **how: Any) -> list[Path]:
+        paths = [self._folder / f"{side.name}.jsonl" for side in self.sides]
+        await self.both(lambda side: side.bound(who).export(paths[side is not self.sides[0]], **how))
+        first, second = ([json.loads(line) for line in path.read_text().splitlines()] for path in paths)
+        same("the export", _unordered(first), _unordered(second))
+        return paths
+
+    # -- finding
+
+    async def _found(self, who: str, verb: str, args: dict[str, Any]) -> None:
+        query = args.get("query") or args.get("topic") or args.get("trigger_prompt")
+        kinds = args.get("types") or (KINDS if verb.startswith("search") else ("fact", "rule"))
+        certain = verb == "search_similar" or not isinstance(query, str)
+        certain = certain or self._determined(WHO[who][0], query, kinds)
+        if not certain and verb == "recall":
+            args = {**args, "limit": 1000}
+        if not certain and verb == "context":
+            if sum(len(self._texts[WHO[who][0]][kind]) for kind in ("fact", "rule")) >= RECALL_POOL:
+                return
+            args = {**args, "token_budget": 100_000}
+        first, second = [
+            await _outcome(lambda side: getattr(side.bound(who), verb)(**args), side) for side in self.sides
+        ]
+        if not isinstance(first, Found) or not isinstance(second, Found):
+            if isinstance(first, str) and isinstance(second, str) and not certain:
+                first, second = sorted(first.splitlines()), sorted(second.splitlines())
+            same("the answer", first, second)
+            return
+        compare_found(first, second, verb == "recall", args.get("limit") or 10, certain)
+
+    def _determined(self, tenant: str, query: str, kinds: list[Kind]) -> bool:
+        """Whether every sensible rank puts the matches of a query in the same order: all are of one kind, and of each
+        two, one has each word at least as often and is no longer."""
+        wanted = {FAMILY.get(word, word) for word in query_terms(query)}
+        matches = []
+        for kind in kinds if all(kind in KINDS for kind in kinds) else ():
+            for item in self._texts[tenant][kind]:
+                has = [FAMILY.get(word, word) for word in words(found_by(item))]
+                if wanted & set(has):
+                    matches.append((kind, len(has), [has.count(word) for word in wanted]))
+        matches.sort(key=lambda match: (-sum(match[2]), match[1]))
+        return len({kind for kind, _, _ in matches}) <= 1 and all(
+            short <= long and all(a >= b for a, b in zip(many, few, strict=True))
+            for (_, short, many), (_, long, few) in pairwise(matches)
+        )
+
+    # -- state
+
+    async def compare_state(self, tenant: str) -> None:
+        first, second = [await side.items(tenant) for side in self.sides]
+        for kind in KINDS:
+            same(f"the {kind}s of {tenant}", first[kind], second[kind])
+            known = self._known.setdefault((tenant, kind), {})
+            known |= {item.id: item for item in sorted(first[kind], key=lambda item: item.id)}
+        self._texts[tenant] = first
+        same("the events", *[await side.new_events() for side in self.sides])
+
+
+async def _outcome(do: Callable[[Side], Awaitable[Any]], side: Side) -> Any:
+    try:
+        return await do(side)
+    except Exception as error:
+        return raised(error)
+
+
+def _add_entities(conn: Any) -> None:
+    columns = ("tenant_id", "id", "canonical_name", "folded_name", "entity_type", "created_at", "updated_at")
+    for tenant in TENANTS:
+        for number, id_ in enumerate(ENTITIES):
+            name = f"entity {number}"
+            values = (tenant, id_, name, name, "person", START, START)
+            conn.run(insert_statement("entities", columns), dict(zip(columns, values, strict=True)))
+
+
+def _without_number(row: dict[str, Any]) -> None:
+    """The numbers of embedders may have gaps, which are an engine's own."""
+    if row.get("embedding_version") is not None:
+        row["embedding_version"] = "some"
+    if isinstance(row.get("payload"), dict):
+        _without_number(row["payload"])
+
+
+def _unordered(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of an export by table; the order of tenants is that of a database's own alphabet."""
+    header, *rows = lines
+    result = [header]
+    for table, group in groupby(rows, key=lambda line: line["table"]):
+        found = [line["row"] for line in group]
+        for row in found:
+            _without_number(row)
+        if table != "memory_events":
+            found.sort(key=lambda row: json.dumps(row, sort_keys=True))
+        result.extend({table: row} for row in found)
+    return result
+
+
+# -- what is the same --------------------------------------------------------------------------------------------------
+
+
+def same(what: str, first: Any, second: Any) -> None:
+    if first == second:
+        return
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for at, (one, other) in enumerate(zip(first, second, strict=True)):
+            same(f"{what}[{at}]", one, other)
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in first.keys() | second.keys():
+            same(f"{what}[{key!r}]", first.get(key), second.get(key))
+    raise Difference(f"{what} differs\n  sqlite:   {first!r:.2000}\n  postgres: {second!r:.2000}")
+
+
+def compare_found(first: Found, second: Found, recalled: bool, limit: int, determined: bool) -> None:
+    """By the rules at the top of this file. As long as there are fewer candidates than the limit, none was cut off."""
+    same("the mode", (first.mode, first.warning), (second.mode, second.warning))
+    for found in (first, second):
+        _check_own_order(found, recalled)
+    if first.mode != "hybrid":
+        same("the number of candidates", first.candidates, second.candidates)
+    if first.mode == "semantic" or determined:
+        same("the counts", (first.candidates, first.below_confidence), (second.candidates, second.below_confidence))
+        same("the hits", *([(hit.memory_type, hit.item.id) for hit in found] for found in (first, second)))
+    hits, others = ({(hit.memory_type, hit.item.id): hit for hit in found} for found in (first, second))
+    uncut = max(first.candidates, second.candidates) < limit
+    if uncut:
+        same("what is found", sorted(hits), sorted(others))
+        same("the doubted", first.below_confidence, second.below_confidence)
+    for key in hits.keys() & others.keys():
+        one, other = hits[key], others[key]
+        same("the item", one.item, other.item)
+        for part in ("semantic_rank", "importance", "recency", "effective_confidence"):
+            same(f"{part} of {key}", getattr(one, part), getattr(other, part))
+        similarities = one.similarity, other.similarity
+        if None in similarities or abs(one.similarity - other.similarity) > CLOSE:
+            same(f"similarity of {key}", *similarities)
+        if uncut or determined:
+            same(f"having all words of {key}", *(hit.rank and math.floor(hit.rank) for hit in (one, other)))
+        if determined:
+            for part in ("keyword_rank", "rrf_score", "relevance"):
+                same(f"{part} of {key}", getattr(one, part), getattr(other, part))
+            if first.mode == "hybrid" or recalled:
+                same(f"score of {key}", one.score, other.score)
+
+
+def _check_own_order(found: Found, recalled: bool) -> None:
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+    for hit in found:
+        if hit.rrf_score is not None:
+            assert hit.rrf_score == rrf_score(hit.semantic_rank, hit.keyword_rank)
+        if not recalled and found.mode == "hybrid":
+            assert hit.score == hit.rrf_score
+        assert hit.rank is None or 0 < hit.rank < 2
