@@ -2,6 +2,7 @@
 
 import math
 from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
 
 from tulving.domain.intake import one_of
 
@@ -48,3 +49,19 @@ def next_review_at(confidence: float, rate: float, confirmed_at: datetime, now: 
         if crossing > now:
             return crossing
     return now
+
+
+class Standing(NamedTuple):
+    """What a review finds: how well a belief stands, and when to look again (None: never)."""
+
+    state: Literal["active", "fading", "expired"]
+    next_review_at: datetime | None
+
+
+def review(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> Standing:
+    """001-007, 001-008, 001-037: where the effective confidence stands between the thresholds."""
+    believed = effective_confidence(confidence, rate, confirmed_at, now)
+    if believed < EXPIRED_BELOW:
+        return Standing("expired", None)
+    state = "fading" if believed < FADING_BELOW else "active"
+    return Standing(state, next_review_at(confidence, rate, confirmed_at, now))

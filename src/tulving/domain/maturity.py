@@ -1,0 +1,118 @@
+"""How a rule is judged by its use: harm weighs four times as much as help."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from tulving.domain.decay import days_between
+from tulving.domain.model import Rule
+from tulving.domain.text import content_hash
+
+Outcome = Literal["helpful", "harmful"]
+
+HARM_WEIGHT = 4
+_CONTINUITY = 0.01
+ESTABLISHED_SUCCESSES, ESTABLISHED_SCORE = 5, 0.6
+PROVEN_SUCCESSES, PROVEN_SCORE, PROVEN_DAYS = 15, 0.8, 30
+INVERTED_HARMS, INVERTED_BELOW = 3, 0.3
+NO_REASONS = "repeated failures"
+
+
+def penalised(success: int, harmful: int) -> float:
+    """001-091: the share of successes, each harm counted four times."""
+    return success / (success + HARM_WEIGHT * harmful + _CONTINUITY)
+
+
+def marked_helpful(rule: Rule, now: datetime) -> Rule:
+    """001-090: one more success; the rule may rise."""
+    applied, success = rule.applied_count + 1, rule.success_count + 1
+    helped = replace(
+        rule,
+        applied_count=applied,
+        success_count=success,
+        effectiveness_score=success / applied,
+        last_applied_at=now,
+        last_evaluated_at=now,
+        updated_at=now,
+    )
+    return replace(helped, maturity=_risen(helped, now))
+
+
+def marked_harmful(rule: Rule, reason: str | None, now: datetime) -> Rule:
+    """001-091, 001-092: one more harm; the rule may fall, and after enough of it is to be turned round."""
+    harmful = rule.harmful_count + 1
+    metadata: Mapping[str, Any] = rule.metadata
+    if reason:
+        metadata = {**metadata, "harmful_reasons": [*reasons_of(rule), reason]}
+    harmed = replace(
+        rule,
+        applied_count=rule.applied_count + 1,
+        harmful_count=harmful,
+        effectiveness_score=penalised(rule.success_count, harmful),
+        last_applied_at=now,
+        last_evaluated_at=now,
+        updated_at=now,
+        metadata=metadata,
+    )
+    harmed = replace(harmed, maturity=_fallen(harmed))
+    if is_refuted(harmed):
+        harmed = replace(harmed, needs_inversion=True, metadata={**harmed.metadata, "needs_inversion": True})
+    return harmed
+
+
+def _risen(rule: Rule, now: datetime) -> str:
+    """001-009, 001-010. The penalised score is asked too: one helpful mark must not wipe out the harm before it."""
+    score = min(rule.effectiveness_score, penalised(rule.success_count, rule.harmful_count))
+    if rule.maturity == "candidate" and rule.success_count >= ESTABLISHED_SUCCESSES and score >= ESTABLISHED_SCORE:
+        return "established"
+    old_enough = days_between(rule.created_at, now) >= PROVEN_DAYS
+    if (
+        rule.maturity == "established"
+        and rule.success_count >= PROVEN_SUCCESSES
+        and score >= PROVEN_SCORE
+        and old_enough
+    ):
+        return "proven"
+    return rule.maturity
+
+
+def _fallen(rule: Rule) -> str:
+    """001-011, 001-012: one step at a time."""
+    if rule.maturity == "established" and rule.effectiveness_score < ESTABLISHED_SCORE:
+        return "candidate"
+    if rule.maturity == "proven" and rule.effectiveness_score < PROVEN_SCORE:
+        return "established"
+    return rule.maturity
+
+
+def is_refuted(rule: Rule) -> bool:
+    """001-013: whether a rule has done so much harm that its opposite is the better rule."""
+    return (
+        rule.maturity != "anti_pattern"
+        and rule.harmful_count >= INVERTED_HARMS
+        and rule.effectiveness_score < INVERTED_BELOW
+    )
+
+
+def reasons_of(rule: Rule) -> Sequence[str]:
+    """What people said about the harm; nothing, where the metadata hold something else by that name."""
+    reasons = rule.metadata.get("harmful_reasons", [])
+    return [reason for reason in reasons if isinstance(reason, str)] if isinstance(reasons, list) else []
+
+
+def inverted(rule: Rule, now: datetime) -> Rule:
+    """001-013: the rule turned into a warning against itself; what it said before is kept."""
+    why = "; ".join(reasons_of(rule)) or NO_REASONS
+    content = f"ANTI-PATTERN: Do NOT {rule.content}. This caused problems because: {why}"
+    return replace(
+        rule,
+        content=content,
+        content_hash=content_hash(content),
+        maturity="anti_pattern",
+        needs_inversion=False,
+        status=None,
+        next_review_at=None,
+        updated_at=now,
+        metadata={**rule.metadata, "original_content": rule.content, "needs_inversion": False},
+    )
