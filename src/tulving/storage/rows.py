@@ -19,17 +19,19 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
 # A column's name tells its type, in every table.
 TIMES = frozenset(
     "created_at updated_at last_referenced_at last_confirmed_at last_applied_at last_evaluated_at expires_at"
-    " next_review_at next_consolidation_retry_at occurred_at started_at ended_at applied_at due_at lease_until last_started_at last_finished_at revoked_at".split()
+    " next_review_at next_consolidation_retry_at occurred_at started_at ended_at applied_at revoked_at"
+    " due_at lease_until last_started_at last_finished_at".split()
 )
 UUIDS = frozenset(
-    "id session_id entity_id source_episode_id supersedes_id source_id target_id run_id rule_id merged_into".split()
+    "id session_id entity_id source_episode_id supersedes_id source_id target_id run_id rule_id merged_into"
+    " memory_id".split()
 )
 DOCUMENTS = frozenset("tags metadata payload aliases context result".split())
 FLAGS = frozenset("consolidated forgotten keyed needs_inversion".split())
 NUMBERS = frozenset("importance confidence decay_rate effectiveness_score".split())
 WHOLE_NUMBERS = frozenset(
     "reference_count consolidation_attempts applied_count success_count harmful_count tool_calls"
-    " embedding_version".split()
+    " embedding_version number".split()
 )
 
 

@@ -20,6 +20,7 @@ from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUID
 
 _INDEX = ("embedding_version", "embedding")
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
+_REVISION_KEY = ("tenant_id", "memory_type", "memory_id", "number")
 
 # In an order in which each table finds what it refers to.
 TABLES: dict[str, tuple[str, ...]] = {
@@ -32,13 +33,14 @@ TABLES: dict[str, tuple[str, ...]] = {
     "rules": COLUMNS["rule"] + _INDEX,
     "rule_applications": tuple("tenant_id id rule_id outcome applied_at context".split()),
     "memory_links": (*_LINK_KEY, "relation", "created_at"),
+    "revisions": (*_REVISION_KEY, "content", "tags", "metadata", "importance", "created_at"),
     "memory_events": tuple(
         "tenant_id id event_type entity_type entity_id occurred_at actor request_id run_id payload".split()
     ),
 }
 ID = ("tenant_id", "id")
-KEYS = {"memory_links": _LINK_KEY}
-_ORDER = {"memory_links": ", ".join(_LINK_KEY), "memory_events": "seq"}
+KEYS = {"memory_links": _LINK_KEY, "revisions": _REVISION_KEY}
+_ORDER = {**{table: ", ".join(key) for table, key in KEYS.items()}, "memory_events": "seq"}
 _KIND_OF: dict[str, Kind] = {table: kind for kind, table in rows.TABLES.items()}
 
 
