@@ -5,10 +5,11 @@ The only module that names adapters, reads the system clock and draws random num
 
 import asyncio
 import os
+import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,17 @@ from tulving.ports import Clock, Embedder, Ids
 from tulving.providers import get_embedding_engine
 from tulving.services.memory import Memory
 from tulving.services.service import Bound, Env, Store, log
+from tulving.workers.background import tend
+from tulving.workers.jobs import Job, jobs_of
+from tulving.workers.patient import PatientStore
+from tulving.workers.schedule import Schedule
+from tulving.workers.scheduler import TableScheduler
 
 if TYPE_CHECKING:
     import asyncpg
 
     from tulving.services.copying import Copied, Progress
+    from tulving.storage.sqlite_backup import Copy, Restored
 
 
 def utc_now() -> datetime:
@@ -60,8 +67,9 @@ async def open_memory(
 
     A host may hand in the asyncpg pool of its own PostgreSQL database instead; it stays open afterwards.
 
-    `embedder` is a name or an object of your own. With `background`, memories that were stored before the embedder
-    was ready get their vectors while you work. `may_reembed` opens a store of another embedder, to convert it.
+    `embedder` is a name or an object of your own. With `background`, and unless the settings say otherwise, memories
+    that were stored before the embedder was ready get their vectors while you work, and jobs that are due are done.
+    `may_reembed` opens a store of another embedder, to convert it.
     """
     config = config or load_config()
     if embedder is None or isinstance(embedder, str):
@@ -73,8 +81,8 @@ async def open_memory(
     try:
         version = await adopt(store, embedder, clock, may_reembed)
         memory = Memory(Env(config, store, embedder, version, clock, ids, tokens=tokens), caller, bound)
-        if background:
-            helper = asyncio.create_task(_tend(memory))
+        if background and config.schedule.background:
+            helper = asyncio.create_task(tend(memory, Schedule(store, clock, new_holder(), config.schedule)))
             helper.add_done_callback(_log_failure)
         yield memory
     finally:
@@ -196,16 +204,64 @@ async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool
     return await adopting(None, maintenance.adopt_version, embedder, clock(), may_differ)
 
 
-async def _tend(memory: Memory) -> None:
-    """What a store needs now and then, beside the work: missing vectors, and indexes that it has outgrown."""
-    if not memory.warning:
-        await memory.embed_pending()
-    await memory.reindex(only_outgrown=True)
-
-
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
         log.error("the store could not be tended: %s", error)
+
+
+def new_holder() -> str:
+    """A name that no other holder of a lease has: where it runs, and something drawn for the case of namesakes."""
+    return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+
+
+@asynccontextmanager
+async def open_scheduler(
+    config: MemoryModuleConfig | None = None,
+    *,
+    clock: Clock = utc_now,
+    jobs: Mapping[str, Job] | None = None,
+    embedder: str | Embedder | None = None,
+    alone: bool = False,
+) -> AsyncIterator[TableScheduler]:
+    """The jobs of the configured store, to be run, rehearsed or looked at. Nothing else works in the background.
+
+    On PostgreSQL they are shared out among all schedulers that run, unless it is for one who works `alone`.
+    """
+    config = config or load_config()
+    async with open_memory(config=config, clock=clock, embedder=embedder, background=False) as memory:
+        env = memory._env
+        patient = Memory(replace(env, store=PatientStore(env.store)), memory.caller, memory.bound)
+        schedule = Schedule(env.store, clock, new_holder(), config.schedule)
+        jobs = jobs_of() if jobs is None else jobs
+        if alone or not is_postgres(config.url):
+            yield TableScheduler(schedule, patient, jobs)
+            return
+        from tulving.storage import postgres_queue
+        from tulving.workers.queue import QueueScheduler
+
+        schema = await postgres_queue.prepare_for(env.store)
+        yield QueueScheduler(schedule, patient, jobs, str(config.url), schema)
+
+
+def backup_store(config: MemoryModuleConfig, file: Path, *, force: bool = False) -> "Copy":
+    """Copy the configured store, which may be in use, to a file."""
+    from tulving.storage import sqlite_backup
+
+    return sqlite_backup.backup(_own_file("backup", config), file, config.busy_timeout, force)
+
+
+def restore_store(config: MemoryModuleConfig, file: Path, *, clock: Clock = utc_now) -> "Restored":
+    """Put a backup in the place of the configured store, and keep what was there."""
+    from tulving.storage import sqlite_backup
+
+    return sqlite_backup.restore(file, _own_file("restore", config), config.busy_timeout, clock())
+
+
+def _own_file(verb: str, config: MemoryModuleConfig) -> Path:
+    if is_postgres(config.url):
+        tools = {"backup": "pg_dump --format=custom --file=FILE URL", "restore": "pg_restore --dbname=URL FILE"}
+        raise InvalidInput(verb, "is for SQLite; PostgreSQL has tools of its own", tools[verb])
+    return database_path(config.url)
 
 
 async def copy_store(

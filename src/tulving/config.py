@@ -6,6 +6,7 @@ above it. In the environment a setting is `TULVING_` and its name, a nested one 
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -16,6 +17,12 @@ from tulving.errors import ConfigError
 
 SCORE_WEIGHTS = {"relevance": 0.4, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
 SECTION_QUOTAS = {"facts": 0.7, "rules": 0.3}
+CRONS = {
+    "consolidation": "0 */6 * * *",
+    "decay_sweep": "0 3 * * *",
+    "episode_cleanup": "0 4 * * *",
+    "index_maintenance": "30 * * * *",
+}
 
 
 class _Unchosen(int):
@@ -76,6 +83,28 @@ class PostgresConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleConfig:
+    """When work is done by itself: cron expressions, in UTC. 001-121, 001-122."""
+
+    consolidation: str | None = CRONS["consolidation"]
+    decay_sweep: str | None = CRONS["decay_sweep"]
+    episode_cleanup: str | None = CRONS["episode_cleanup"]
+    index_maintenance: str | None = CRONS["index_maintenance"]
+    background: bool = True
+    lease: float = 120.0
+
+    def __post_init__(self) -> None:
+        _check("schedule.lease", 1 <= self.lease <= 86_400, "1 to 86400 seconds")
+        for name, text in self.crons().items():
+            if text is not None and text != CRONS[name]:  # those are right, and the parser takes a while to load
+                _check_cron(f"schedule.{name}", text)
+
+    def crons(self) -> dict[str, str | None]:
+        """The expression of every job; None for one that is switched off."""
+        return {name: getattr(self, name) for name in CRONS}
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings. Every one of them is read somewhere, and documented in docs/configuration.md."""
 
@@ -85,6 +114,8 @@ class MemoryModuleConfig:
     embedder: str = "minilm"
     dimension: int | None = None
     episode_ttl_days: float | None = 7.0
+    episode_grace_days: float | None = 7.0
+    episode_max_entries: int = 10_000
     user_id: str | None = None
     household_id: str | None = None
     persona_id: str | None = None
@@ -97,6 +128,7 @@ class MemoryModuleConfig:
     allowed_origins: str | None = None
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     postgres: PostgresConfig = field(default_factory=PostgresConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
         _check("embedder", self.embedder in ("minilm", "hashing"), "minilm, hashing")
@@ -105,6 +137,12 @@ class MemoryModuleConfig:
             self.episode_ttl_days is None or 0 < self.episode_ttl_days <= 36_500,
             "a positive number of days, or none",
         )
+        _check(
+            "episode_grace_days",
+            self.episode_grace_days is None or 0 <= self.episode_grace_days <= 36_500,
+            "0 to 36500 days, or none",
+        )
+        _check("episode_max_entries", 0 <= self.episode_max_entries < 2**31, "0 to 2147483647")
         _check("tools", self.tools in ("standard", "all"), "standard, all")
         _check("busy_timeout", 0 <= self.busy_timeout <= 3600, "seconds from 0 to 3600")
         _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")
@@ -113,6 +151,28 @@ class MemoryModuleConfig:
 def _check(name: str, fine: bool, allowed: str) -> None:
     if not fine:
         raise ConfigError(name, "has a value that is not allowed", allowed)
+
+
+_DRAWN_OR_HASHED = re.compile(r"(?<![a-z])[hr](?![a-z])", re.IGNORECASE)
+
+
+def _check_cron(name: str, text: str) -> None:
+    """An expression that can be read, means the same each time, and comes to pass."""
+    from croniter import CroniterError, croniter
+
+    problem = None
+    try:
+        if len(text.split()) > 6:
+            problem = "a year is not supported"
+        elif _DRAWN_OR_HASHED.search(text):
+            problem = "times that are drawn by chance are not supported"
+        else:
+            croniter(text, 0.0).get_next()
+    except (CroniterError, ValueError, OverflowError) as error:
+        problem = str(error)
+    if problem is not None:
+        allowed = "five fields (minute hour day month weekday), such as 0 3 * * *, or none"
+        raise ConfigError(name, f"{text!r:.60} is not a cron expression ({problem})", allowed)
 
 
 def load_config(
@@ -158,7 +218,7 @@ def parse(values: Mapping[str, Any]) -> MemoryModuleConfig:
     return MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""), **tables)
 
 
-_TABLES = {"retrieval": RetrievalConfig, "postgres": PostgresConfig}
+_TABLES = {"retrieval": RetrievalConfig, "postgres": PostgresConfig, "schedule": ScheduleConfig}
 
 
 def _table(name: str, cls: type, values: Any) -> Any:
@@ -186,6 +246,11 @@ def _value(name: str, kind: str, value: Any) -> Any:
         if isinstance(value, Mapping) and all(_is_number(part) for part in value.values()):
             return dict(value)
         raise ConfigError(name, "must be a table of numbers")
+    if "bool" in kind:
+        given = _FLAGS.get(str(value).lower())
+        if given is None:
+            raise ConfigError(name, f"{value!r:.80} is neither true nor false", "true, false")
+        return given
     for word, cast in (("int", int), ("float", float)):
         if word in kind:
             try:
@@ -197,6 +262,9 @@ def _value(name: str, kind: str, value: Any) -> Any:
     if not isinstance(value, str):
         raise ConfigError(name, f"must be text, not {type(value).__name__}")
     return value
+
+
+_FLAGS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 def _is_number(value: Any) -> bool:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -56,6 +57,16 @@ def test_without_hits_only_the_header():
     assert render([], 1000) == "# Memory Context\n"
     assert "Rules" not in render([fact("x")], 1000)
     assert "Facts" not in render([rule("x")], 1000)
+
+
+def test_of_rules_with_equal_scores_the_proven_ones_come_first():
+    def of(maturity: str, score: float) -> Hit:
+        hit = rule(f"{maturity} {score}")
+        return replace(hit, score=score, item=replace(hit.item, maturity=maturity))
+
+    hits = [of("candidate", 0.9), of("candidate", 0.5), of("established", 0.5), of("proven", 0.5), of("proven", 0.4)]
+    lines = [line[2:].split(" (")[0] for line in render(hits, 1000).splitlines() if line.startswith("- ")]
+    assert lines == ["candidate 0.9", "proven 0.5", "established 0.5", "candidate 0.5", "proven 0.4"]
 
 
 @pytest.mark.scenario("001-088")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.decay import decay_rate, effective_confidence, next_review_at
+from tulving.domain.decay import decay_rate, effective_confidence, next_review_at, review
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -50,28 +50,75 @@ def test_reviews_fall_due_at_the_crossings(confidence, rate, fading, expired):
     first = next_review_at(confidence, rate, NOW, NOW)
     assert first is not None
     assert (first - NOW) / timedelta(days=1) == pytest.approx(fading, abs=0.05)
-    second = next_review_at(confidence, rate, NOW, first)
+    state, _, second = review(confidence, rate, NOW, first)
+    assert state == "fading"
     assert second is not None
     assert (second - NOW) / timedelta(days=1) == pytest.approx(expired, abs=0.05)
-    assert next_review_at(confidence, rate, NOW, second) == second
+    assert (review(confidence, rate, NOW, second).state, next_review_at(confidence, rate, NOW, second)) == (
+        "expired",
+        second,
+    )
 
 
 def test_no_review_for_what_never_fades():
     assert next_review_at(1.0, 0.0, NOW, NOW) is None
     assert next_review_at(1.0, 1e-12, NOW, NOW) is None, "beyond the end of the calendar"
-    assert next_review_at(0.01, 0.1, NOW, NOW) == NOW, "already below both thresholds"
+    for confidence in (0.01, 0.1, 0.19):
+        assert next_review_at(confidence, 0.1, NOW, NOW) == NOW, "below a threshold from the start"
 
 
 @given(st.floats(0.05, 1), st.floats(0.001, 1), st.floats(0, 2000))
 def test_the_closed_form_agrees_with_the_formula(confidence, rate, days):
     """Before its review a memory stays on its side of the threshold; just after, it has crossed one."""
     now = NOW + timedelta(days=days)
-    review = next_review_at(confidence, rate, NOW, now)
-    assert review is not None
-    before = effective_confidence(confidence, rate, NOW, now)
-    if review > now:
-        after = effective_confidence(confidence, rate, NOW, review + timedelta(seconds=1))
-        threshold = 0.2 if before >= 0.2 else 0.05
-        assert after < threshold <= before + 1e-9
-    else:
-        assert before <= 0.05 + 1e-9
+    state, before, due = review(confidence, rate, NOW, now)
+    if due is None:
+        assert (state, before < 0.05) == ("expired", True)
+        return
+    threshold = 0.2 if state == "active" else 0.05
+    after = effective_confidence(confidence, rate, NOW, due + timedelta(seconds=1))
+    assert due > now
+    assert after < threshold <= before
+
+
+@pytest.mark.scenario("001-007", "001-008", "001-037")
+@pytest.mark.parametrize(
+    ("confidence", "state"),
+    [
+        (1.0, "active"),
+        (0.2, "active"),
+        (0.19999999, "fading"),
+        (0.05, "fading"),
+        (0.04999999, "expired"),
+        (0, "expired"),
+    ],
+)
+def test_the_thresholds_themselves_are_not_below(confidence, state):
+    assert review(confidence, 0.008, NOW, NOW).state == state
+
+
+def test_what_does_not_decay_stands_however_little_it_is_believed():
+    assert review(0.01, 0.0, NOW, NOW + timedelta(days=9999)) == ("active", 0.01, None)
+
+
+def test_a_review_that_finds_no_change_is_not_due_again_at_once():
+    """Exactly at a threshold the next review must come later, or a sweep would never end."""
+    for confidence in (0.2, 0.05):
+        found = review(confidence, 0.008, NOW, NOW)
+        assert found.next_review_at is not None
+        assert NOW < found.next_review_at < NOW + timedelta(seconds=1)
+
+
+@given(st.floats(0.05, 1), st.floats(1e-6, 1), st.sampled_from([-1, 0, 1]))
+def test_a_review_is_due_at_the_first_microsecond_of_the_new_state(confidence, rate, offset):
+    """Whoever asks at that time, or a microsecond before, is told the same by the formula and by the closed form."""
+    state, _, due = review(confidence, rate, NOW, NOW)
+    if due is None:
+        return
+    asked = due + timedelta(microseconds=offset)
+    changed = review(confidence, rate, NOW, max(asked, NOW)).state != state
+    assert changed == (offset >= 0)
+
+
+def test_a_clock_that_went_back_expires_nothing():
+    assert review(0.5, 0.1, NOW, NOW - timedelta(days=9999)).state == "active"

@@ -29,13 +29,15 @@ from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
 from tulving.interfaces.calls import LazyMemory
 from tulving.interfaces.gate import Site, host_names, origins
 from tulving.interfaces.mcp_http import application, listen, parse_address, serve
+from tulving.services.operations import OPERATIONS
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 SITE = Site("127.0.0.1", 8321)
 BASE = "http://127.0.0.1:8321"
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-READING = {"memory_search", "memory_recall", "memory_get", "memory_context"}
+STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
+READING = {name for name in STANDARD if OPERATIONS[name].effect == "read"}
 
 
 @dataclass
@@ -176,7 +178,7 @@ async def test_a_session_of_the_local_caller(server, process, mode: str):
     async with connected(served.url, mode=mode) as client:
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
         assert "memory_context" in client.instructions
-        assert len(await names(client)) == 9
+        assert await names(client) == STANDARD
         fact = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
         found = await ask(client, "memory_recall", topic="color of Anna")
         assert [hit["id"] for hit in found["results"]] == [fact["id"]]
@@ -581,7 +583,7 @@ class Failing:
 async def test_an_open_server_fails_open_while_the_store_is_down(environ, mode: str):
     opener = Failing()
     async with inside(opener=opener) as here, here.client(mode=mode) as client:
-        assert len(await names(client)) == 9
+        assert await names(client) == STANDARD
         block = await ask(client, "memory_context", trigger_prompt="x", butler="me")
         assert "is gone" in block["context"]
         stored = await ask(client, "memory_store_episode", content="x", butler="me")

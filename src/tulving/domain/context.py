@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from tulving.domain.maturity import standing
 from tulving.domain.model import Fact, Hit, Rule
 from tulving.domain.text import count_tokens
 
@@ -21,9 +22,9 @@ def render(
     """001-087, 001-088, 001-127: header, facts, rules, in the order of the hits, never over the budget.
 
     Each section is sure of its quota; what one leaves unused, the other takes. An item that does not
-    fit is passed over for the next.
+    fit is passed over for the next. Of rules with equal scores, those that use has proven come first.
     """
-    hits = list(hits)
+    hits = sorted(hits, key=lambda hit: (-hit.score, -standing(hit.item) if isinstance(hit.item, Rule) else 0))
     facts = [_fact_line(hit.item, hit.effective_confidence) for hit in hits if isinstance(hit.item, Fact)]
     rules = [_rule_line(hit.item) for hit in hits if isinstance(hit.item, Rule)]
     rules_need = tokens(RULES + "".join(rules)) if rules else 0

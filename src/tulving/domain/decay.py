@@ -11,6 +11,7 @@ RULE_DECAY_RATE = 0.01
 FADING_BELOW = 0.2
 EXPIRED_BELOW = 0.05
 _DAY = timedelta(days=1)
+_DOUBT = timedelta(milliseconds=10)
 
 
 def decay_rate(permanence: str) -> float:
@@ -33,35 +34,58 @@ def effective_confidence(confidence: float, rate: float, confirmed_at: datetime 
 
 
 def next_review_at(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> datetime | None:
-    """When the effective confidence next falls below a threshold: the closed form of the crossing.
+    """When a memory that counts as active is to be reviewed: at the moment at which it begins to fade.
 
-    `now` when it is already below the last one, None when it never will be.
+    `now` when it should fade already, None when it never will.
     """
+    return _next_below(FADING_BELOW, confidence, rate, confirmed_at, now)
+
+
+def _next_below(
+    threshold: float, confidence: float, rate: float, confirmed_at: datetime, now: datetime
+) -> datetime | None:
     if rate == 0.0:
         return None
-    for threshold in (FADING_BELOW, EXPIRED_BELOW):
-        if confidence < threshold:
-            continue
-        try:
-            crossing = confirmed_at + timedelta(days=math.log(confidence / threshold) / rate)
-        except OverflowError:
-            return None
-        if crossing > now:
-            return crossing
-    return now
+    if effective_confidence(confidence, rate, confirmed_at, now) < threshold:
+        return now
+    try:
+        return max(_crossing(confidence, rate, confirmed_at, threshold), now + timedelta.resolution)
+    except OverflowError:
+        return None
+
+
+def _crossing(confidence: float, rate: float, confirmed_at: datetime, threshold: float) -> datetime:
+    """The closed form gives it but for rounding errors; from there, the first microsecond at which the formula agrees,
+    so that whoever asks at that time, or just before, is told the same by both."""
+    about = timedelta(days=math.log(confidence / threshold) / rate)
+    first, last = max(timedelta(0), about - _DOUBT), about + _DOUBT
+    while first < last:
+        middle = first + (last - first) // 2
+        if effective_confidence(confidence, rate, confirmed_at, confirmed_at + middle) < threshold:
+            last = middle
+        else:
+            first = middle + timedelta.resolution
+    return confirmed_at + first
 
 
 class Standing(NamedTuple):
-    """What a review finds: how well a belief stands, and when to look again (None: never)."""
+    """What a review finds: how well a belief stands, how much is left of it, and when to look again (None: never)."""
 
     state: Literal["active", "fading", "expired"]
+    believed: float
     next_review_at: datetime | None
 
 
 def review(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> Standing:
-    """001-007, 001-008, 001-037: where the effective confidence stands between the thresholds."""
+    """001-007, 001-008, 001-037: where the effective confidence stands between the thresholds.
+
+    What does not decay stands as it is, however little it was believed from the start.
+    """
     believed = effective_confidence(confidence, rate, confirmed_at, now)
+    if rate == 0.0:
+        return Standing("active", believed, None)
     if believed < EXPIRED_BELOW:
-        return Standing("expired", None)
-    state = "fading" if believed < FADING_BELOW else "active"
-    return Standing(state, next_review_at(confidence, rate, confirmed_at, now))
+        return Standing("expired", believed, None)
+    if believed < FADING_BELOW:
+        return Standing("fading", believed, _next_below(EXPIRED_BELOW, confidence, rate, confirmed_at, now))
+    return Standing("active", believed, next_review_at(confidence, rate, confirmed_at, now))

@@ -17,6 +17,13 @@ ESTABLISHED_SUCCESSES, ESTABLISHED_SCORE = 5, 0.6
 PROVEN_SUCCESSES, PROVEN_SCORE, PROVEN_DAYS = 15, 0.8, 30
 INVERTED_HARMS, INVERTED_BELOW = 3, 0.3
 NO_REASONS = "repeated failures"
+_STANDING = ("candidate", "established", "anti_pattern", "proven")
+"""By how much use there is behind them. A rule turned round has done harm three times: that is well founded too."""
+
+
+def standing(rule: Rule) -> int:
+    """How well a rule is founded, to choose between two that are otherwise as good."""
+    return _STANDING.index(rule.maturity)
 
 
 def penalised(success: int, harmful: int) -> float:
@@ -36,7 +43,7 @@ def marked_helpful(rule: Rule, now: datetime) -> Rule:
         last_evaluated_at=now,
         updated_at=now,
     )
-    return replace(helped, maturity=_risen(helped, now))
+    return _with_verdict(replace(helped, maturity=_risen(helped, now)))
 
 
 def marked_harmful(rule: Rule, reason: str | None, now: datetime) -> Rule:
@@ -55,10 +62,7 @@ def marked_harmful(rule: Rule, reason: str | None, now: datetime) -> Rule:
         updated_at=now,
         metadata=metadata,
     )
-    harmed = replace(harmed, maturity=_fallen(harmed))
-    if is_refuted(harmed):
-        harmed = replace(harmed, needs_inversion=True, metadata={**harmed.metadata, "needs_inversion": True})
-    return harmed
+    return _with_verdict(replace(harmed, maturity=_fallen(harmed)))
 
 
 def _risen(rule: Rule, now: datetime) -> str:
@@ -95,6 +99,14 @@ def is_refuted(rule: Rule) -> bool:
     )
 
 
+def _with_verdict(rule: Rule) -> Rule:
+    """001-092: whether it is to be turned round, as a column and in the metadata; enough help lifts the verdict."""
+    refuted = is_refuted(rule)
+    if refuted == rule.needs_inversion:
+        return rule
+    return replace(rule, needs_inversion=refuted, metadata={**rule.metadata, "needs_inversion": refuted})
+
+
 def reasons_of(rule: Rule) -> Sequence[str]:
     """What people said about the harm; nothing, where the metadata hold something else by that name."""
     reasons = rule.metadata.get("harmful_reasons", [])
@@ -102,7 +114,11 @@ def reasons_of(rule: Rule) -> Sequence[str]:
 
 
 def inverted(rule: Rule, now: datetime) -> Rule:
-    """001-013: the rule turned into a warning against itself; what it said before is kept."""
+    """001-013: the rule turned into a warning against itself; what it said before is kept.
+
+    The warning is believed from now on as the rule was when it was new: a rule that has almost faded leaves one that
+    can be recalled. No sweep will take it away.
+    """
     why = "; ".join(reasons_of(rule)) or NO_REASONS
     content = f"ANTI-PATTERN: Do NOT {rule.content}. This caused problems because: {why}"
     return replace(
@@ -112,6 +128,7 @@ def inverted(rule: Rule, now: datetime) -> Rule:
         maturity="anti_pattern",
         needs_inversion=False,
         status=None,
+        last_confirmed_at=now,
         next_review_at=None,
         updated_at=now,
         metadata={**rule.metadata, "original_content": rule.content, "needs_inversion": False},

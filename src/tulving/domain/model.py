@@ -24,6 +24,11 @@ Outcome = Literal["stored", "confirmed", "duplicate", "superseded", "merged", "r
 FactState = Literal["active", "fading", "superseded", "expired", "retracted"]
 FACT_STATES: tuple[FactState, ...] = ("active", "fading", "superseded", "expired", "retracted")
 
+EntityType = Literal["person", "organization", "place", "other"]
+ENTITY_TYPES: tuple[EntityType, ...] = ("person", "organization", "place", "other")
+
+NameMatch = Literal["exact", "alias", "prefix", "fuzzy"]
+
 CATEGORIES = ("preference", "knowledge", "context", "behavior", "goal", "correction")
 
 MemoryId = str | UUID
@@ -197,6 +202,53 @@ class Link:
     target_id: UUID
     relation: Relation
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """Someone or something that facts are about, under one name and several others. Belongs to its whole tenant."""
+
+    tenant_id: str
+    id: UUID
+    canonical_name: str
+    entity_type: EntityType
+    aliases: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    merged_into: UUID | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityCreated:
+    """The answer to a new entity."""
+
+    entity_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityCandidate:
+    """An entity that a name may mean. `similarity` is that of its most similar name, from 0 to 1; the score says
+    nothing of it."""
+
+    entity_id: UUID
+    canonical_name: str
+    entity_type: EntityType
+    score: float
+    name_match: NameMatch
+    aliases: Sequence[str]
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitiesMerged:
+    """What a merge has done."""
+
+    target_entity_id: UUID
+    source_entity_id: UUID
+    facts_repointed: int
+    facts_superseded: int
+    aliases_added: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import RetrievalConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import copying, demo, schema, setup, tokens, upkeep
+from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
@@ -107,7 +107,7 @@ def application() -> typer.Typer:
         app.command(short_help=_short(command.__doc__))(command)
     _add_operations(app, _retrieval())
     care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
-    for command in (*care, copying.copy, upkeep.config, mcp):
+    for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, worker.worker, mcp):
         app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
     access = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
     for command in (tokens.create, tokens.list_, tokens.revoke):

@@ -15,7 +15,9 @@ from tulving.interfaces.terminal import visible
 from tulving.services.operations import Operation
 
 CLIP = 400
+BAR = 30
 KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
+ENTITY_STYLE = "blue"
 OUTCOMES = {
     "stored": "stored",
     "superseded": "stored",
@@ -95,6 +97,16 @@ def _answer(operation: Operation, arguments: Mapping[str, Any], value: Mapping[s
         yield 0, _stored((operation.command or operation.tool).split()[-1], value)
     elif isinstance(value.get("memory"), Mapping):
         yield from _memory(str(arguments.get("memory_type")), value["memory"])
+    elif "maturity" in value:
+        yield from _memory("rule", value)
+    elif value.keys() >= {"episodes", "facts", "rules"}:
+        yield from _statistics(value)
+    elif "revisions" in value:
+        yield from _revisions(value["revisions"])
+    elif isinstance(value.get("candidates"), list):
+        yield from _candidates(value["candidates"])
+    elif isinstance(value.get("entity"), Mapping):
+        yield from _entity(value["entity"])
     elif "links" in value:
         yield from _links(value["links"])
     elif "events" in value:
@@ -180,11 +192,59 @@ def _memory(kind: str, item: Mapping[str, Any]) -> Iterator[Line]:
     yield 0, Text.assemble((kind, KIND_STYLES.get(kind, "")), "  ", (item["id"], "bold"))
     yield 2, Text(visible(item["content"]))
     yield 0, Text()
-    shown = {name: value for name, value in item.items() if name not in ("id", "content")}
+    yield from _details(item, leave_out=("id", "content"))
+
+
+def _entity(entity: Mapping[str, Any]) -> Iterator[Line]:
+    yield 0, Text.assemble((entity["entity_type"], ENTITY_STYLE), "  ", (entity["id"], "bold"))
+    yield 2, Text(visible(entity["canonical_name"]))
+    yield 0, Text()
+    yield from _details(entity, leave_out=("id", "canonical_name", "entity_type"))
+
+
+def _candidates(candidates: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    for each in candidates:
+        name = Text.assemble((each["entity_type"], ENTITY_STYLE), "  ", (visible(each["canonical_name"]), "bold"))
+        yield 0, Text.assemble((f"{each['score']:7.3f}", "bold cyan"), "  ", name)
+        likeness = f" ({each['similarity']:.2f})" if each["name_match"] == "fuzzy" else ""
+        also = f" · also {', '.join(each['aliases'])}" if each["aliases"] else ""
+        yield 9, Text(visible(f"{each['name_match']}{likeness}{also}"), style="dim")
+        yield 9, Text(each["entity_id"], style="dim")
+    if not candidates:
+        yield 0, Text("nobody and nothing is known by that name")
+
+
+def _details(record: Mapping[str, Any], leave_out: Sequence[str]) -> Iterator[Line]:
+    shown = {name: value for name, value in record.items() if name not in leave_out}
     shown = {name: value for name, value in shown.items() if value not in (None, "", [], {})}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
         yield 2, Text.assemble((name.ljust(width), "dim"), "  ", visible(_cell(value)))
+
+
+def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
+    """Each state with its share of the kind as a bar; what there is none of is left out."""
+    for kind, states in counts.items():
+        total = states["total"]
+        yield 0, Text.assemble((kind, KIND_STYLES.get(kind.removesuffix("s"), "")), "  ", (f"{total:,}", "bold"))
+        for state, count in states.items():
+            name = state.replace("_", " ").ljust(17)
+            if state == "backlog_age_hours" and count is not None:
+                yield 2, Text.assemble((name, "dim"), f"{count:12,.1f}")
+            elif isinstance(count, int) and count and state != "total":
+                bar = "█" * max(1, round(BAR * count / total))
+                yield (
+                    2,
+                    Text.assemble((name, "dim"), f"{count:12,}  ", (bar, KIND_STYLES.get(kind.removesuffix("s"), ""))),
+                )
+
+
+def _revisions(revisions: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    for revision in revisions:
+        yield 0, Text.assemble((f"{revision['number']}", "bold"), "  until ", _moment(revision["created_at"]))
+        yield 3, Text(visible(revision["content"]))
+    if not revisions:
+        yield 0, Text("never edited")
 
 
 def _links(links: Sequence[Mapping[str, Any]]) -> Iterator[Line]:

@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 from uuid import UUID
 
 from tulving.domain.model import Episode, Fact, Found, Hit, Page, Rule, Stored
+from tulving.services.lifecycle import CleanedUp, Statistics
 from tulving.services.operations import Operation
 
 INTERNAL = frozenset({"content_hash", "owner"})
@@ -65,6 +66,7 @@ def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any
 
 _TEXT, _OPTIONAL_TEXT, _COUNT = {"type": "string"}, {"type": ["string", "null"]}, {"type": "integer"}
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
+_NUMBER, _OBJECT = {"type": "number"}, {"type": "object"}
 _ANSWERS: dict[Any, dict[str, Any]] = {bool: {"type": "boolean"}, str: _TEXT}
 _SCHEMAS: dict[Any, dict[str, Any]] = {
     Stored: {
@@ -82,6 +84,17 @@ _SCHEMAS: dict[Any, dict[str, Any]] = {
         "below_confidence": _COUNT,
         "warning": _TEXT,
     },
+    Rule: {
+        "id": _TEXT,
+        "content": _TEXT,
+        "maturity": _TEXT,
+        "effectiveness_score": _NUMBER,
+        "applied_count": _COUNT,
+        "success_count": _COUNT,
+        "harmful_count": _COUNT,
+    },
+    CleanedUp: {"expired_deleted": _COUNT, "capacity_deleted": _COUNT, "remaining": _COUNT},
+    Statistics: {"episodes": _OBJECT, "facts": _OBJECT, "rules": _OBJECT},
     Page: {"items": _OBJECTS, "next_cursor": _OPTIONAL_TEXT},
 }
 

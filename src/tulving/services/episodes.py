@@ -9,6 +9,7 @@ from tulving.domain import intake
 from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
 from tulving.domain.text import content_hash
 from tulving.services.operations import operation
+from tulving.services.requests import once
 from tulving.services.service import Service
 
 
@@ -60,6 +61,7 @@ class Episodes(Service):
         )
         return (await self.store_episodes([offer]))[0]
 
+    @once
     async def store_episodes(self, offers: Sequence[NewEpisode]) -> list[Stored]:
         """Remember many things that happened: one embedding batch, one transaction, all or none."""
         now = self._env.clock()
@@ -79,14 +81,15 @@ class Episodes(Service):
             )
             for episode, entry in zip(episodes, await self._index(episodes), strict=True)
         ]
-        if rows:
-            await self._write(storage.items.store, "episode", rows)
-        self._publish([event for _, _, event in rows])
         warning = self.warning
-        return [
+        stored = [
             Stored(id=episode.id, outcome="stored", expires_at=episode.expires_at, warning=warning)
             for episode in episodes
         ]
+        if rows:
+            await self._write(storage.items.store, "episode", rows, answer=lambda _: stored)
+        self._publish([event for _, _, event in rows])
+        return stored
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
         content = intake.content(offer.content)

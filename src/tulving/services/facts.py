@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.decay import decay_rate, next_review_at
+from tulving.domain.events import Event
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Stored
 from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
+from tulving.services.requests import once
 from tulving.services.service import Service
 
 Permanence = Annotated[str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"]
@@ -103,6 +105,7 @@ class Facts(Service):
         )
         return (await self.store_facts([offer]))[0]
 
+    @once
     async def store_facts(self, offers: Sequence[NewFact]) -> list[Stored]:
         """Remember many facts: one embedding batch, one transaction, in order, all or none."""
         now = self._env.clock()
@@ -110,10 +113,14 @@ class Facts(Service):
         if not facts:
             return []
         rows = list(zip(facts, await self._index(facts), strict=True))
-        stored, events = await self._write(storage.facts.store, rows, self._audit(now))
-        self._publish(events)
         warning = self.warning
-        return [replace(answer, warning=warning) for answer in stored] if warning else stored
+
+        def answer(result: tuple[list[Stored], list[Event]]) -> list[Stored]:
+            return [replace(one, warning=warning) for one in result[0]] if warning else result[0]
+
+        result = await self._write(storage.facts.store, rows, self._audit(now), answer=answer)
+        self._publish(result[1])
+        return answer(result)
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
         content = intake.content(offer.content)

@@ -1,13 +1,15 @@
-"""What can be done with any memory: read it, list it, confirm it, forget it, delete it, link it."""
+"""What can be done with any memory: read it, list it, confirm it, edit it, forget it, delete it, link it."""
 
 import base64
 import binascii
+from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake
+from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Event
 from tulving.domain.model import (
     DIRECTIONS,
@@ -25,6 +27,7 @@ from tulving.domain.model import (
 )
 from tulving.errors import InvalidInput, NotFound, StoreUnavailable
 from tulving.services.operations import operation
+from tulving.services.requests import once
 from tulving.services.service import Service, log
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
@@ -89,12 +92,13 @@ class Items(Service):
         answer="confirmed",
         idempotent=True,
     )
+    @once
     async def confirm(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Confirm that a fact or rule still holds, so that it starts to fade anew; false when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
-        return bool(await self._change(storage.items.confirm, kind, memory_id, "confirmed"))
+        return bool(await self._change(storage.items.confirm, kind, memory_id, "confirmed", answer=bool))
 
     @operation(
         "memory_forget",
@@ -104,10 +108,14 @@ class Items(Service):
         answer="forgotten",
         idempotent=True,
     )
+    @once
     async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Forget a memory: it is found no more, but its row is kept; false when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        return await self._change(storage.items.forget, kind, memory_id, "forgotten") is not None
+        found = await self._change(
+            storage.items.forget, kind, memory_id, "forgotten", answer=lambda changed: changed is not None
+        )
+        return found is not None
 
     @operation(
         "memory_delete",
@@ -117,15 +125,88 @@ class Items(Service):
         answer="deleted",
         standard=False,
     )
+    @once
     async def delete(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Delete a memory for good. An event without content remains; an unknown id is an error."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         id_ = await self._id(kind, memory_id)
         event = self._audit(self._env.clock()).event(f"{kind}_deleted", kind, id_)
-        if id_ is None or not await self._write(storage.items.delete, kind, id_, event):
-            raise NotFound(f"there is no {kind} {memory_id}")
+
+        def answer(deleted: bool) -> bool:
+            if not deleted:
+                raise NotFound(f"there is no {kind} {memory_id}")
+            return True
+
+        if id_ is None:
+            return answer(False)
+        answer(await self._write(storage.items.delete, kind, id_, event, answer=answer))
         self._publish([event])
         return True
+
+    @operation(
+        "memory_edit",
+        effect="write",
+        command="edit",
+        positional=("memory_type", "memory_id"),
+        answer="memory",
+        standard=False,
+        idempotent=True,
+    )
+    @once
+    async def edit(
+        self,
+        memory_type: MemoryType,
+        memory_id: Id,
+        content: Annotated[str | None, "What it should say instead"] = None,
+        tags: Annotated[list[str] | None, "All labels it should have"] = None,
+        importance: Annotated[float | None, "0 to 10; a rule has none"] = None,
+    ) -> Item:
+        """Correct a memory where it stands. It keeps its id and its age, and what it was before stays as a revision.
+
+        New content confirms a fact or rule. Where something became true only now, store a new fact instead.
+        """
+        kind = intake.one_of("memory_type", memory_type, KINDS)
+        changes: dict[str, Any] = {}
+        if content is not None:
+            changes["content"] = intake.content(content)
+        if tags is not None:
+            changes["tags"] = intake.tags(tags)
+        if importance is not None:
+            if kind == "rule":
+                raise InvalidInput("importance", "a rule has none: it is judged by its use", "for episodes and facts")
+            changes["importance"] = intake.number("importance", importance, 0, 10)
+        if not changes:
+            raise InvalidInput("content", "nothing is to be changed", "content, tags or importance")
+        now = self._env.clock()
+        id_ = await self._id(kind, memory_id)
+        item = None if id_ is None else await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
+        if id_ is None or item is None:
+            raise NotFound(f"there is no {kind} {memory_id}")
+        new = edited(item, changes, now)
+        entry = (await self._index([new]))[0] if "content" in changes else None
+
+        def answer(result: tuple[Item | None, list[Event]]) -> Item:
+            if result[0] is None:
+                raise NotFound(f"there is no {kind} {memory_id}")
+            return result[0]
+
+        result = await self._write(storage.edits.edit, kind, id_, changes, entry, self._audit(now), answer=answer)
+        self._publish(result[1])
+        return answer(result)
+
+    @operation(
+        "memory_revisions",
+        effect="read",
+        command="revisions",
+        positional=("memory_type", "memory_id"),
+        answer="revisions",
+        standard=False,
+    )
+    async def revisions(self, memory_type: MemoryType, memory_id: Id) -> list[Revision]:
+        """List what a memory was before each of its edits, oldest first."""
+        kind = intake.one_of("memory_type", memory_type, KINDS)
+        id_ = await self._id(kind, memory_id)
+        return [] if id_ is None else await self._read(storage.edits.revisions, self.caller.tenant_id, kind, id_)
 
     @operation(
         "memory_create_link",
@@ -136,6 +217,7 @@ class Items(Service):
         standard=False,
         idempotent=True,
     )
+    @once
     async def create_link(
         self,
         source_type: MemoryType,
@@ -164,7 +246,7 @@ class Items(Service):
             target_type=link.target_type,
             target_id=str(link.target_id),
         )
-        added = await self._write(storage.links.create, link, event)
+        added = await self._write(storage.links.create, link, event, answer=bool)
         self._publish([event] if added else [])
         return added
 
@@ -204,14 +286,21 @@ class Items(Service):
         id_ = await self._id(kind, memory_id)
         return [] if id_ is None else await self._read(storage.events.of_entity, self.caller.tenant_id, id_)
 
-    async def _change(self, transaction, kind: Kind, memory_id: MemoryId, done: str) -> bool | None:
+    async def _change(
+        self,
+        transaction: Callable[..., bool | None],
+        kind: Kind,
+        memory_id: MemoryId,
+        done: str,
+        answer: Callable[[bool | None], bool],
+    ) -> bool | None:
         """Run a change and publish its event if it changed anything; None when there is no such memory."""
         id_ = await self._id(kind, memory_id)
         if id_ is None:
             return None
         now = self._env.clock()
         event = self._audit(now).event(f"{kind}_{done}", kind, id_)
-        changed = await self._write(transaction, kind, id_, now, event)
+        changed = await self._write(transaction, kind, id_, now, event, answer=answer)
         self._publish([event] if changed else [])
         return changed
 

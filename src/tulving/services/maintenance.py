@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,8 @@ from tulving.storage.rows import IndexEntry
 
 BATCH = 64
 FORMAT = "tulving-export-1"
+REQUESTS_KEPT = timedelta(days=7)
+REQUESTS_AT_A_TIME = 500
 
 Progress = Callable[[int, int], None]
 
@@ -105,6 +108,16 @@ class Maintenance(Service):
         that still know their table well enough. Searching and storing go on meanwhile.
         """
         return await self._env.store.reindex(method, only_outgrown=only_outgrown, progress=progress)
+
+    async def forget_requests(self, as_of: datetime | None = None, dry_run: bool = False) -> int:
+        """Forget the answers to requests that nobody will repeat any more, after a week; how many there were."""
+        before = (as_of or self._env.clock()) - REQUESTS_KEPT
+        if dry_run:
+            return await self._read_all(storage.requests.count_before, before)
+        done = 0
+        while forgotten := await self._write_all(storage.requests.delete_before, before, REQUESTS_AT_A_TIME):
+            done += forgotten
+        return done
 
     async def verify(self) -> Verification:
         """Check the database, its keyword index and its vector index against the rows."""

@@ -1,13 +1,15 @@
 """The memory itself: every verb in one place, for one caller."""
 
 from tulving.services.context import Context
+from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
 from tulving.services.facts import Facts
 from tulving.services.items import Items
+from tulving.services.lifecycle import Lifecycle
 from tulving.services.maintenance import Maintenance
 from tulving.services.rules import Rules
 from tulving.services.tokens import Tokens
 
 
-class Memory(Episodes, Facts, Rules, Items, Context, Maintenance, Tokens):
+class Memory(Episodes, Facts, Rules, Entities, Items, Context, Lifecycle, Maintenance, Tokens):
     """A memory as one caller sees it. Made by `tulving.open_memory`."""

@@ -1,21 +1,30 @@
-"""How to act."""
+"""How to act, and what use has taught about it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
 from tulving import storage
-from tulving.domain import intake
+from tulving.domain import intake, maturity
 from tulving.domain.decay import RULE_DECAY_RATE, decay_rate, next_review_at
+from tulving.domain.events import Audit, Event
 from tulving.domain.model import MemoryId, NewRule, Rule, Stored
 from tulving.domain.text import content_hash
+from tulving.errors import InvalidInput, NotFound, StoreBusy
+from tulving.services.items import Items
 from tulving.services.operations import operation
-from tulving.services.service import Service
+from tulving.services.requests import once
 
 INITIAL_CONFIDENCE = 0.5
+LONGEST_REASON = 2_000
+MOST_TRIES = 5
+BATCH = 100
+
+RuleId = Annotated[MemoryId, "The rule's id (a UUID)"]
+Circumstances = Annotated[dict[str, Any] | None, "Where and how it was applied, as a JSON object"]
 
 
-class Rules(Service):
+class Rules(Items):
     """Verbs on rules."""
 
     @operation("memory_store_rule", effect="write", command="store rule", positional=("content",))
@@ -43,6 +52,7 @@ class Rules(Service):
         )
         return (await self.store_rules([offer]))[0]
 
+    @once
     async def store_rules(self, offers: Sequence[NewRule]) -> list[Stored]:
         """Remember many rules: one embedding batch, one transaction, all or none."""
         now = self._env.clock()
@@ -52,11 +62,89 @@ class Rules(Service):
             (rule, entry, audit.event("rule_created", "rule", rule.id, content_hash=rule.content_hash))
             for rule, entry in zip(rules, await self._index(rules), strict=True)
         ]
-        if rows:
-            await self._write(storage.items.store, "rule", rows)
-        self._publish([event for _, _, event in rows])
         warning = self.warning
-        return [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
+        stored = [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
+        if rows:
+            await self._write(storage.items.store, "rule", rows, answer=lambda _: stored)
+        self._publish([event for _, _, event in rows])
+        return stored
+
+    @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))
+    @once
+    async def mark_helpful(self, rule_id: RuleId, circumstances: Circumstances = None) -> Rule:
+        """Say that a rule was applied and helped. Enough of it makes a candidate established, and that proven."""
+        return await self._mark(rule_id, "helpful", None, circumstances)
+
+    @operation("memory_mark_harmful", effect="write", command="mark-harmful", positional=("rule_id",))
+    @once
+    async def mark_harmful(
+        self,
+        rule_id: RuleId,
+        reason: Annotated[str | None, "What went wrong"] = None,
+        circumstances: Circumstances = None,
+    ) -> Rule:
+        """Say that a rule was applied and did harm, which weighs as much as four times helping.
+
+        A rule that goes on doing harm becomes a warning against itself, with the reasons given here.
+        """
+        return await self._mark(rule_id, "harmful", _reason(reason), circumstances)
+
+    async def invert_rule(self, rule_id: MemoryId) -> Rule | None:
+        """001-013: turn a refuted rule into a warning against itself; None for a rule that is not refuted.
+
+        One that was turned round before stays as it is.
+        """
+        id_ = await self._id("rule", rule_id, "rule_id")
+        rule = None if id_ is None else await self._read(storage.rules.get, self.caller.tenant_id, id_)
+        if id_ is None or rule is None:
+            raise NotFound(f"Rule not found: {rule_id}")
+        if rule.maturity == "anti_pattern":
+            return rule
+        return await self._invert(rule, self._audit(self._env.clock()), self._write)
+
+    async def invert_refuted(self) -> int:
+        """Turn round all rules of the store that use has refuted; how many were."""
+        audit_of = self._audit_of(self._env.clock(), self._env.ids())
+        done, last = 0, None
+        while batch := await self._read_all(storage.rules.refuted, BATCH, last):
+            for rule in batch:
+                inverted = await self._invert(rule, audit_of(rule.tenant_id), self._write_all)
+                done += inverted is not None
+            last = batch[-1].tenant_id, batch[-1].id
+        return done
+
+    async def _mark(
+        self, rule_id: MemoryId, outcome: maturity.Outcome, reason: str | None, circumstances: dict[str, Any] | None
+    ) -> Rule:
+        known = _circumstances(circumstances) | ({"reason": reason} if reason else {})
+        id_ = await self._id("rule", rule_id, "rule_id")
+
+        def answer(result: tuple[Rule | None, list[Event]]) -> Rule:
+            if result[0] is None:
+                raise NotFound(f"Rule not found: {rule_id}")
+            return result[0]
+
+        if id_ is None:
+            return answer((None, []))
+        audit = self._audit(self._env.clock())
+        result = await self._write(storage.rules.mark, id_, outcome, reason, known, audit, answer=answer)
+        self._publish(result[1])
+        return answer(result)
+
+    async def _invert(self, rule: Rule, audit: Audit, write: Callable[..., Awaitable[Any]]) -> Rule | None:
+        """The vector is made before the transaction, so that is done again when people said more meanwhile."""
+        for _ in range(MOST_TRIES):
+            if not maturity.is_refuted(rule):
+                return None
+            made = maturity.inverted(rule, audit.now)
+            [entry] = await self._index([made])
+            event = audit.event("rule_inverted", "rule", rule.id, content_hash=made.content_hash)
+            found, final, events = await write(storage.rules.invert, made, entry, event)
+            self._publish(events)
+            if final:
+                return found
+            rule = found
+        raise StoreBusy(f"the rule {rule.id} is being marked all the time; try again")
 
     def _rule(self, offer: NewRule, now: datetime) -> Rule:
         content = intake.content(offer.content)
@@ -83,3 +171,23 @@ class Rules(Service):
             last_confirmed_at=now,
             next_review_at=next_review_at(INITIAL_CONFIDENCE, rate, now, now),
         )
+
+
+def _reason(reason: object) -> str | None:
+    """What went wrong, in words; nothing, when they are all private."""
+    if reason is None:
+        return None
+    if not isinstance(reason, str):
+        raise InvalidInput("reason", f"must be text, not {type(reason).__name__}", "a short text")
+    text = " ".join(intake.public(reason).split())
+    if len(text) > LONGEST_REASON:
+        raise InvalidInput("reason", f"has {len(text)} characters", f"at most {LONGEST_REASON}")
+    return text or None
+
+
+def _circumstances(value: object) -> dict[str, Any]:
+    try:
+        return intake.metadata(value)
+    except InvalidInput as error:
+        field = error.field.replace("metadata", "circumstances", 1)
+        raise InvalidInput(field, error.problem, error.allowed) from None

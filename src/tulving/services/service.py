@@ -5,10 +5,13 @@ import logging
 import math
 import struct
 from collections.abc import Callable, Sequence, Sized
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
+from uuid import UUID
 
+from tulving import storage
 from tulving.config import MemoryModuleConfig
 from tulving.domain import intake
 from tulving.domain.events import Audit, Event
@@ -19,10 +22,18 @@ from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher
 from tulving.storage.rows import IndexEntry
 
+if TYPE_CHECKING:
+    from tulving.storage.requests import Request
+
 log = logging.getLogger("tulving")
 
 SHORT_TEXT = 20_000
 ABOUT_ONE = 1e-6
+MAINTENANCE = "maintenance"
+"""Who acts when nobody in particular does."""
+
+REQUEST: ContextVar["Request | None"] = ContextVar("REQUEST", default=None)
+"""What the verb that runs now was asked under; set by `requests.once`."""
 
 
 class Store(Protocol):
@@ -107,6 +118,18 @@ class Service:
     def _audit(self, now: datetime) -> Audit:
         return Audit(self.caller, now, self._env.ids)
 
+    def _audit_of(self, now: datetime, run_id: UUID) -> Callable[[str], Audit]:
+        """For work on the whole store: each tenant's events are its own."""
+        audits: dict[str, Audit] = {}
+
+        def audit_of(tenant_id: str) -> Audit:
+            if tenant_id not in audits:
+                caller = Caller(tenant_id, MAINTENANCE, self.caller.request_id)
+                audits[tenant_id] = Audit(caller, now, self._env.ids, run_id)
+            return audits[tenant_id]
+
+        return audit_of
+
     def _filter(
         self,
         *,
@@ -142,8 +165,19 @@ class Service:
             "persona_id": owner.persona_id,
         }
 
-    async def _write(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return await self._env.store.write(self.caller.tenant_id, transaction, *args, **kwargs)
+    async def _write(
+        self, transaction: Callable[..., Any], *args: Any, answer: Callable[[Any], Any] | None = None, **kwargs: Any
+    ) -> Any:
+        """Run a transaction. `answer` makes of its result what the verb will answer, and may refuse it by raising: a
+        verb under `requests.once` keeps that beside the change, in case it is asked for again."""
+        request = REQUEST.get()
+        if answer is None or request is None:
+            return await self._env.store.write(self.caller.tenant_id, transaction, *args, **kwargs)
+
+        def change(conn: Any) -> Any:
+            return transaction(conn, *args, **kwargs)
+
+        return await self._env.store.write(self.caller.tenant_id, storage.requests.once, request, change, answer)
 
     async def _read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await self._env.store.read(self.caller.tenant_id, query, *args, **kwargs)

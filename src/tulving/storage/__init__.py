@@ -7,9 +7,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tulving.storage import copying, events, facts, items, links, maintenance, tokens, transfer
+    from tulving.storage import (
+        cleanup,
+        copying,
+        edits,
+        entities,
+        events,
+        facts,
+        items,
+        links,
+        maintenance,
+        requests,
+        reviews,
+        rules,
+        statistics,
+        tokens,
+        transfer,
+    )
 
-__all__ = ["copying", "events", "facts", "items", "links", "maintenance", "tokens", "transfer"]
+__all__ = [
+    "cleanup",
+    "copying",
+    "edits",
+    "entities",
+    "events",
+    "facts",
+    "items",
+    "links",
+    "maintenance",
+    "requests",
+    "reviews",
+    "rules",
+    "statistics",
+    "tokens",
+    "transfer",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -67,6 +67,11 @@ class Connection(Protocol):
         ...
 
     @property
+    def for_reference(self) -> str:
+        """What ends a SELECT of rows that are to be referred to, so that they are still there then."""
+        ...
+
+    @property
     def merged_at_a_time(self) -> int:
         """How many rows `merge` likes best."""
         ...
@@ -91,6 +96,15 @@ class Connection(Protocol):
 
     def tagged(self, column: str, parameter: str) -> str:
         """The condition that a list column holds every value of a list parameter."""
+        ...
+
+    def beyond_ascii(self, column: str) -> str:
+        """The condition that a text or document has characters outside ASCII, about which SQL knows little."""
+        ...
+
+    def alike(self, name: str, names: str, parameter: str) -> str | None:
+        """A condition that holds at least where the name in a column, or one of those in a list column, is similar to a
+        parameter by its trigrams; None where the engine can't tell."""
         ...
 
     def lock(self, *names: str) -> None:

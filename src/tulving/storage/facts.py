@@ -31,8 +31,9 @@ def store(
     log: list[Event] = []
     items.check_embedding_version(conn, [entry for _, entry in offers])
     conn.lock(*(_key(fact) for fact, _ in offers))
+    _check_entities(conn, [fact for fact, _ in offers])
     for fact, entry in offers:
-        _check_references(conn, fact)
+        items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
         current = _current(conn, fact)
         if current is not None and current["content_hash"] == fact.content_hash:
             stored.append(_meet_again(conn, fact, current, audit, log))
@@ -86,14 +87,23 @@ def _current(conn: Connection, fact: Fact) -> Row | None:
     )
 
 
-def _check_references(conn: Connection, fact: Fact) -> None:
-    """001-018: what a fact points to must exist in its own tenant."""
-    if fact.entity_id is not None:
-        params = {"tenant_id": fact.tenant_id, "id": fact.entity_id}
-        found = "SELECT 1 AS found FROM entities WHERE tenant_id = :tenant_id AND id = :id AND merged_into IS NULL"
-        if not conn.one(found, params):
-            raise InvalidInput("entity_id", f"entity {fact.entity_id} does not exist", "the id of an entity of yours")
-    items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
+def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
+    """001-018: whom a fact is about must exist in its own tenant, and not be merged into another until it is stored."""
+    wanted = [fact for fact in facts if fact.entity_id is not None]
+    if not wanted:
+        return
+    # In the order of their ids, as a merge does.
+    rows = conn.all(
+        f"SELECT id, merged_into FROM entities WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')} ORDER BY id"
+        + conn.for_reference,
+        {"tenant_id": wanted[0].tenant_id, "ids": list({fact.entity_id for fact in wanted})},
+    )
+    found = {row["id"]: row["merged_into"] for row in rows}
+    for fact in wanted:
+        into = found.get(fact.entity_id)
+        if fact.entity_id not in found or into is not None:
+            problem = "does not exist" if into is None else f"was merged into {into}"
+            raise InvalidInput("entity_id", f"entity {fact.entity_id} {problem}", "the id of an entity of yours")
 
 
 def _meet_again(conn: Connection, fact: Fact, current: Row, audit: Audit, log: list[Event]) -> Stored:

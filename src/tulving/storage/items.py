@@ -129,11 +129,15 @@ def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event)
 
 
 def delete(conn: Connection, kind: Kind, id_: UUID, event: Event) -> bool:
-    """Remove a memory, its links and its index entry for good; the event stays, without content."""
+    """Remove a memory, its links, its revisions and its index entry for good; the event stays, without content."""
     key = {"tenant_id": event.tenant_id, "id": id_}
     if not conn.run(f"DELETE FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id", key):
         return False
     links.delete_of_item(conn, event.tenant_id, kind, id_)
+    conn.run(
+        "DELETE FROM revisions WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
+        {**key, "kind": kind},
+    )
     events.append(conn, event)
     return True
 

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import asyncpg
 from asyncpg import exceptions as pg
 
+from tulving.domain.resolution import SIMILAR
 from tulving.errors import (
     ConfigError,
     DamagedStore,
@@ -47,6 +48,7 @@ class PostgresConnection:
     """A `Connection` over asyncpg."""
 
     for_update = " FOR UPDATE"
+    for_reference = " FOR KEY SHARE"
     merged_at_a_time = 1000
 
     def __init__(self, raw: Raw, indexes: VectorIndexes) -> None:
@@ -85,6 +87,20 @@ class PostgresConnection:
 
     def tagged(self, column: str, parameter: str) -> str:
         return f"{column} @> :{parameter}"
+
+    def beyond_ascii(self, column: str) -> str:
+        return f"{column}::text ~ '[^ -~]'"
+
+    def alike(self, name: str, names: str, parameter: str) -> str | None:
+        """By pg_trgm, where it is. What it takes for a letter beyond ASCII depends on the database's locale."""
+        if not self.all(_HAS_TRIGRAMS)[0]["found"]:
+            return None
+        return (
+            f"similarity({name}, :{parameter}) >= {SIMILAR}"
+            f" OR EXISTS (SELECT 1 FROM jsonb_array_elements_text({names}) AS known (name)"
+            f""" WHERE similarity(LOWER(known.name COLLATE "C"), :{parameter}) >= {SIMILAR})"""
+            f" OR {self.beyond_ascii(name)} OR {self.beyond_ascii(names)}"
+        )
 
     def lock(self, *names: str) -> None:
         self.records(
@@ -176,6 +192,7 @@ class PostgresConnection:
             raise named_error(error) from error
 
 
+_HAS_TRIGRAMS = "SELECT to_regprocedure('similarity(text, text)') IS NOT NULL AS found"
 _OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(TABLES.values())}', 'memory_events']) AS name)"""
 _INVALID_INDEXES = f"""
 SELECT indexrelid::regclass::text AS name FROM pg_index WHERE indrelid IN {_OURS} AND NOT (indisvalid AND indisready)"""

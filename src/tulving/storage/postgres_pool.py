@@ -1,17 +1,20 @@
 """Pools of connections to PostgreSQL: one of our own for a URL, or a host's that we are lent."""
 
+import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import asyncpg
 
-from tulving.errors import ConfigError
+from tulving.errors import ConfigError, StoreUnavailable
 from tulving.storage import postgres_schema
 from tulving.storage.postgres import DRIVER_ERRORS, URL_FORM, PostgresStore, named_error
 from tulving.storage.revisions import missing
 
 if TYPE_CHECKING:
     from tulving.config import PostgresConfig
+
+log = logging.getLogger("tulving")
 
 STATEMENTS_KEPT = 512
 
@@ -59,6 +62,7 @@ async def migrate(
             if dry_run:
                 return before, missing(before)
             await postgres_schema.prepare(raw)
+            await _prepare_queue(raw)
             if wanted:
                 await raise_wall(raw, wanted)
             return before, missing(before)
@@ -66,6 +70,16 @@ async def migrate(
         raise named_error(error) from error
     finally:
         await store.close()
+
+
+async def _prepare_queue(raw: Any) -> None:
+    """Of use to workers only, who can also make it themselves if they have the rights."""
+    from tulving.storage import postgres_queue
+
+    try:
+        await postgres_queue.prepare(raw)
+    except StoreUnavailable as error:
+        log.warning("the workers' queue was not made: %s", error)
 
 
 async def borrow_postgres(pool: Any, config: "PostgresConfig") -> PostgresStore:

@@ -3,18 +3,19 @@
 Every transaction names its tenant in the setting `tulving.tenant_id` (`postgres._whose`). The policies show rows of
 that tenant only, and none when no tenant is named, to everyone: the owner of the tables too. Only members of the
 maintenance role see all tenants, and whoever raised the wall is one. `access_tokens` stays outside, because it tells
-which tenant a caller belongs to.
+which tenant a caller belongs to. `jobs` and the workers' queue are for maintenance alone.
 """
 
 from dataclasses import dataclass
 
 from tulving.domain import intake
+from tulving.storage import postgres_queue
 from tulving.storage.postgres import DRIVER_ERRORS, named_error
 from tulving.storage.postgres_schema import VERSION_TABLE
 from tulving.storage.postgres_values import Raw
 from tulving.storage.transfer import TABLES
 
-WALLED = (*TABLES, "next_embeddings")
+WALLED = (*TABLES, "next_embeddings", "requests")
 _SHARED = ("embedding_versions", "access_tokens")
 _MINE = "tenant_id = NULLIF(current_setting('tulving.tenant_id', true), '')"
 
@@ -49,6 +50,8 @@ async def raise_wall(raw: Raw, roles: Roles) -> None:
                 await raw.execute(f"GRANT {rights} ON {table} TO {maintenance}")
                 await raw.execute(f"GRANT {'SELECT' if table in _SHARED else rights} ON {table} TO {service}")
             await raw.execute(f"GRANT SELECT ON {VERSION_TABLE} TO {both}")
+            await raw.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON jobs TO {maintenance}")
+            await postgres_queue.grant(raw, maintenance)
             for table in WALLED:
                 await raw.execute(
                     f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {table} FORCE ROW LEVEL SECURITY;"

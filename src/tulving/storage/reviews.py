@@ -1,73 +1,115 @@
 """The decay sweep: what is due for a review is looked at again, whosever it is, a small batch at a time."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
+from typing import Literal
 
-from tulving.domain.decay import review
+from tulving.domain.decay import Standing, review
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Kind, Rule
 from tulving.storage import events
 from tulving.storage.connection import Connection
 from tulving.storage.rows import SELECTED, TABLES, Row, to_item
 
-_DUE: dict[Kind, str] = {
+REVIEWED: tuple[Kind, ...] = ("fact", "rule")
+Transition = Literal["fading", "expired", "recovered"]
+
+_ALIVE: dict[Kind, str] = {
     "fact": "m.validity = 'active'",
     "rule": "NOT m.forgotten AND m.maturity <> 'anti_pattern'",
 }
+_DUE = {kind: f"m.next_review_at <= :as_of AND m.decay_rate > 0 AND {_ALIVE[kind]}" for kind in REVIEWED}
+_MINE = "WHERE tenant_id = :tenant_id AND id = :id"
 _EXPIRE: dict[Kind, str] = {
-    "fact": "UPDATE facts SET validity = 'expired', status = NULL, next_review_at = NULL, updated_at = :now",
+    "fact": "UPDATE facts SET validity = 'expired', status = NULL, next_review_at = NULL, updated_at = :now " + _MINE,
     "rule": "UPDATE rules SET forgotten = TRUE, status = NULL, next_review_at = NULL, updated_at = :now,"
-    " metadata = :metadata",
+    f" metadata = :metadata {_MINE}",
 }
-TRANSITIONS = ("fading", "expired", "recovered")
+
+
+def count_due(conn: Connection, as_of: datetime) -> int:
+    """How many memories of all tenants are due for a review."""
+    conn.check_sight()
+    counts = " UNION ALL ".join(
+        f"SELECT COUNT(*) AS due FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}" for kind in REVIEWED
+    )
+    return sum(row["due"] for row in conn.all(counts, {"as_of": as_of}))
 
 
 def sweep(
     conn: Connection, kind: Kind, as_of: datetime, limit: int, audit_of: Callable[[str], Audit]
-) -> tuple[dict[str, int], list[Event]]:
+) -> tuple[Counter[str], list[Event]]:
     """Review the memories that are due the longest: how many were looked at and what became of them, with the events.
 
     Each is due no more afterwards, so that the next batch goes on behind it. Two sweeps at once share the work: a row
     that the other one holds is waited for, and is then due no more.
     """
     rows = conn.all(
-        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.next_review_at <= :as_of AND {_DUE[kind]}"
+        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}"
         f" ORDER BY m.next_review_at LIMIT :limit{conn.for_update}",
         {"as_of": as_of, "limit": limit},
     )
-    counts = {"checked": len(rows), **dict.fromkeys(TRANSITIONS, 0)}
+    counts: Counter[str] = Counter(checked=len(rows))
+    changes: dict[str, list[Row]] = {}
     happened: list[Event] = []
     for row in rows:
-        item = to_item(kind, row)
-        assert isinstance(item, Fact | Rule)
-        became, event = _review(conn, kind, item, as_of, audit_of(item.tenant_id))
+        item = _item(kind, row)
+        standing = _standing(item, as_of)
+        became = _transition(item, standing)
+        audit = audit_of(item.tenant_id)
+        statement, params = _change(kind, item, standing, became, audit.now)
+        changes.setdefault(statement, []).append(params)
         if became is not None:
             counts[became] += 1
-        if event is not None:
-            happened.append(event)
+            believed = round(standing.believed, 6)
+            happened.append(audit.event(f"{kind}_{became}", kind, item.id, by="decay", effective_confidence=believed))
+    for statement, theirs in changes.items():
+        conn.many(statement, theirs)
+    events.append(conn, *happened)
     return counts, happened
 
 
-def _review(
-    conn: Connection, kind: Kind, item: Fact | Rule, now: datetime, audit: Audit
-) -> tuple[str | None, Event | None]:
-    standing = review(item.confidence, item.decay_rate, item.last_confirmed_at or item.created_at, now)
-    mine = " WHERE tenant_id = :tenant_id AND id = :id"
-    params: Row = {"tenant_id": item.tenant_id, "id": item.id, "now": now}
+def forecast(conn: Connection, kind: Kind, as_of: datetime) -> Counter[str]:
+    """What a sweep would come to. Nothing is written."""
+    counts: Counter[str] = Counter(checked=0)
+    found = f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}"
+    for row in conn.each(found, {"as_of": as_of}):
+        item = _item(kind, row)
+        counts["checked"] += 1
+        if (became := _transition(item, _standing(item, as_of))) is not None:
+            counts[became] += 1
+    return counts
+
+
+def _item(kind: Kind, row: Row) -> Fact | Rule:
+    item = to_item(kind, row)
+    assert isinstance(item, Fact | Rule)
+    return item
+
+
+def _standing(item: Fact | Rule, as_of: datetime) -> Standing:
+    """What was never confirmed has been fading since it was made."""
+    return review(item.confidence, item.decay_rate, item.last_confirmed_at or item.created_at, as_of)
+
+
+def _transition(item: Fact | Rule, standing: Standing) -> Transition | None:
     if standing.state == "expired":
-        if kind == "rule":
-            params["metadata"] = {**item.metadata, "forgotten": True}
-        conn.run(_EXPIRE[kind] + mine, params)
-        became = "expired"
-    else:
-        status = "fading" if standing.state == "fading" else None
-        conn.run(
-            f"UPDATE {TABLES[kind]} SET status = :status, next_review_at = :review{mine}",
-            {**params, "status": status, "review": standing.next_review_at},
-        )
-        if status == item.status:
-            return None, None
-        became = "fading" if status else "recovered"
-    event = audit.event(f"{kind}_{became}", kind, item.id, by="decay")
-    events.append(conn, event)
-    return became, event
+        return "expired"
+    if (standing.state == "fading") == (item.status == "fading"):
+        return None
+    return "fading" if standing.state == "fading" else "recovered"
+
+
+def _change(
+    kind: Kind, item: Fact | Rule, standing: Standing, became: Transition | None, now: datetime
+) -> tuple[str, Row]:
+    """The statement that writes down what was found, and its parameters."""
+    params: Row = {"tenant_id": item.tenant_id, "id": item.id, "review": standing.next_review_at}
+    if became is None:
+        return f"UPDATE {TABLES[kind]} SET next_review_at = :review {_MINE}", params
+    params["now"] = now
+    if became == "expired":
+        return _EXPIRE[kind], {**params, "metadata": {**item.metadata, "forgotten": True}}
+    params["status"] = "fading" if became == "fading" else None
+    return f"UPDATE {TABLES[kind]} SET status = :status, next_review_at = :review, updated_at = :now {_MINE}", params

@@ -47,6 +47,7 @@ class SqliteConnection:
     """A `Connection` over the standard driver. While it writes it is alone: nothing needs to be locked."""
 
     for_update = ""
+    for_reference = ""
     merged_at_a_time = 1  # an error is then that of one row
 
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
@@ -96,6 +97,12 @@ class SqliteConnection:
             f"NOT EXISTS (SELECT 1 FROM json_each(:{parameter}) AS wanted"
             f" WHERE wanted.value NOT IN (SELECT value FROM json_each({column})))"
         )
+
+    def beyond_ascii(self, column: str) -> str:
+        return f"{column} GLOB '*[^ -~]*'"
+
+    def alike(self, name: str, names: str, parameter: str) -> str | None:
+        return "TRUE"
 
     def lock(self, *names: str) -> None:
         pass

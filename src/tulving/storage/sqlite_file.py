@@ -43,10 +43,10 @@ def prepare(path: Path, busy_timeout: float) -> None:
     try:
         if not path.exists():
             _create(path)
-        _check_header(path)
+        check_header(path)
         # A file that is not ours, or of a newer version, is left alone: reading recovers and checkpoints nothing.
         with closing(connect(path, busy_timeout, read_only=True)) as raw:
-            revision = _revision(path, raw)
+            revision = read_revision(path, raw)
         if revision != HEAD:
             with closing(connect(path, busy_timeout)) as raw:
                 _migrate(path, raw, revision)
@@ -60,9 +60,9 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
     """The revision that a file is at (none when there is no file), and those that were applied to it, or would be."""
     before = None
     if path.exists():
-        _check_header(path)
+        check_header(path)
         with closing(connect(path, busy_timeout, read_only=True)) as raw:
-            before = _revision(path, raw)
+            before = read_revision(path, raw)
     if not dry_run:
         prepare(path, busy_timeout)
     return before, missing(before)
@@ -86,7 +86,7 @@ def _create(path: Path) -> None:
         with fresh.open("rb+") as file:
             os.fsync(file.fileno())
         _put_in_place(fresh, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
@@ -100,7 +100,8 @@ def _put_in_place(fresh: Path, path: Path) -> None:
             fresh.rename(path)
 
 
-def _check_header(path: Path) -> None:
+def check_header(path: Path) -> None:
+    """Raise unless the file begins as a database does."""
     with path.open("rb") as file:
         start = file.read(len(_MAGIC))
     if start != _MAGIC:
@@ -108,7 +109,8 @@ def _check_header(path: Path) -> None:
         raise DamagedStore(f"{path} {what}: not a Tulving store, or a damaged one; it was left untouched")
 
 
-def _revision(path: Path, raw: sqlite3.Connection) -> str | None:
+def read_revision(path: Path, raw: sqlite3.Connection) -> str | None:
+    """The revision of a store's schema; raises if it is none of ours, or one that we do not know."""
     (application,) = raw.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise DamagedStore(f"{path} is an SQLite database, but not a Tulving store; it was left untouched")
@@ -128,7 +130,7 @@ def _migrate(path: Path, raw: sqlite3.Connection, revision: str | None) -> None:
     """Under the write lock, so that of two processes one migrates and the other finds it done."""
 
     def copied() -> bool:
-        if _revision(path, raw) == HEAD:
+        if read_revision(path, raw) == HEAD:
             return False
         _copy(path, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"))
         return True
@@ -146,7 +148,7 @@ def _copy(path: Path, copy: Path) -> None:
     with partial.open("rb+") as file:
         os.fsync(file.fileno())
     partial.replace(copy)
-    _sync_folder(copy.parent)
+    sync_folder(copy.parent)
 
 
 def _upgrade(raw: sqlite3.Connection, still_needed: Callable[[], bool] = lambda: True) -> None:
@@ -155,7 +157,8 @@ def _upgrade(raw: sqlite3.Connection, still_needed: Callable[[], bool] = lambda:
     upgrade_sqlite(raw, still_needed=still_needed)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,0 +1,51 @@
+"""A memory put into other words: what it was before stays beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tulving.domain.decay import next_review_at
+from tulving.domain.model import Episode, Fact, Item
+from tulving.domain.text import content_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What a memory was before an edit; `created_at` is when that ended. The first one has the number 1."""
+
+    number: int
+    content: str
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    importance: float | None
+    created_at: datetime
+
+
+def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
+    """The memory after the changes; the same one when they change nothing.
+
+    To say what a fact or rule should read is to say that it holds: its decay starts anew. What was out of use before
+    stays so.
+    """
+    real = {name: value for name, value in changes.items() if _plain(getattr(item, name)) != _plain(value)}
+    if not real:
+        return item
+    item = replace(item, **real, updated_at=now)
+    if "content" not in real:
+        return item
+    item = replace(item, content_hash=content_hash(item.content))
+    if isinstance(item, Episode) or not _in_use(item):
+        return item
+    review = next_review_at(item.confidence, item.decay_rate, now, now)
+    if not isinstance(item, Fact) and item.maturity == "anti_pattern":
+        review = None
+    return replace(item, last_confirmed_at=now, status=None, next_review_at=review)
+
+
+def _in_use(item: Item) -> bool:
+    return item.validity == "active" if isinstance(item, Fact) else not item.forgotten
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,151 @@
+"""The command that runs the jobs: decay sweep, cleanup, care of the indexes."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine, Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from tulving.errors import InvalidInput, StoreBusy
+from tulving.interfaces.terminal import FAILED, AsJson, complain, print_json
+from tulving.interfaces.wire import wire
+
+log = logging.getLogger("tulving")
+
+
+def worker(
+    context: typer.Context,
+    once: Annotated[str | None, typer.Option(metavar="JOB", help="Do this job now, then end")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --once: only tell what it would do")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show the jobs: when they run and ran, what failed")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do what is due, on schedule and until told to end: the decay sweep, the cleanup of episodes, care of indexes."""
+    if list_ and once is not None:
+        raise InvalidInput("worker", "can't do both", "--once JOB or --list")
+    if dry_run and once is None:
+        raise InvalidInput("dry_run", "needs a job", "--once JOB --dry-run")
+    config = context.obj.config()
+    if list_:
+        _show_jobs(asyncio.run(_jobs(config)), as_json)
+    elif dry_run and once is not None:
+        _show_result(asyncio.run(_rehearsed(config, once)), as_json)
+    elif once is not None:
+        _show_result(asyncio.run(_stoppable(_done(config, once))), as_json)
+    else:
+        if log.level > logging.INFO:
+            log.setLevel(logging.INFO)
+            for noisy in ("procrastinate", "psycopg"):  # what matters of it, we say ourselves
+                logging.getLogger(noisy).setLevel(logging.CRITICAL)
+        asyncio.run(_stoppable(_serve(config)))
+
+
+async def _serve(config: Any) -> None:
+    from tulving.bootstrap import open_scheduler, store_name
+
+    async with open_scheduler(config) as scheduler:
+        names = [f"{name} ({cron})" for name in scheduler.jobs if (cron := scheduler.schedule.cron(name))]
+        log.info("working on %s: %s", store_name(config.url), ", ".join(names) or "all jobs are switched off")
+        await scheduler.run()
+
+
+async def _done(config: Any, name: str) -> Mapping[str, Any]:
+    from tulving.bootstrap import open_scheduler
+
+    async with open_scheduler(config, alone=True) as scheduler:
+        run, pieces = await scheduler.once(name)
+    if not run.taken:
+        until = f", until {run.held_until:%H:%M:%S} at least" if run.held_until else ""
+        raise StoreBusy(f"{name} is being done by another process{until}")
+    for each in (run, *pieces):
+        if each.error is not None:
+            raise each.error
+    return {**run.result, **{piece.name.partition("/")[2]: piece.result for piece in pieces}}
+
+
+async def _rehearsed(config: Any, name: str) -> Mapping[str, Any]:
+    from tulving.bootstrap import open_scheduler
+
+    async with open_scheduler(config, alone=True) as scheduler:
+        return await scheduler.rehearse(name)
+
+
+async def _jobs(config: Any) -> list[dict[str, Any]]:
+    from tulving.bootstrap import open_scheduler
+
+    async with open_scheduler(config, alone=True) as scheduler:
+        return [
+            {
+                "job": name,
+                "cron": scheduler.schedule.cron(name),
+                "last_run": entry.last_started_at,
+                "next_run": entry.due_at,
+                "running": entry.holder,
+                "last_error": entry.last_error,
+                "result": entry.result,
+            }
+            for name, entry in (await scheduler.plan()).items()
+        ]
+
+
+def _show_jobs(jobs: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json({"jobs": wire(jobs)})
+        return
+    from tulving.interfaces import show
+
+    headers = ("job", "cron (UTC)", "last run", "next run", "state")
+    rows = [
+        (job["job"], job["cron"] or "off", _time(job["last_run"]), _time(job["next_run"]), _state(job)) for job in jobs
+    ]
+    show.table(headers, rows, {"off": "dim", "never": "dim", "ok": "green"})
+
+
+def _state(job: Mapping[str, Any]) -> str:
+    if job["running"]:
+        return f"running at {job['running']}"
+    return f"failed: {job['last_error']}" if job["last_error"] else "ok" if job["last_run"] else "waiting"
+
+
+def _time(moment: datetime | None) -> str:
+    return "never" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _show_result(result: Mapping[str, Any] | None, as_json: bool) -> None:
+    if result is None:
+        complain("stopped")
+        raise typer.Exit(FAILED)
+    if as_json:
+        print_json(wire(dict(result)))
+        return
+    from tulving.interfaces import show
+
+    show.table(("", ""), [(name.replace("_", " "), _cell(value)) for name, value in result.items()])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_cell(part)}" for name, part in value.items())
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
+
+
+async def _stoppable(work: Coroutine[Any, Any, Any]) -> Any:
+    """Work until it is done, or until a signal says stop: then what is being written is, and leases are given back.
+    A second signal ends the process as it would any other."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+    def stop(number: signal.Signals) -> None:
+        log.info("told to stop (%s)", number.name)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return None

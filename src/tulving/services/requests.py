@@ -1,0 +1,73 @@
+"""A request that is repeated is done once: the second time it gets the first answer."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+from tulving import storage
+from tulving.domain import intake
+from tulving.services.service import REQUEST, Service
+
+Verb = TypeVar("Verb", bound=Callable[..., Awaitable[Any]])
+
+
+def once(verb: Verb) -> Verb:
+    """For a verb whose change goes through one `_write(..., answer=...)`: under a caller with a request id, the change
+    and the answer are kept together, and the same call again has no effect but the same answer.
+
+    The same id for a call with other arguments is refused.
+    """
+    signature = inspect.signature(verb)
+
+    @wraps(verb)
+    async def done_once(self: Service, *args: Any, **kwargs: Any) -> Any:
+        if self.caller.request_id is None or REQUEST.get() is not None:
+            return await verb(self, *args, **kwargs)
+        request = storage.requests.Request(
+            self.caller.tenant_id,
+            self.caller.request_id,
+            verb.__name__,
+            _fingerprint(self, signature.bind(self, *args, **kwargs)),
+            self._env.clock(),
+        )
+        token = REQUEST.set(request)
+        try:
+            await self._read(storage.requests.check, request)
+            return await verb(self, *args, **kwargs)
+        except storage.requests.Answered as before:
+            return before.answer
+        finally:
+            REQUEST.reset(token)
+
+    return done_once  # pyright: ignore[reportReturnType]
+
+
+def _fingerprint(service: Service, call: inspect.BoundArguments) -> str:
+    """Equal for calls that ask for the same, on behalf of the same owner."""
+    call.apply_defaults()
+    asked = {name: value for name, value in call.arguments.items() if value is not service}
+    text = json.dumps([_plain(service.bound), _plain(asked)])
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """As JSON values. What is nested deeper, or is a larger number, than any verb takes, need not be told apart."""
+    match value:
+        case None | bool() | float() | str():
+            return value
+        case int():
+            return value if abs(value) < 10**intake.MAX_DIGITS else "a large number"
+        case _ if depth > 2 * intake.MAX_DEPTH:
+            return "more"
+        case Mapping():
+            parts = sorted(value.items(), key=lambda part: str(part[0]))
+            return [[str(name), _plain(inner, depth + 1)] for name, inner in parts]
+        case list() | tuple():
+            return [_plain(inner, depth + 1) for inner in value]
+        case _ if is_dataclass(value):
+            return [_plain(getattr(value, field.name), depth + 1) for field in fields(value)]
+    return str(value)

@@ -1,0 +1,99 @@
+"""Episodes whose time is over, or that are too many: deleted for good, a small batch at a time."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from uuid import UUID
+
+from tulving.domain.events import Audit, Event
+from tulving.storage import events
+from tulving.storage.connection import Connection
+from tulving.storage.rows import Row
+
+AuditOf = Callable[[str], Audit]
+
+# What waits to be learned from is spared until its grace is over; what was forgotten never is learned from.
+_OVER = (
+    "expires_at <= :as_of AND (forgotten OR consolidation_status NOT IN ('pending', 'failed') OR expires_at <= :graced)"
+)
+_SPENT = "tenant_id = :tenant_id AND consolidated"
+
+
+def tenants(conn: Connection) -> list[str]:
+    """Who has episodes at all."""
+    conn.check_sight()
+    return [row["tenant_id"] for row in conn.all("SELECT DISTINCT tenant_id FROM episodes ORDER BY tenant_id")]
+
+
+def count(conn: Connection, tenant_id: str | None) -> int:
+    """How many episodes there are, of one tenant or of all, in whatever state."""
+    row = conn.one(f"SELECT COUNT(*) AS episodes FROM episodes WHERE TRUE{_of(tenant_id)}", {"tenant_id": tenant_id})
+    return row["episodes"] if row else 0
+
+
+def count_expired(conn: Connection, tenant_id: str | None, as_of: datetime, graced: datetime) -> dict[str, int]:
+    """How many episodes of each tenant are over."""
+    rows = conn.all(
+        f"SELECT tenant_id, COUNT(*) AS episodes FROM episodes WHERE {_OVER}{_of(tenant_id)} GROUP BY tenant_id",
+        {"tenant_id": tenant_id, "as_of": as_of, "graced": graced},
+    )
+    return {row["tenant_id"]: row["episodes"] for row in rows}
+
+
+def count_spent(conn: Connection, tenant_id: str, as_of: datetime, graced: datetime) -> int:
+    """How many episodes may be deleted to make room, beside those that are over."""
+    row = conn.one(
+        f"SELECT COUNT(*) AS episodes FROM episodes WHERE {_SPENT} AND NOT COALESCE({_OVER}, FALSE)",
+        {"tenant_id": tenant_id, "as_of": as_of, "graced": graced},
+    )
+    return row["episodes"] if row else 0
+
+
+def delete_expired(
+    conn: Connection, tenant_id: str | None, as_of: datetime, graced: datetime, limit: int, audit_of: AuditOf
+) -> list[Event]:
+    """001-058: delete episodes that are over, of one tenant or of all; the events, one for each."""
+    rows = conn.all(
+        f"SELECT tenant_id, id FROM episodes WHERE {_OVER}{_of(tenant_id)}"
+        f" ORDER BY expires_at, tenant_id, id LIMIT :limit{conn.for_update}",
+        {"tenant_id": tenant_id, "as_of": as_of, "graced": graced, "limit": limit},
+    )
+    return _delete(conn, rows, "expiry", audit_of)
+
+
+def delete_surplus(conn: Connection, tenant_id: str, most: int, limit: int, audit_of: AuditOf) -> list[Event]:
+    """001-059: delete the oldest episodes that were learned from, as long as the tenant has too many."""
+    # Two cleanups that count at the same time would both delete the surplus.
+    conn.lock(f"{tenant_id} episode cleanup")
+    surplus = count(conn, tenant_id) - most
+    if surplus <= 0:
+        return []
+    rows = conn.all(
+        f"SELECT tenant_id, id FROM episodes WHERE {_SPENT} ORDER BY created_at, id LIMIT :limit{conn.for_update}",
+        {"tenant_id": tenant_id, "limit": min(limit, surplus)},
+    )
+    return _delete(conn, rows, "capacity", audit_of)
+
+
+def _of(tenant_id: str | None) -> str:
+    return "" if tenant_id is None else " AND tenant_id = :tenant_id"
+
+
+def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -> list[Event]:
+    deleted: list[Event] = []
+    for tenant_id, theirs in groupby(sorted(rows, key=itemgetter("tenant_id", "id")), key=itemgetter("tenant_id")):
+        ids: list[UUID] = [row["id"] for row in theirs]
+        params = {"tenant_id": tenant_id, "ids": ids}
+        conn.run(f"DELETE FROM episodes WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}", params)
+        for table, kind, key in (
+            ("memory_links", "source_type", "source_id"),
+            ("memory_links", "target_type", "target_id"),
+            ("revisions", "memory_type", "memory_id"),
+        ):
+            mine = f"tenant_id = :tenant_id AND {kind} = 'episode' AND {conn.within(key, 'ids')}"
+            conn.run(f"DELETE FROM {table} WHERE {mine}", params)
+        audit = audit_of(tenant_id)
+        deleted += [audit.event("episode_deleted", "episode", id_, by=by) for id_ in ids]
+    events.append(conn, *deleted)
+    return deleted

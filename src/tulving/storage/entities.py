@@ -1,0 +1,225 @@
+"""Entities: who or what facts are about. A merged one stays as a tombstone that says where it went."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.events import Audit, Event
+from tulving.domain.model import EntitiesMerged, Entity
+from tulving.domain.resolution import Names, folded, joined_metadata, new_aliases, source_wins
+from tulving.domain.scope import Filter
+from tulving.domain.text import words
+from tulving.errors import InvalidInput
+from tulving.storage import events, facts, links
+from tulving.storage.connection import Connection
+from tulving.storage.filters import visible
+from tulving.storage.rows import Row, insert_statement
+
+MOST_FACTS = 500
+MOST_LETTERS = 4_000
+"""How much of one fact is read for its words."""
+
+_COLUMNS = tuple(field.name for field in fields(Entity))
+_VALUES = attrgetter(*_COLUMNS)
+_INSERT = insert_statement("entities", (*_COLUMNS, "folded_name"))
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM entities WHERE tenant_id = :tenant_id"
+_UPDATE = """
+UPDATE entities SET canonical_name = :canonical_name, folded_name = :folded_name, aliases = :aliases,
+metadata = :metadata, merged_into = :merged_into, updated_at = :updated_at
+WHERE tenant_id = :tenant_id AND id = :id"""
+# A capital I has another small letter in Turkish, if that is what the server speaks.
+_ALIASES = "LOWER(REPLACE(CAST(aliases AS TEXT), 'I', 'i'))"
+
+
+def create(conn: Connection, entity: Entity, event: Event) -> None:
+    """001-062: a new entity, unless its name is taken."""
+    _check_free(conn, entity)
+    conn.run(_INSERT, _params(entity))
+    events.append(conn, event)
+
+
+def get(conn: Connection, tenant_id: str, id_: UUID, *, to_change: bool = False) -> Entity | None:
+    """One entity, merged or not."""
+    row = conn.one(f"{_SELECT} AND id = :id{conn.for_update if to_change else ''}", {"tenant_id": tenant_id, "id": id_})
+    return Entity(**row) if row else None
+
+
+def update(
+    conn: Connection,
+    id_: UUID,
+    canonical_name: str | None,
+    aliases: Sequence[str] | None,
+    metadata: Mapping[str, Any],
+    event: Event,
+) -> bool:
+    """001-064: replace the name and the aliases where given, add to the metadata; False when there is none."""
+    entity = get(conn, event.tenant_id, id_, to_change=True)
+    if entity is None:
+        return False
+    _check_alive("entity_id", entity)
+    changed = replace(
+        entity,
+        canonical_name=entity.canonical_name if canonical_name is None else canonical_name,
+        aliases=entity.aliases if aliases is None else aliases,
+        metadata={**entity.metadata, **metadata},
+        updated_at=event.occurred_at,
+    )
+    _check_free(conn, changed)
+    conn.run(_UPDATE, _params(changed))
+    events.append(conn, event)
+    return True
+
+
+def candidates(conn: Connection, tenant_id: str, name: str, entity_type: str | None, fuzzy: bool) -> list[Names]:
+    """All whom a folded name may mean, and some others: what a match is, the domain decides."""
+    # A list of names is compared as its JSON text, of which SQL knows the case of ASCII letters only.
+    inside = json.dumps(name, ensure_ascii=False)[1:-1]
+    ways = [
+        "folded_name LIKE :name_inside ESCAPE '!'",
+        f"CAST(aliases AS TEXT) <> '[]' AND ({_ALIASES} LIKE :inside ESCAPE '!' OR {conn.beyond_ascii('aliases')})",
+    ]
+    if fuzzy and (alike := conn.alike("folded_name", "aliases", "name")):
+        ways.append(alike)
+    of_type = " AND entity_type = :entity_type" if entity_type else ""
+    rows = conn.all(
+        "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities"
+        f" WHERE tenant_id = :tenant_id AND merged_into IS NULL{of_type} AND ({' OR '.join(ways)})",
+        {
+            "tenant_id": tenant_id,
+            "entity_type": entity_type,
+            "name": name,
+            "name_inside": _containing(name),
+            "inside": _containing(inside),
+        },
+    )
+    return [
+        Names(row["id"], row["entity_type"], row["canonical_name"], row["folded_name"], row["aliases"]) for row in rows
+    ]
+
+
+def words_of_facts(
+    conn: Connection, tenant_id: str, ids: Sequence[UUID], wanted: Filter, now: datetime
+) -> dict[UUID, set[str]]:
+    """001-069: the words of the newest facts about each entity, as far as the caller may see them."""
+    where, params = visible(conn, "fact", tenant_id, wanted, now)
+    found: dict[UUID, set[str]] = {}
+    for row in conn.each(
+        "SELECT entity_id, predicate, content FROM ("
+        f"SELECT m.entity_id, m.predicate, SUBSTR(m.content, 1, {MOST_LETTERS}) AS content,"
+        " ROW_NUMBER() OVER (PARTITION BY m.entity_id ORDER BY m.created_at DESC, m.id) AS place"
+        f" FROM facts AS m WHERE {where} AND {conn.within('m.entity_id', 'ids')}) AS newest"
+        f" WHERE place <= {MOST_FACTS}",
+        {**params, "ids": list(ids)},
+    ):
+        found.setdefault(row["entity_id"], set()).update(words(f"{row['predicate']} {row['content']}"))
+    return found
+
+
+def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[EntitiesMerged, list[Event]]:
+    """001-073 to 001-079: all that was known of the source is known of the target; the source leads there."""
+    tenant_id = audit.caller.tenant_id
+    # Both at once and in the order of their ids, so that two merges never wait for each other.
+    rows = conn.all(
+        f"{_SELECT} AND {conn.within('id', 'ids')} ORDER BY id{conn.for_update}",
+        {"tenant_id": tenant_id, "ids": [source_id, target_id]},
+    )
+    found = {row["id"]: Entity(**row) for row in rows}
+    source = _check_alive("source_entity_id", found.get(source_id), source_id)
+    target = _check_alive("target_entity_id", found.get(target_id), target_id)
+    happened, lost = _settle_slots(conn, source_id, target_id, audit)
+    moved = conn.run(
+        "UPDATE facts SET entity_id = :target_id, updated_at = :now WHERE tenant_id = :tenant_id AND entity_id = :id",
+        {"tenant_id": tenant_id, "id": source_id, "target_id": target_id, "now": audit.now},
+    )
+    added = new_aliases(target, source)
+    done = EntitiesMerged(
+        target_entity_id=target_id,
+        source_entity_id=source_id,
+        facts_repointed=moved - lost,
+        facts_superseded=len(happened),
+        aliases_added=len(added),
+    )
+    joined = replace(target, aliases=[*target.aliases, *added], metadata=joined_metadata(target, source))
+    tombstone = replace(source, metadata={**source.metadata, "merged_into": str(target_id)}, merged_into=target_id)
+    for entity in (joined, tombstone):
+        conn.run(_UPDATE, _params(replace(entity, updated_at=audit.now)))
+    event = audit.event(
+        "entity_merge",
+        "entity",
+        target_id,
+        source_entity_id=str(source_id),
+        target_entity_id=str(target_id),
+        facts_repointed=done.facts_repointed,
+        facts_superseded=done.facts_superseded,
+        aliases_added=done.aliases_added,
+    )
+    events.append(conn, event)
+    return done, [*happened, event]
+
+
+def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[list[Event], int]:
+    """Where both have a fact in one slot, the winner supersedes the loser: an event for each, and how many the source
+    has lost."""
+    tenant_id = audit.caller.tenant_id
+    rows = conn.all(
+        "SELECT id, entity_id, scope, owner, predicate, confidence FROM facts WHERE tenant_id = :tenant_id"
+        f" AND {conn.within('entity_id', 'ids')} AND validity = 'active' AND keyed ORDER BY id{conn.for_update}",
+        {"tenant_id": tenant_id, "ids": [source_id, target_id]},
+    )
+    theirs = {_slot(row): row for row in rows if row["entity_id"] == target_id}
+    happened: list[Event] = []
+    lost = 0
+    for mine in rows:
+        if mine["entity_id"] != source_id or (other := theirs.get(_slot(mine))) is None:
+            continue
+        won = source_wins(mine["confidence"], other["confidence"])
+        winner, loser = (mine, other) if won else (other, mine)
+        lost += not won
+        event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
+        facts.supersede(conn, loser["id"], audit.now, event)
+        conn.run(
+            "UPDATE facts SET supersedes_id = :supersedes_id, updated_at = :now"
+            " WHERE tenant_id = :tenant_id AND id = :id",
+            {"tenant_id": tenant_id, "id": winner["id"], "supersedes_id": loser["id"], "now": audit.now},
+        )
+        links.insert(conn, tenant_id, links.supersedes(winner["id"], loser["id"], audit.now))
+        happened.append(event)
+    return happened, lost
+
+
+def _slot(row: Row) -> tuple[str, str, str]:
+    return row["scope"], row["owner"], row["predicate"]
+
+
+def _check_alive(field: str, entity: Entity | None, id_: UUID | None = None) -> Entity:
+    if entity is None:
+        raise InvalidInput(field, f"there is no entity {id_}", "the id of an entity of yours")
+    if entity.merged_into is not None:
+        problem = f"the entity {entity.id} was merged into {entity.merged_into}"
+        raise InvalidInput(field, problem, "an entity that was not merged into another")
+    return entity
+
+
+def _check_free(conn: Connection, entity: Entity) -> None:
+    other = conn.one(
+        f"{_SELECT} AND canonical_name = :canonical_name AND entity_type = :entity_type AND id <> :id", _params(entity)
+    )
+    if other is None:
+        return
+    into = f", which was merged into {other['merged_into']}" if other["merged_into"] else ""
+    problem = f"there is already an entity of that name and type ({entity.entity_type}): {other['id']}{into}"
+    raise InvalidInput("canonical_name", problem, "another name, or that entity")
+
+
+def _params(entity: Entity) -> Row:
+    params = dict(zip(_COLUMNS, _VALUES(entity), strict=True))
+    return {**params, "aliases": list(entity.aliases), "folded_name": folded(entity.canonical_name)}
+
+
+def _containing(text: str) -> str:
+    """A LIKE pattern for texts that hold this one, in which nothing is a wildcard."""
+    return "%" + "".join(f"!{letter}" if letter in "!%_" else letter for letter in text) + "%"

@@ -1,0 +1,76 @@
+"""Behind the wall between tenants: who may work, and who may not even look."""
+
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from tulving import StoreUnavailable, open_memory
+from tulving.bootstrap import migrate_store, open_scheduler
+from tulving.config import MemoryModuleConfig
+
+
+@pytest.fixture
+async def walled(postgres, postgres_template):
+    """A walled database, and its URLs as the service and as maintenance."""
+    url = await postgres.create_database(template=postgres_template)
+    name = urlsplit(url).path.lstrip("/")
+    roles = (f"service_{name}", f"maintenance_{name}")
+    await migrate_store(url, MemoryModuleConfig(embedder="hashing"), roles=roles)
+    raw = await asyncpg.connect(url)
+    logins = {}
+    for role in roles:
+        await raw.execute(f'CREATE ROLE "{role}_login" LOGIN; GRANT "{role}" TO "{role}_login"')
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        logins[role] = urlunsplit(parts._replace(netloc=f"{role}_login@{host}"))
+    yield raw, *logins.values()
+    for role in roles:
+        await raw.execute(f'DROP OWNED BY "{role}_login", "{role}"; DROP ROLE "{role}_login"; DROP ROLE "{role}"')
+    await raw.close()
+    await postgres.drop_database(url)
+
+
+def config(url):
+    return MemoryModuleConfig(url=url, embedder="hashing")
+
+
+async def test_maintenance_works_without_further_rights(walled):
+    raw, _, maintenance = walled
+    async with open_scheduler(config(maintenance)) as scheduler:
+        app = scheduler._new_app()
+        async with app.open_async():
+            assert await app.check_connection_async()
+            await app.run_worker_async(wait=False, install_signal_handlers=False)
+        run, _ = await scheduler.once("decay_sweep")
+        assert run.error is None
+    assert await raw.fetchval("SELECT last_error FROM jobs WHERE name = 'decay_sweep'") is None
+
+
+async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(walled):
+    raw, service, _ = walled
+    with pytest.raises(StoreUnavailable, match="right"):
+        async with open_scheduler(config(service)) as scheduler:
+            pass
+    async with open_scheduler(config(service), alone=True) as scheduler:
+        with pytest.raises(StoreUnavailable, match="maintenance role"):
+            await scheduler.once("decay_sweep")
+    async with open_memory(config=config(service)) as memory:
+        await memory.store_fact("user", "likes", "tea")
+    assert await raw.fetchval("SELECT count(*) FROM jobs") == 0
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        other = await asyncpg.connect(service)
+        try:
+            await other.fetch("SELECT lock FROM tulving_queue.procrastinate_jobs")
+        finally:
+            await other.close()
+
+
+async def test_one_who_may_write_the_schedule_but_sees_one_tenant_only_is_refused(walled):
+    """Else a sweep would be put down as done that has passed over the other tenants."""
+    raw, service, _ = walled
+    role = urlsplit(service).netloc.rpartition("@")[0]
+    await raw.execute(f'GRANT ALL ON jobs TO "{role}"')
+    async with open_scheduler(config(service), alone=True) as scheduler:
+        with pytest.raises(StoreUnavailable, match="maintenance role"):
+            await scheduler.once("decay_sweep")

@@ -1,0 +1,380 @@
+"""The schedule on the jobs table, with a clock that is moved by hand: on both engines."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+
+import pytest
+
+from tulving import InvalidInput, StoreBusy, open_memory
+from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.storage import jobs as table
+from tulving.testing import ManualClock, WordEmbedder
+from tulving.workers.jobs import Job
+from tulving.workers.schedule import Schedule
+from tulving.workers.scheduler import TableScheduler
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+THREE = datetime(2026, 1, 2, 3, tzinfo=UTC)
+
+
+class Diary:
+    """A job that writes down when it ran, and does what it is told to meanwhile."""
+
+    def __init__(self, name="decay_sweep", keys=()):
+        self.runs, self.deed, self.keys = [], None, keys
+        self.job = Job(name, self.run, self.rehearse, self.list_keys if keys else None)
+
+    async def run(self, memory, as_of, key):
+        self.runs.append((key, as_of) if key else as_of)
+        if self.deed is not None:
+            await self.deed()
+        return {"runs": len(self.runs)}
+
+    async def rehearse(self, memory, as_of):
+        return {"would": "run"}
+
+    async def list_keys(self, memory, as_of):
+        return self.keys
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START)
+
+
+@pytest.fixture
+async def memory(url, clock):
+    async with open_memory(url, embedder=WordEmbedder(), clock=clock, background=False) as memory:
+        yield memory
+
+
+@pytest.fixture
+def new(memory, clock):
+    """A scheduler as another process would have it."""
+    numbers = iter(range(1, 100))
+
+    def make(diary, clock=clock, **settings):
+        schedule = Schedule(memory._env.store, clock, f"worker{next(numbers)}", ScheduleConfig(**settings))
+        return TableScheduler(schedule, memory, {diary.job.name: diary.job})
+
+    return make
+
+
+@asynccontextmanager
+async def broken_off(scheduler, diary):
+    """A run that is killed in the middle: its process does nothing any more, not even let go of the lease."""
+    begun = asyncio.Event()
+
+    async def hang():
+        begun.set()
+        await asyncio.sleep(3600)
+
+    diary.deed = hang
+    task = asyncio.create_task(scheduler.look())
+    await begun.wait()
+    diary.deed = None
+    yield task
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def entry(scheduler, name="decay_sweep"):
+    return (await scheduler.schedule.entries())[name]
+
+
+async def test_a_job_runs_once_at_each_tick(new, clock):
+    diary = Diary()
+    scheduler = new(diary)
+    assert await scheduler.look() == []
+    assert (await entry(scheduler)).due_at == THREE
+    clock.now = THREE - timedelta(microseconds=1)
+    assert await scheduler.look() == []
+    clock.now = THREE
+    (run,) = await scheduler.look()
+    assert (run.result, run.due_at) == ({"runs": 1}, THREE + timedelta(days=1))
+    assert await scheduler.look() == []
+    clock.advance(days=1, minutes=7)
+    assert len(await scheduler.look()) == 1
+    assert diary.runs == [THREE, THREE + timedelta(days=1, minutes=7)], "as of now, not as of the tick"
+    row = await entry(scheduler)
+    assert (row.holder, row.last_error, row.result) == (None, None, {"runs": 2})
+    assert row.last_started_at == row.last_finished_at == clock.now
+
+
+async def test_missed_ticks_are_made_up_for_by_one_run(new, clock):
+    diary = Diary()
+    await new(diary).look()
+    clock.advance(days=30)
+    scheduler = new(diary)
+    assert len(await scheduler.look()) == 1
+    assert await scheduler.look() == []
+    assert (await entry(scheduler)).due_at == datetime(2026, 2, 1, 3, tzinfo=UTC)
+
+
+async def test_of_two_workers_one_does_it(new, clock):
+    diary = Diary()
+    workers = [new(diary) for _ in range(5)]
+    await asyncio.gather(*(worker.look() for worker in workers))
+    for _ in range(4):
+        clock.advance(days=1)
+        await asyncio.gather(*(worker.look() for worker in workers))
+    assert len(diary.runs) == 4
+
+
+async def test_a_lease_keeps_others_away_and_is_renewed(new, clock):
+    diary = Diary()
+    scheduler, other = new(diary, lease=1.0), new(diary, lease=1.0)
+    await scheduler.look()
+    clock.now = THREE
+
+    async def work():
+        for _ in range(3):
+            clock.advance(seconds=0.9)
+            until = (await entry(scheduler)).lease_until
+            while (await entry(scheduler)).lease_until == until:
+                await asyncio.sleep(0.02)
+            assert await other.look() == []
+
+    diary.deed = work
+    (run,) = await scheduler.look()
+    assert run.error is None
+    assert len(diary.runs) == 1
+
+
+async def test_a_killed_run_is_taken_over_when_its_lease_is_over(new, clock):
+    diary = Diary()
+    dead, heir = new(diary), new(diary)
+    await dead.look()
+    clock.now = THREE
+    async with broken_off(dead, diary) as task:
+        clock.advance(seconds=119)
+        assert await heir.look() == []
+        assert 0 < await heir.pause() <= 1
+        clock.advance(seconds=1)
+        assert len(await heir.look()) == 1
+        assert len(diary.runs) == 2
+        task.cancel()
+        await asyncio.wait({task})
+    row = await entry(heir)
+    assert (row.holder, row.due_at) == (None, THREE + timedelta(days=1)), "the dead one did not undo what the heir did"
+
+
+async def test_one_who_was_away_too_long_gives_up(new, clock):
+    diary = Diary()
+    sleeper, heir = new(diary, lease=1.0), new(diary, lease=1.0)
+    await sleeper.look()
+    clock.now = THREE
+    async with broken_off(sleeper, diary) as task:
+        clock.advance(seconds=2)
+        assert len(await heir.look()) == 1
+        with pytest.raises(StoreBusy, match="taken over"):
+            await asyncio.wait_for(task, 5)
+
+
+async def test_one_who_is_stopped_gives_the_lease_back(new, clock):
+    diary = Diary()
+    scheduler, other = new(diary), new(diary)
+    await scheduler.look()
+    clock.now = THREE
+    async with broken_off(scheduler, diary):
+        pass
+    assert (await entry(scheduler)).holder is None
+    assert len(await other.look()) == 1, "still due, and at once"
+
+
+async def test_a_failure_is_put_down_and_tried_again_at_growing_distances(new, clock):
+    diary = Diary()
+    scheduler = new(diary)
+    await scheduler.look()
+    clock.now = THREE
+
+    async def fail():
+        raise ValueError("no luck")
+
+    diary.deed = fail
+    (run,) = await scheduler.look()
+    assert isinstance(run.error, ValueError)
+    row = await entry(scheduler)
+    assert (row.last_error, row.holder) == ("ValueError: no luck", None)
+    distances = []
+    for _ in range(30):
+        before = clock.now
+        clock.now = (await entry(scheduler)).due_at
+        distances.append((clock.now - before).total_seconds() / 60)
+        await scheduler.look()
+    assert distances[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert sum(distances[:29]) == 24 * 60, "and the next tick is a tick like any other"
+    diary.deed = None
+    clock.now = (await entry(scheduler)).due_at
+    await scheduler.look()
+    assert (await entry(scheduler)).last_error is None
+
+
+@pytest.mark.parametrize("hours", [1, 20, 24 * 400])
+async def test_a_clock_that_goes_back_causes_no_storm(new, clock, hours):
+    diary = Diary()
+    scheduler = new(diary)
+    await scheduler.look()
+    clock.now = THREE
+    await scheduler.look()
+    clock.advance(hours=-hours)
+    back = clock.now
+    for _ in range(48):
+        await scheduler.look()
+        clock.advance(hours=1)
+    assert len(diary.runs) - 1 <= 2, "at most once for each tick that comes again"
+    assert clock.now - max(diary.runs[1:]) <= timedelta(hours=24), "nor does it fall asleep"
+    assert back < diary.runs[-1]
+
+
+async def test_a_little_back_is_not_a_tick_again(new, clock):
+    diary = Diary()
+    scheduler = new(diary)
+    await scheduler.look()
+    clock.now = THREE
+    await scheduler.look()
+    clock.advance(minutes=-5)
+    for _ in range(10):
+        await scheduler.look()
+        clock.advance(minutes=1)
+    assert len(diary.runs) == 1
+
+
+async def test_a_lease_from_a_wrong_clock_does_not_block_for_ever(new, clock):
+    diary = Diary()
+    future = ManualClock(THREE + timedelta(days=3650))
+    strayed, scheduler = new(diary, future), new(diary)
+    await scheduler.look()
+    async with broken_off(strayed, diary):
+        clock.now = THREE
+        assert len(await scheduler.look()) == 1
+
+
+async def test_a_changed_expression_is_followed_at_once(new, clock):
+    diary = Diary()
+    await new(diary).look()
+    often = new(diary, decay_sweep="*/5 * * * *")
+    await often.look()
+    assert (await entry(often)).due_at == START + timedelta(minutes=5)
+    off = new(diary, decay_sweep=None)
+    clock.advance(hours=1)
+    assert await off.look() == []
+    assert len(await often.look()) == 1
+
+
+async def test_a_job_on_demand(new, clock):
+    diary = Diary()
+    scheduler = new(diary, decay_sweep=None)
+    run, pieces = await scheduler.once("decay_sweep")
+    assert (run.result, pieces) == ({"runs": 1}, [])
+    assert (await entry(scheduler)).due_at is None
+    scheduler = new(diary)
+    await scheduler.once("decay_sweep")
+    assert (await entry(scheduler)).due_at == THREE
+    assert await scheduler.rehearse("decay_sweep") == {"would": "run"}
+    with pytest.raises(InvalidInput, match="decay_sweep"):
+        await scheduler.once("sleep")
+    with pytest.raises(InvalidInput, match="decay_sweep"):
+        await scheduler.rehearse("sleep")
+
+
+async def test_on_demand_waits_for_nobody(new, clock):
+    diary = Diary()
+    first, second = new(diary), new(diary)
+    await first.look()
+    clock.now = THREE
+    async with broken_off(first, diary):
+        run, _ = await second.once("decay_sweep")
+    assert not run.taken
+    assert run.held_until == THREE + timedelta(seconds=120)
+
+
+KEYS = ["a:x", "b:x", "b:y"]
+
+
+async def test_a_divided_job_does_each_key_once(new, clock, sql):
+    diary = Diary("consolidation", KEYS)
+    workers = [new(diary) for _ in range(3)]
+    await asyncio.gather(*(worker.look() for worker in workers))
+    clock.advance(hours=6)
+    runs = chain.from_iterable(await asyncio.gather(*(worker.look() for worker in workers)))
+    assert sorted(key for key, _ in diary.runs) == KEYS
+    assert sorted(run.name for run in runs) == ["consolidation", *(f"consolidation/{key}" for key in KEYS)]
+    assert sql("SELECT name FROM jobs") == [{"name": "consolidation"}], "what is done leaves no trace"
+
+
+async def test_a_key_that_fails_is_tried_again_and_holds_up_no_other(new, clock):
+    diary = Diary("consolidation", KEYS)
+    scheduler = new(diary)
+    await scheduler.look()
+    clock.advance(hours=6)
+
+    async def fail_on_b():
+        if diary.runs[-1][0] == "b:x":
+            raise ValueError("b")
+
+    diary.deed = fail_on_b
+    await scheduler.look()
+    assert [key for key, _ in diary.runs] == KEYS
+    diary.deed = None
+    clock.advance(minutes=1)
+    await scheduler.look()
+    assert [key for key, _ in diary.runs] == [*KEYS, "b:x"]
+    assert list(await scheduler.schedule.entries()) == ["consolidation"]
+
+
+async def test_runs_of_one_key_never_overlap_and_keep_their_order(new, clock):
+    diary = Diary("consolidation", ["a:x"])
+    running = 0
+
+    async def alone():
+        nonlocal running
+        running += 1
+        assert running == 1
+        await asyncio.sleep(0.02)
+        running -= 1
+
+    diary.deed = alone
+    workers = [new(diary) for _ in range(3)]
+    await asyncio.gather(*(worker.look() for worker in workers))
+    for _ in range(5):
+        clock.advance(hours=6)
+        await asyncio.gather(*(worker.look() for worker in workers))
+    assert [as_of for _, as_of in diary.runs] == [START + timedelta(hours=6 * n) for n in range(1, 6)]
+
+
+async def test_a_key_asked_for_while_it_is_done_is_done_again(new, clock):
+    diary = Diary("consolidation", ["a:x"])
+    scheduler, other = new(diary), new(diary)
+    await scheduler.look()
+    clock.advance(hours=6)
+
+    async def ask_again():
+        diary.deed = None
+        clock.advance(hours=6)
+        assert [run.name for run in await other.look()] == ["consolidation"], "the key is taken"
+
+    diary.deed = ask_again
+    await scheduler.look()
+    assert [as_of for _, as_of in diary.runs] == [START + timedelta(hours=6), START + timedelta(hours=12)]
+
+
+async def test_two_jobs_do_not_share_a_key(memory, clock):
+    store = memory._env.store
+    lease = timedelta(seconds=10)
+    for name in ("one/a:x", "two/a:x", "two/b:x"):
+        await store.write(None, table.ask, name, clock.now)
+    assert (await store.write(None, table.claim, "one/a:x", "me", clock.now, lease))[0]
+    assert not (await store.write(None, table.claim, "two/a:x", "you", clock.now, lease))[0]
+    assert (await store.write(None, table.claim, "two/b:x", "you", clock.now, lease))[0]
+
+
+def test_default_settings_are_those_specified():
+    assert MemoryModuleConfig().schedule.crons() == {
+        "consolidation": "0 */6 * * *",
+        "decay_sweep": "0 3 * * *",
+        "episode_cleanup": "0 4 * * *",
+        "index_maintenance": "30 * * * *",
+    }
