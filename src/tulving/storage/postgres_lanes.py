@@ -1,11 +1,11 @@
 """Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
 from tulving.errors import EmbedderMismatch
-from tulving.storage.connection import Key, LaneRequest, Lanes
+from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.postgres_values import DECODERS
 from tulving.storage.rows import COLUMNS, TABLES, Row
@@ -14,7 +14,6 @@ from tulving.storage.tenant_words import prefixed
 if TYPE_CHECKING:
     from tulving.storage.postgres import PostgresConnection
 
-_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
 _DOCUMENTS = {
     kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()
 }
@@ -31,28 +30,14 @@ _ACTIVE = "SELECT 'active', number, ROW(dimension) FROM embedding_versions WHERE
 _SIMILARITY = "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1)) * 1e6) / 1e6"
 
 
-class RecordRows(Mapping[Key, Row]):
-    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+class RecordRows(CandidateRows):
+    """Records, of which only the documents have to be read."""
 
-    def __init__(self) -> None:
-        self._raw: dict[Key, tuple[Any, ...]] = {}
-
-    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
-        key = kind, row[_ID[kind]]
-        self._raw[key] = row
-        return key
-
-    def __getitem__(self, key: Key) -> Row:
-        values = list(self._raw[key])
-        for at, decode in _DOCUMENTS[key[0]]:
+    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
+        values = list(row)
+        for at, decode in _DOCUMENTS[kind]:
             values[at] = decode(values[at])
-        return dict(zip(COLUMNS[key[0]], values, strict=True))
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
+        return dict(zip(COLUMNS[kind], values, strict=True))
 
 
 def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
