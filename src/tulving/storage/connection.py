@@ -112,6 +112,10 @@ class Connection(Protocol):
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]: ...
 
+    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        """What a SELECT finds for each of many parameters, one after the other, in one round trip."""
+        ...
+
     def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         """The same as `all`, a few rows at a time: for what may not fit into memory."""
         ...

@@ -60,7 +60,11 @@ class PostgresConnection:
 
     def many(self, sql: str, rows: Iterable[Params]) -> None:
         text, names = numbered(sql)
-        self._wait(self.raw.executemany(text, [encoded(names, row) for row in rows]))
+        values = [encoded(names, row) for row in rows]
+        if len(values) == 1:
+            self._wait(self.raw.execute(text, *values[0]))
+        elif values:
+            self._wait(self.raw.executemany(text, values))
 
     def one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.all(sql, params)
@@ -68,6 +72,15 @@ class PostgresConnection:
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]:
         return [decoded(record) for record in self.records(sql, params)]
+
+    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        text, names = numbered(sql)
+        values = [encoded(names, row) for row in rows]
+        if len(values) == 1:
+            found = self._wait(self.raw.fetch(text, *values[0]))
+        else:
+            found = self._wait(self.raw.fetchmany(text, values))
+        return [decoded(record) for record in found]
 
     def records(self, sql: str, params: Params | None = None) -> list[Any]:
         """Rows as the driver gives them."""
@@ -340,7 +353,8 @@ class PostgresStore:
 
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
 _BEGIN_WRITE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+# A search is planned once per connection: planning takes as long as searching a small tenant.
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan"
 
 
 def _whose(tenant_id: str | None) -> str:
