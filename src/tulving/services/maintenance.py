@@ -82,12 +82,14 @@ class Maintenance(Service):
 
     async def _convert(self, version: int, progress: Progress | None) -> None:
         missing, total = await self._read_all(storage.maintenance.count_unconverted)
-        while batch := await self._read_all(storage.maintenance.unconverted, BATCH):
+        last: tuple[Kind, Item] | None = None
+        while batch := await self._read_all(storage.maintenance.unconverted, BATCH, last):
             entries = await self._index([item for _, item in batch], version)
             if any(entry.embedding is None for entry in entries):
                 raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
             converted = [(kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)]
             await self._write_all(storage.maintenance.add_converted, version, converted)
+            last = batch[-1]
             missing = max(0, missing - len(batch))
             if progress:
                 progress(total - missing, total)

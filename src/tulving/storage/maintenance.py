@@ -114,9 +114,10 @@ def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> in
     return add_version(conn, _version(embedder), "building", now)
 
 
+# Not NOT EXISTS, which PostgreSQL may take for a join of all with all.
 _MISSING = (
-    "NOT EXISTS (SELECT 1 FROM next_embeddings AS n WHERE n.tenant_id = m.tenant_id"
-    " AND n.memory_type = :kind AND n.memory_id = m.id)"
+    "(SELECT n.memory_id FROM next_embeddings AS n WHERE n.tenant_id = m.tenant_id"
+    " AND n.memory_type = :kind AND n.memory_id = m.id) IS NULL"
 )
 
 
@@ -134,12 +135,18 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
     return missing, total
 
 
-def unconverted(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
+def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = None) -> list[tuple[Kind, Item]]:
+    """Some of the memories without a vector of the version under construction, those behind the last one converted:
+    to look from the beginning each time would take the longer, the more is done."""
     found: list[tuple[Kind, Item]] = []
-    for kind in KINDS:
+    for kind in KINDS[KINDS.index(after[0]) if after else 0 :]:
+        where, params = _MISSING, {"kind": kind, "limit": limit - len(found)}
+        if after and after[0] == kind:
+            where += " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
+            params |= {"tenant_id": after[1].tenant_id, "id": after[1].id}
         rows = conn.all(
-            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_MISSING} LIMIT :limit",
-            {"kind": kind, "limit": limit - len(found)},
+            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {where} ORDER BY m.tenant_id, m.id LIMIT :limit",
+            params,
         )
         found.extend((kind, to_item(kind, row)) for row in rows)
     return found

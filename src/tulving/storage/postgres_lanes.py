@@ -135,5 +135,5 @@ def _exact(kind: Kind, where: str) -> str:
 
 def _by_index(kind: Kind, where: str) -> str:
     return f"""
-    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE {where}
+    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE m.embedding IS NOT NULL AND {where}
     ORDER BY m.embedding <=> (SELECT vector FROM probe) LIMIT :limit"""
