@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from tulving.storage.connection import Connection, Finding
 from tulving.storage.rows import IndexEntry
 
 BATCH = 64
+PATIENCE = 5
+"""So often a conversion runs after those who write meanwhile, before it leaves the last ones to catch up."""
 FORMAT = "tulving-export-1"
 
 Progress = Callable[[int, int], None]
@@ -73,11 +75,15 @@ class Maintenance(Service):
         now = self._env.clock()
         version = await self._write_all(storage.maintenance.begin_reembedding, self._env.embedder, now)
         events = None
-        while events is None:
+        for attempt in count(1):
             await self._convert(version, progress)
-            events = await self._write_all(storage.maintenance.switch, version, self._system_audit())
+            late = attempt >= PATIENCE
+            events = await self._write_all(storage.maintenance.switch, version, self._system_audit(), late)
+            if events is not None:
+                break
         self._env.embedding_version = version
-        self._publish(events)
+        self._publish(events or [])
+        await self.embed_pending()
         return (await self._read_all(storage.maintenance.count_unconverted))[1]
 
     async def _convert(self, version: int, progress: Progress | None) -> None:

@@ -172,14 +172,17 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
     )
 
 
-def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
-    """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted."""
+def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = False) -> list[Event] | None:
+    """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted.
+
+    With `leave_late` those go over without a vector and wait for one, like what comes while the embedder is not ready.
+    """
     conn.alone()
-    if count_unconverted(conn)[0]:
+    if not leave_late and count_unconverted(conn)[0]:
         return None
     with conn.vectors_of(_dimension_of(conn, version)):
         for kind in KINDS:
-            _change_over(conn, kind, version)
+            _change_over(conn, kind)
     conn.run("DELETE FROM next_embeddings")
     conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
     conn.run("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
@@ -197,12 +200,13 @@ def _dimension_of(conn: Connection, version: int) -> int:
     return row["dimension"]
 
 
-def _change_over(conn: Connection, kind: Kind, version: int) -> None:
+def _change_over(conn: Connection, kind: Kind) -> None:
     this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
     conn.run(
-        f"UPDATE {TABLES[kind]} AS m SET embedding_version = :version,"
+        f"UPDATE {TABLES[kind]} AS m SET"
+        f" embedding_version = (SELECT embedding_version FROM next_embeddings WHERE {this}),"
         f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
-        {"kind": kind, "version": version},
+        {"kind": kind},
     )
     conn.run(
         f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"

@@ -251,7 +251,9 @@ class PostgresStore:
         """Build the vector indexes anew beside the old ones, which serve until then; the tables that got one."""
         async with AsyncExitStack() as held:
             raw = await held.enter_async_context(self.connection())
-            watched = progress is not None and self._pool.get_max_size() > 1
+            # One that has to be waited for might be held by another who waits like us.
+            free = self._pool.get_max_size() - self._pool.get_size() + self._pool.get_idle_size()
+            watched = progress is not None and free > 0
             watcher = await held.enter_async_context(self.connection()) if watched else None
             try:
                 return await rebuild(raw, watcher, method, only_outgrown, progress)
