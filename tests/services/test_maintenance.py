@@ -159,6 +159,7 @@ async def test_a_conversion_ends_however_much_is_written_meanwhile(url, embedder
         assert (await converter.verify()).ok
 
 
+@pytest.mark.scenario("001-120")
 async def test_a_killed_conversion_is_continued(url, embedder, clock):
     async with open_memory(url, embedder=embedder, clock=clock) as memory:
         await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(300)])
