@@ -1,1 +1,1 @@
-"""Benchmarks: what Tulving costs beside the plain SQLite and numpy work that it can't do without."""
+"""Benchmarks: what Tulving costs beside the plain SQLite, PostgreSQL and numpy work that it can't do without."""

@@ -1,15 +1,14 @@
-"""The raw work: the same statements over plain sqlite3, the same vectors in plain numpy."""
+"""The raw work: the same statements over the plain driver, the same vectors in plain numpy."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from tulving import Memory
-
 Statement = tuple[str, Any]
+Transactions = list[list[Statement]]
 Vectors = dict[str, dict[str, tuple[list[str], numpy.ndarray]]]
 """By tenant and table: ids, and a matrix with a row for each."""
 
@@ -19,7 +18,7 @@ class Recorder:
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
-        self.transactions: list[list[Statement]] = []
+        self.transactions: Transactions = []
 
     def execute(self, sql: str, params: Any = ()) -> sqlite3.Cursor:
         if sql.startswith("BEGIN"):
@@ -37,13 +36,6 @@ class Recorder:
         return getattr(self._raw, name)
 
 
-def record(memory: Memory) -> list[list[Statement]]:
-    """From now on, the statements of each transaction that this memory writes."""
-    writer = memory._env.store._writer  # pyright: ignore[reportAttributeAccessIssue]
-    writer.raw = Recorder(writer.raw)
-    return writer.raw.transactions
-
-
 class Plain:
     """A store's file under the standard driver, as durable as ours."""
 
@@ -54,7 +46,7 @@ class Plain:
         self._raw.execute("PRAGMA secure_delete = ON")
         self._raw.execute("PRAGMA temp_store = MEMORY")
 
-    def replay(self, transaction: Sequence[Statement]) -> None:
+    async def replay(self, transaction: Sequence[Statement]) -> None:
         """All statements, their answers fetched, in one commit."""
         execute = self._raw.execute
         execute("BEGIN IMMEDIATE")
@@ -62,22 +54,60 @@ class Plain:
             execute(sql, params).fetchall()
         execute("COMMIT")
 
-    def vectors(self) -> Vectors:
+    async def vectors(self) -> Vectors:
         """All vectors of the file."""
-        found: Vectors = {}
-        for table in ("episodes", "facts", "rules"):
-            ids: dict[str, list[str]] = {}
-            blobs: dict[str, list[bytes]] = {}
-            for tenant, id_, blob in self._raw.execute(f"SELECT tenant_id, id, embedding FROM {table} ORDER BY num"):
-                ids.setdefault(tenant, []).append(id_)
-                blobs.setdefault(tenant, []).append(blob)
-            for tenant in ids:
-                matrix = numpy.frombuffer(b"".join(blobs[tenant]), "<f4").reshape(len(ids[tenant]), -1)
-                found.setdefault(tenant, {})[table] = (ids[tenant], matrix)
-        return found
+        return by_tenant({table: self._raw.execute(f"{_VECTORS.format(table=table)} ORDER BY num") for table in KINDS})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._raw.close()
+
+
+class PlainPostgres:
+    """A store's database under the plain driver, which prepares each statement once."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    async def replay(self, transaction: Sequence[Statement]) -> None:
+        """All statements in one commit; what is the same but for its values is sent at once."""
+        alike: dict[str, list[Any]] = {}
+        for sql, args in transaction:
+            alike.setdefault(sql, []).append(args)
+        await self._raw.execute("BEGIN")
+        for sql, rows in alike.items():
+            if len(rows) > 1:
+                await (self._raw.fetchmany if sql.startswith("SELECT") else self._raw.executemany)(sql, rows)
+            elif sql.startswith("SELECT"):
+                await self._raw.fetch(sql, *rows[0])
+            else:
+                await self._raw.execute(sql, *rows[0])
+        await self._raw.execute("COMMIT")
+
+    async def vectors(self) -> Vectors:
+        """All vectors of the database."""
+        return by_tenant({table: await self._raw.fetch(_VECTORS.format(table=table)) for table in KINDS})
+
+    async def close(self) -> None:
+        await self._raw.close()
+
+
+KINDS = ("episodes", "facts", "rules")
+_VECTORS = "SELECT tenant_id, id, embedding FROM {table}"
+
+
+def by_tenant(tables: dict[str, Iterable[tuple[str, Any, bytes]]]) -> Vectors:
+    """Rows of tenant, id and vector, as matrices."""
+    found: Vectors = {}
+    for table, rows in tables.items():
+        ids: dict[str, list[str]] = {}
+        blobs: dict[str, list[bytes]] = {}
+        for tenant, id_, blob in rows:
+            ids.setdefault(tenant, []).append(str(id_))
+            blobs.setdefault(tenant, []).append(blob)
+        for tenant in ids:
+            matrix = numpy.frombuffer(b"".join(blobs[tenant]), "<f4").reshape(len(ids[tenant]), -1)
+            found.setdefault(tenant, {})[table] = (ids[tenant], matrix)
+    return found
 
 
 def scan(matrix: numpy.ndarray, query: numpy.ndarray, count: int = 10) -> numpy.ndarray:

@@ -1,22 +1,24 @@
 """Embedders whose own cost does not count."""
 
+import hashlib
 from collections.abc import Sequence
 from random import Random
 from time import perf_counter
 
-from tulving.ports import Embedder
+import numpy
 
-DIMENSION = 256
+from tulving.ports import Embedder
 
 
 class Constant:
     """Hands out vectors that were made before: the same time for any text, and next to none."""
 
-    model, version, dimension, light = "bench-constant", "1", DIMENSION, True
+    model, version, light = "bench-constant", "1", True
 
-    def __init__(self) -> None:
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
         random = Random(3)
-        self._vectors = [[random.gauss(0, 1) for _ in range(DIMENSION)] for _ in range(512)]
+        self._vectors = [[random.gauss(0, 1) for _ in range(dimension)] for _ in range(512)]
         self._next = 0
 
     def unready(self) -> None:
@@ -28,6 +30,40 @@ class Constant:
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
         return [self.embed(text) for text in texts]
+
+
+class Topics:
+    """Vectors with the structure that those of a language model have: topics, some of them much more frequent than
+    others, a few directions in which texts of a topic differ, and noise. The same text has the same vector."""
+
+    model, version, dimension, light = "bench-topics", "1", 384, True
+    _topics, _latent, _patterns = 400, 24, 4096
+
+    def __init__(self) -> None:
+        random = numpy.random.default_rng(5)
+        self._centres = random.standard_normal((self._topics, self._latent))
+        self._spread = random.standard_normal((self._patterns, self._latent)) * 0.5
+        self._noise = random.standard_normal((self._patterns, self.dimension)) * 0.25
+        self._directions = random.standard_normal((self._latent, self.dimension)) / self._latent**0.5
+        weights = 1 / numpy.arange(1, self._topics + 1)
+        self._shares = numpy.cumsum(weights) / weights.sum()
+
+    def unready(self) -> None:
+        """It always can embed."""
+
+    def embed(self, text: str | None) -> list[float]:
+        return self.embed_batch([text])[0]
+
+    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
+        return self.matrix(texts).tolist()
+
+    def matrix(self, texts: Sequence[str | None]) -> numpy.ndarray:
+        digests = b"".join(hashlib.blake2b((text or "").encode(), digest_size=8).digest() for text in texts)
+        numbers = numpy.frombuffer(digests, "<u2").reshape(-1, 4)
+        topics = numpy.searchsorted(self._shares, numbers[:, 0] / 2**16)
+        latent = self._centres[topics] + self._spread[numbers[:, 1] % self._patterns]
+        rows = latent @ self._directions + self._noise[numbers[:, 2] % self._patterns]
+        return (rows / numpy.linalg.norm(rows, axis=1, keepdims=True)).astype(numpy.float32)
 
 
 class Warm:

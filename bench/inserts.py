@@ -7,9 +7,10 @@ from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
-from bench.baseline import Plain, Statement, record
+from bench.baseline import Plain, PlainPostgres, Statement, Transactions
 from bench.corpus import Corpus
 from bench.embedders import Constant
+from bench.engines import Engine, Place
 from bench.report import Report, pair_ratio, rate
 from bench.stores import Stores
 from tulving import Memory, NewEpisode, NewFact, get_embedding_engine, open_memory
@@ -43,35 +44,38 @@ def _given(offer: Offer) -> dict[str, object]:
 
 
 async def run(stores: Stores, report: Report) -> None:
-    report.section("Inserts, durable, vectors given (256 dimensions)")
-    async with open_memory(stores.fresh("empty"), embedder=Constant()):
+    engine = stores.engine
+    report.section(f"{engine.name}: inserts, durable, vectors given ({engine.dimension} dimensions)")
+    empty = await engine.fresh("empty")
+    async with open_memory(empty, embedder=Constant(engine.dimension), background=False):
         pass
     count = (SINGLE + SHARED) * ROUNDS + BATCH * BATCHES
-    await _measure(stores, report, "facts", Corpus(11).facts(count))
-    await _measure(stores, report, "episodes", Corpus(12).episodes(count))
+    await _measure(engine, empty, report, "facts", Corpus(11).facts(count))
+    await _measure(engine, empty, report, "episodes", Corpus(12).episodes(count))
 
 
-async def _measure(stores: Stores, report: Report, name: str, offers: Sequence[Offer]) -> None:
-    empty = stores.fresh("empty")
+async def _measure(engine: Engine, empty: Place, report: Report, name: str, offers: Sequence[Offer]) -> None:
+    embedder = Constant(engine.dimension)
     single = _parts(offers[: SINGLE * ROUNDS], SINGLE)
     shared = _parts(offers[SINGLE * ROUNDS : -BATCH * BATCHES], SHARED)
     batches = _parts(offers[-BATCH * BATCHES :], BATCH)
-    ones, thousands = await _recorded(stores, name, single, batches)
+    ones, thousands = await _recorded(engine, empty, name, single, batches)
     ours, plain, many = [], [], []
-    raw = Plain(stores.copy(empty, f"{name}-one-plain"))
+    raw = await engine.plain(await engine.copy(empty, f"{name}-one-plain"))
     async with (
-        open_memory(stores.copy(empty, f"{name}-one"), embedder=Constant()) as memory,
-        open_memory(stores.copy(empty, f"{name}-many"), embedder=Constant()) as crowded,
+        open_memory(await engine.copy(empty, f"{name}-one"), embedder=embedder) as memory,
+        open_memory(await engine.copy(empty, f"{name}-many"), embedder=embedder) as crowded,
     ):
         for some, statements, more in zip(single, _parts(ones, SINGLE), shared, strict=True):
-            ours.append(await _one_by_one(calls(memory, some)))
-            plain.append(_replay(raw, statements))
+            seconds = await _alternately(calls(memory, some), raw, statements)
+            ours.append(seconds[0])
+            plain.append(seconds[1])
             many.append(await _at_once(calls(crowded, more)))
-    raw.close()
+    await raw.close()
     report.row(
         f"One at a time, {name}",
         rate(SINGLE, ours),
-        rate(SINGLE, plain),
+        f"{engine.by_hand}: {rate(SINGLE, plain)}",
         f"{(share := pair_ratio(plain, ours)):.2f}",
         ">= 0.5",
         share >= 0.5,
@@ -85,14 +89,13 @@ async def _measure(stores: Stores, report: Report, name: str, offers: Sequence[O
         gain >= 2,
     )
     ours, plain = [], []
-    raw = Plain(stores.copy(empty, f"{name}-batch-plain"))
-    async with open_memory(stores.copy(empty, f"{name}-batch"), embedder=Constant()) as memory:
+    raw = await engine.plain(await engine.copy(empty, f"{name}-batch-plain"))
+    async with open_memory(await engine.copy(empty, f"{name}-batch"), embedder=embedder) as memory:
         for batch, statements in zip(batches, thousands, strict=True):
-            begun = perf_counter()
-            await store_many(memory, batch)
-            ours.append(perf_counter() - begun)
-            plain.append(_replay(raw, [statements]))
-    raw.close()
+            seconds = await _alternately([partial(store_many, memory, batch)], raw, [statements])
+            ours.append(seconds[0])
+            plain.append(seconds[1])
+    await raw.close()
     report.row(
         f"Batch of {BATCH:,}, {name}",
         rate(BATCH, ours),
@@ -104,11 +107,11 @@ async def _measure(stores: Stores, report: Report, name: str, offers: Sequence[O
 
 
 async def _recorded(
-    stores: Stores, name: str, single: Sequence[Sequence[Offer]], batches: Sequence[Sequence[Offer]]
-) -> tuple[list[list[Statement]], list[list[Statement]]]:
+    engine: Engine, empty: Place, name: str, single: Sequence[Sequence[Offer]], batches: Sequence[Sequence[Offer]]
+) -> tuple[Transactions, Transactions]:
     """What the same offers make our writer execute, per transaction."""
-    async with open_memory(stores.copy(stores.fresh("empty"), f"{name}-seen"), embedder=Constant()) as memory:
-        transactions = record(memory)
+    place = await engine.copy(empty, f"{name}-seen")
+    async with engine.recorded(place, Constant(engine.dimension)) as (memory, transactions):
         for some in single:
             await _one_by_one(calls(memory, some))
         for batch in batches:
@@ -134,24 +137,32 @@ async def _at_once(stores: Sequence[Call]) -> float:
     return perf_counter() - begun
 
 
-def _replay(raw: Plain, transactions: Sequence[Sequence[Statement]]) -> float:
-    begun = perf_counter()
-    for transaction in transactions:
-        raw.replay(transaction)
-    return perf_counter() - begun
+async def _alternately(
+    stores: Sequence[Call], raw: Plain | PlainPostgres, transactions: Sequence[Sequence[Statement]]
+) -> tuple[float, float]:
+    """Ours and the raw work, call by call; the seconds of each."""
+    ours = plain = 0.0
+    for store, transaction in zip(stores, transactions, strict=True):
+        begun = perf_counter()
+        await store()
+        between = perf_counter()
+        await raw.replay(transaction)
+        plain += perf_counter() - between
+        ours += between - begun
+    return ours, plain
 
 
 async def run_minilm(stores: Stores, report: Report) -> None:
     """A batch with a real model: storing should cost little beside embedding."""
     engine = get_embedding_engine("minilm")
-    report.section("Batch with MiniLM")
+    report.section(f"{stores.engine.name}: batch with MiniLM")
     if problem := engine.unready():
         return report.note(f"MiniLM batch skipped: {problem}")
     offers = Corpus(13, plain=True).facts(BATCH)
     texts = [f"{offer.subject} {offer.predicate} {offer.content}" for offer in offers]
     engine.embed_batch(texts[:50])
     whole, alone = [], []
-    async with open_memory(stores.fresh("minilm-batch"), embedder=engine) as memory:
+    async with open_memory(await stores.engine.fresh("minilm-batch"), embedder=engine) as memory:
         for at in range(0, BATCH, BATCH // 5):
             part = slice(at, at + BATCH // 5)
             begun = perf_counter()

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata, util
 from pathlib import Path
 from statistics import median
@@ -13,6 +14,7 @@ from time import perf_counter
 import psutil
 
 from bench.corpus import TENANTS, tenant_name
+from bench.engines import Place
 from bench.report import Report
 from bench.stores import Stores
 from tulving import get_embedding_engine
@@ -41,10 +43,11 @@ asyncio.run(main())
 ONLY_IMPORT = "import tulving; print(open('/proc/self/statm').read().split()[1])"
 
 
-def _run(*arguments: str) -> tuple[float, float, str]:
+def _run(*arguments: str, settings: Mapping[str, str] | None = None) -> tuple[float, float, str]:
     """Wall and processor seconds of a process from its start to its end, and what it printed."""
     begun = perf_counter()
-    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, cwd=ROOT) as process:
+    environment = {**os.environ, **(settings or {})}
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, cwd=ROOT, env=environment) as process:
         assert process.stdout is not None
         output = process.stdout.read().decode()
         _, status, usage = os.wait4(process.pid, 0)
@@ -54,9 +57,15 @@ def _run(*arguments: str) -> tuple[float, float, str]:
     return perf_counter() - begun, usage.ru_utime + usage.ru_stime, output
 
 
-def _start(report: Report, what: str, *arguments: str, target: float | None = None) -> None:
-    _run(*arguments)
-    runs = [_run(*arguments) for _ in range(TIMES)]
+def _start(
+    report: Report,
+    what: str,
+    *arguments: str,
+    target: float | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> None:
+    _run(*arguments, settings=settings)
+    runs = [_run(*arguments, settings=settings) for _ in range(TIMES)]
     cpu, wall = median(run[1] for run in runs), median(run[0] for run in runs)
     report.row(
         what,
@@ -67,7 +76,7 @@ def _start(report: Report, what: str, *arguments: str, target: float | None = No
 
 
 async def run(stores: Stores, report: Report) -> None:
-    report.section(f"Cold start: a fresh process from start to end, median of {TIMES}")
+    report.section(f"{stores.engine.name}: cold start, a fresh process from start to end, median of {TIMES}")
     _start(report, "python alone", "-c", "pass")
     _start(report, "import tulving", "-c", "import tulving")
     for embedder, target in (("hashing", None), ("minilm", 0.7)):
@@ -75,20 +84,28 @@ async def run(stores: Stores, report: Report) -> None:
             report.note(f"cold start with {embedder} skipped: {problem}")
             continue
         built = await stores.of_one(embedder)
-        arguments = ("-c", FIRST_RECALL, str(built.path), embedder, tenant_name(0))
+        arguments = ("-c", FIRST_RECALL, built.place, embedder, tenant_name(0))
         _start(report, f"open, first recall of 1,000, {embedder}", *arguments, target=target)
     if util.find_spec("tulving.interfaces") is None or util.find_spec("tulving.__main__") is None:
         return report.note("command line and MCP server skipped: tulving has no interfaces yet")
     _start(report, "tulving --help", "-m", "tulving", "--help")
+    built = await stores.of_one("hashing")
+    _start(
+        report,
+        "tulving recall of 1,000, hashing",
+        *("-m", "tulving", "recall", "the coffee in the kitchen"),
+        settings={"TULVING_URL": built.place, "TULVING_EMBEDDER": "hashing", "TULVING_TENANT": tenant_name(0)},
+    )
+    empty = await stores.engine.fresh("mcp")
     try:
-        shakes = [_handshake(stores.fresh("mcp")) for _ in range(TIMES + 1)][1:]
+        shakes = [_handshake(empty) for _ in range(TIMES + 1)][1:]
     except (OSError, ValueError, psutil.Error) as error:
         return report.note(f"MCP handshake skipped: {error!r}")
     cpu, wall = median(shake[0] for shake in shakes), median(shake[1] for shake in shakes)
     report.row("tulving mcp until it has answered initialize", f"CPU {cpu:.2f} s, wall {wall:.2f} s")
 
 
-def _handshake(path: Path) -> tuple[float, float]:
+def _handshake(place: Place) -> tuple[float, float]:
     """Processor and wall seconds of a server on a store of its own, until it answers."""
     request = {
         "jsonrpc": "2.0",
@@ -107,7 +124,7 @@ def _handshake(path: Path) -> tuple[float, float]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=ROOT,
-        env={**os.environ, "TULVING_URL": f"sqlite:///{path}"},
+        env={**os.environ, "TULVING_URL": place},
     ) as server:
         assert server.stdin is not None and server.stdout is not None
         server.stdin.write(json.dumps(request).encode() + b"\n")
@@ -127,7 +144,7 @@ async def run_memory(stores: Stores, report: Report, size: int) -> None:
     built = await stores.of_size(size)
     page = os.sysconf("SC_PAGE_SIZE") / 1e6
     empty = int(_run("-c", ONLY_IMPORT)[2]) * page
-    full = int(_run("-c", ALL_TENANTS, str(built.path), *map(tenant_name, range(TENANTS)))[2]) * page
+    full = int(_run("-c", ALL_TENANTS, built.place, *map(tenant_name, range(TENANTS)))[2]) * page
     report.row(
         f"RSS after searching all {TENANTS} tenants of {size:,}",
         f"{full - empty:.0f} MB more",

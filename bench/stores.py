@@ -1,13 +1,12 @@
 """The stores that are searched: built through the batch verbs, once per run."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 
 from bench.corpus import TENANTS, Corpus, TenantTexts, tenant_name
 from bench.embedders import Warm
+from bench.engines import Engine, Place
 from bench.report import Report
 from tulving import Caller, Memory, get_embedding_engine, open_memory
 
@@ -17,26 +16,19 @@ BATCH = 1_000
 
 @dataclass(slots=True)
 class Built:
-    """A store's file, and the texts of the tenants that will be asked about."""
+    """A store, and the texts of the tenants that will be asked about."""
 
-    path: Path
+    place: Place
     texts: dict[str, list[str]]
 
 
 class Stores:
-    """Makes stores in a folder when they are first asked for."""
+    """Makes an engine's stores when they are first asked for."""
 
-    def __init__(self, folder: Path, report: Report) -> None:
-        self.folder = folder
+    def __init__(self, engine: Engine, report: Report) -> None:
+        self.engine = engine
         self._report = report
         self._built: dict[str, Built] = {}
-
-    def fresh(self, name: str) -> Path:
-        return self.folder / f"{name}.db"
-
-    def copy(self, path: Path, name: str) -> Path:
-        """A copy of a store that nobody has open."""
-        return Path(shutil.copyfile(path, self.fresh(name)))
 
     async def of_size(self, size: int) -> Built:
         """A hundred tenants with as many memories each, and hashed vectors."""
@@ -67,10 +59,10 @@ class Stores:
     ) -> Built:
         if name not in self._built:
             tenants = make(Corpus(plain=plain))
-            path = self.fresh(name)
+            place = await self.engine.fresh(name)
             engine = Warm(get_embedding_engine(embedder))
             begun = perf_counter()
-            async with open_memory(path, embedder=engine) as memory:
+            async with open_memory(place, embedder=engine) as memory:
                 for tenant in tenants:
                     await load(memory, tenant)
             seconds = perf_counter() - begun
@@ -81,7 +73,7 @@ class Stores:
                 f"{seconds / engine.seconds:.2f} x",
             )
             sampled = [tenants[number] for number in SAMPLED if number < len(tenants)]
-            self._built[name] = Built(path, {tenant.tenant: tenant.texts for tenant in sampled})
+            self._built[name] = Built(place, {tenant.tenant: tenant.texts for tenant in sampled})
         return self._built[name]
 
 

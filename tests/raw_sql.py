@@ -24,7 +24,10 @@ def run_sql(url: str, statement: str, *parameters: Any) -> list[dict[str, Any]]:
     try:
         given = sqlite_values.encoded({str(at): value for at, value in enumerate(parameters)})
         cursor = raw.execute(statement, tuple(given.values()))
-        columns = sqlite_values.columns(name for name, *_ in cursor.description or ())
+        names = [name for name, *_ in cursor.description or ()]
+        if statement.startswith(("EXPLAIN", "PRAGMA")):  # their columns are not ours
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        columns = sqlite_values.columns(names)
         return [sqlite_values.decoded(columns, row) for row in cursor.fetchall()]
     finally:
         raw.close()

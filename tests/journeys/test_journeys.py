@@ -57,8 +57,10 @@ async def test_meaning_is_found_without_a_common_word(url, minilm):
         found = await memory.search("which medicine did a doctor give")
         assert found[0].item.id == stored.id
         assert found[0].similarity > found[1].similarity + 0.1
-        (row, *_) = await memory._read(lambda conn: conn.all("SELECT embedding FROM episodes"))
-        assert len(row["embedding"]) == 384 * 4
+        size = await memory._read(
+            lambda conn: conn.one(f"SELECT {conn.vector_bytes('embedding')} AS size FROM episodes")
+        )
+        assert size == {"size": 384 * 4}
 
 
 async def test_a_memory_from_before_the_weights_is_found_by_meaning_later(url, tmp_path, minilm_home):

@@ -160,7 +160,7 @@ async def test_linking_twice_is_once(memory, sql):
     (link,) = await memory.get_links("rule", a)
     assert link.relation == "supports"
     assert sql("SELECT count(*) AS n FROM memory_events") == before
-    with pytest.raises(Exception, match="UNIQUE|duplicate key"):
+    with pytest.raises(Exception, match=r"UNIQUE|duplicate key"):
         sql("INSERT INTO memory_links SELECT * FROM memory_links")
 
 

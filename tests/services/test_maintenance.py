@@ -18,6 +18,7 @@ from tulving import (
     NewEpisode,
     open_memory,
 )
+from tulving.services.maintenance import PATIENCE, Maintenance
 from tulving.testing import ManualClock, WordEmbedder
 
 
@@ -132,6 +133,30 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+@pytest.mark.scenario("001-120")
+async def test_a_conversion_ends_however_much_is_written_meanwhile(url, embedder, clock, monkeypatch):
+    convert = Maintenance._convert
+    async with (
+        open_memory(url, embedder=embedder, clock=clock) as writer,
+        open_memory(url, embedder=WordEmbedder(32), clock=clock, may_reembed=True, background=False) as converter,
+    ):
+        await writer.store_rule("there before")
+        attempts = 0
+
+        async def convert_too_late(self, version, progress):
+            nonlocal attempts
+            await convert(self, version, progress)
+            await writer.store_rule(f"late {attempts}")
+            attempts += 1
+
+        monkeypatch.setattr(Maintenance, "_convert", convert_too_late)
+        assert await converter.reembed() == 1 + PATIENCE
+        assert attempts == PATIENCE
+        assert await converter.count_pending() == 0
+        assert len(await converter.search("late", mode="semantic")) == 1 + PATIENCE
+        assert (await converter.verify()).ok
 
 
 @pytest.mark.scenario("001-120")

@@ -1,13 +1,16 @@
-"""Fixtures of the storage tests: new files without the cost of making them, and processes that may be killed."""
+"""Fixtures of the storage tests: new stores without the cost of making them, and processes that may be killed."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fault_parts import Children
+from fault_parts import Children, opened
+from raw_sql import in_thread
 
 from tulving.storage.sqlite_file import prepare
+from tulving.testing import ManualClock
+from tulving.testing.postgres import Server
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +25,46 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def new_store(tmp_path: Path, empty_store: Path) -> Path:
     """A new store of the test's own."""
     return Path(shutil.copyfile(empty_store, tmp_path / "memory.db"))
+
+
+@pytest.fixture(scope="session")
+def opened_template(postgres: Server, postgres_template: str) -> Iterator[str]:
+    """A database that was opened once with the embedder of these tests, whose dimension its tables now have."""
+
+    async def open_once() -> str:
+        url = await postgres.create_database(template=postgres_template)
+        async with opened(url, clock=ManualClock()):
+            return url
+
+    url = in_thread(open_once())
+    yield url
+    in_thread(postgres.drop_database(url))
+
+
+@pytest.fixture
+def new_database(postgres: Server) -> Iterator[Callable[..., str]]:
+    """Makes databases on PostgreSQL, gone after the test: empty ones, or copies."""
+    made: list[str] = []
+
+    def new(template: str | None = None) -> str:
+        made.append(in_thread(postgres.create_database(template=template)))
+        return made[-1]
+
+    yield new
+    for url in made:
+        in_thread(postgres.drop_database(url))
+
+
+@pytest.fixture
+def postgres_url(new_database: Callable[..., str], opened_template: str) -> str:
+    """A new store of the test's own, on PostgreSQL only."""
+    return new_database(opened_template)
+
+
+@pytest.fixture
+def url(engine: str, request: pytest.FixtureRequest) -> str:
+    """A new store of the test's own, on each engine."""
+    return str(request.getfixturevalue("new_store" if engine == "sqlite" else "postgres_url"))
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,13 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 # All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
 import alembic.command
 import alembic.op
 import numpy
+import sqlalchemy.dialects.postgresql
 import sqlalchemy.dialects.sqlite
 from fault_parts import opened
 
@@ -24,9 +24,10 @@ import tulving.storage.migrations
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import sqlite, sqlite_file
+from tulving.storage import postgres_pool, sqlite, sqlite_file
 
-LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, tulving.storage.migrations, sqlite]
+LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql]
+LOADED += [tulving.storage.migrations, sqlite, postgres_pool]
 LOADED += [import_module(f"tulving.storage.{name}") for name in tulving.storage.__all__]
 NOBODY = 65534
 JOBS: dict[str, Callable[..., Any]] = {}
@@ -49,7 +50,7 @@ def wait_until(go: str | None) -> None:
 @job
 async def write_forever(say: Say, path: str, name: str) -> None:
     """Store, supersede, forget and delete in three tasks at once, saying what was acknowledged, until killed."""
-    async with opened(Path(path)) as memory:
+    async with opened(path) as memory:
         await asyncio.gather(*(_writer(memory, say, f"{name}t{task}") for task in range(3)))
 
 
@@ -97,14 +98,14 @@ async def _writer(memory: Memory, say: Say, name: str) -> None:
 async def open_and_store(say: Say, path: str, name: str, go: str | None = None) -> None:
     """Open (and so create or migrate) a file, store one memory."""
     wait_until(go)
-    async with opened(Path(path)) as memory:
+    async with opened(path) as memory:
         say({"id": str((await memory.store_episode(f"{name} was here", butler=name)).id), "name": name})
 
 
 @job
 async def store_many(say: Say, path: str, name: str, number: int, go: str | None = None) -> None:
     """Store memories of each kind, alone and in batches; say each that was acknowledged."""
-    async with opened(Path(path)) as memory:
+    async with opened(path) as memory:
         wait_until(go)
         for each in range(number):
             word = f"{name}x{each}"
@@ -119,7 +120,7 @@ async def store_many(say: Say, path: str, name: str, number: int, go: str | None
 @job
 async def store_same_key(say: Say, path: str, name: str, number: int, go: str | None = None) -> None:
     """Write one key that others write too; say what each answer was."""
-    async with opened(Path(path)) as memory:
+    async with opened(path) as memory:
         wait_until(go)
         for each in range(number):
             answer = await memory.store_fact("the lighthouse", "keeper", f"{name} {each}")
@@ -130,7 +131,7 @@ async def store_same_key(say: Say, path: str, name: str, number: int, go: str | 
 @job
 async def call(say: Say, path: str, verb: str, args: dict[str, Any]) -> None:
     """One verb in a process of its own."""
-    async with opened(Path(path)) as memory:
+    async with opened(path) as memory:
         answer = await getattr(memory, verb)(**args)
         say(str(answer.id) if hasattr(answer, "id") else answer)
 
@@ -150,7 +151,7 @@ async def create_and_die(say: Say, path: str, moment: str) -> None:
         "there": (os, "link", _then(os.link, die)),
     }
     setattr(*steps[moment])
-    async with opened(Path(path)):
+    async with opened(path):
         say("survived")
 
 
@@ -174,7 +175,7 @@ async def migrate_and_die(say: Say, path: str, after: int) -> None:
         execute(*args, **kwargs)
 
     alembic.op.execute = deadly  # pyright: ignore
-    async with opened(Path(path)):
+    async with opened(path):
         say("survived")
 
 
@@ -182,7 +183,7 @@ async def migrate_and_die(say: Say, path: str, after: int) -> None:
 async def copy_and_die(say: Say, path: str) -> None:
     """Open an old file, and be killed while the copy is made that precedes its migration."""
     os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)  # pyright: ignore
-    async with opened(Path(path)):
+    async with opened(path):
         say("survived")
 
 
@@ -194,7 +195,7 @@ async def use_as_nobody(say: Say, path: str) -> None:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
     try:
-        async with opened(Path(path)) as memory:
+        async with opened(path) as memory:
             say({"read": sorted(item.content for item in (await memory.list_memories("episode")).items)})
             await memory.store_episode("one more", butler="nobody")
             say({"written": True})

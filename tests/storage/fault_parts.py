@@ -28,11 +28,11 @@ DIMENSION = 512
 SOURCE = Path(tulving.__file__).parents[1]
 
 
-def opened(path: Path, **parts: Any) -> AbstractAsyncContextManager[Memory]:
+def opened(place: Any, **parts: Any) -> AbstractAsyncContextManager[Memory]:
     """A memory that depends on nothing around it: no settings file, no environment, no model."""
     parts.setdefault("config", MemoryModuleConfig())
     parts.setdefault("embedder", WordEmbedder(DIMENSION))
-    return open_memory(path, **parts)
+    return open_memory(place, **parts)
 
 
 async def everything(memory: Memory, kinds: Iterable[Kind] = KINDS) -> dict[UUID, Item]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from tulving.storage.connection import Connection, Finding
 from tulving.storage.rows import IndexEntry
 
 BATCH = 64
+PATIENCE = 5
+"""So often a conversion runs after those who write meanwhile, before it leaves the last ones to catch up."""
 FORMAT = "tulving-export-1"
 REQUESTS_KEPT = timedelta(days=7)
 REQUESTS_AT_A_TIME = 500
@@ -76,21 +78,27 @@ class Maintenance(Service):
         now = self._env.clock()
         version = await self._write_all(storage.maintenance.begin_reembedding, self._env.embedder, now)
         events = None
-        while events is None:
+        for attempt in count(1):
             await self._convert(version, progress)
-            events = await self._write_all(storage.maintenance.switch, version, self._system_audit())
+            late = attempt >= PATIENCE
+            events = await self._write_all(storage.maintenance.switch, version, self._system_audit(), late)
+            if events is not None:
+                break
         self._env.embedding_version = version
-        self._publish(events)
+        self._publish(events or [])
+        await self.embed_pending()
         return (await self._read_all(storage.maintenance.count_unconverted))[1]
 
     async def _convert(self, version: int, progress: Progress | None) -> None:
         missing, total = await self._read_all(storage.maintenance.count_unconverted)
-        while batch := await self._read_all(storage.maintenance.unconverted, BATCH):
+        last: tuple[Kind, Item] | None = None
+        while batch := await self._read_all(storage.maintenance.unconverted, BATCH, last):
             entries = await self._index([item for _, item in batch], version)
             if any(entry.embedding is None for entry in entries):
                 raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
             converted = [(kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)]
             await self._write_all(storage.maintenance.add_converted, version, converted)
+            last = batch[-1]
             missing = max(0, missing - len(batch))
             if progress:
                 progress(total - missing, total)

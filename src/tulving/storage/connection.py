@@ -4,16 +4,17 @@ Statements are SQL text with `:named` parameters, in the part of SQL that both e
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from tulving.domain.model import Kind
 from tulving.domain.scope import Filter
 from tulving.errors import DamagedStore
-from tulving.storage.rows import Params, Row
+from tulving.storage.rows import COLUMNS, Params, Row
 
 Key = tuple[Kind, Hashable]
 """A candidate: its kind, and its id in whatever form the engine has it."""
@@ -47,6 +48,36 @@ def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
         return Finding(name, tuple(problems()))
     except DamagedStore as error:
         return Finding(name, (str(error),))
+
+
+class CandidateRows(Mapping[Key, Row], ABC):
+    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+
+    def __init__(self) -> None:
+        self._raw: dict[Key, tuple[Any, ...]] = {}
+
+    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
+        key = kind, row[_ID[kind]]
+        self._raw[key] = row
+        return key
+
+    @abstractmethod
+    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row: ...
+
+    def __getitem__(self, key: Key) -> Row:
+        return self._read(key[0], self._raw[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._raw
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +116,10 @@ class Connection(Protocol):
     def one(self, sql: str, params: Params | None = None) -> Row | None: ...
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]: ...
+
+    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        """What a SELECT finds for each of many parameters, one after the other, in one round trip."""
+        ...
 
     def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         """The same as `all`, a few rows at a time: for what may not fit into memory."""

@@ -180,7 +180,8 @@ def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Aud
         winner, loser = (mine, other) if won else (other, mine)
         lost += not won
         event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
-        facts.supersede(conn, loser["id"], audit.now, event)
+        facts.supersede(conn, tenant_id, loser["id"], audit.now)
+        events.append(conn, event)
         conn.run(
             "UPDATE facts SET supersedes_id = :supersedes_id, updated_at = :now"
             " WHERE tenant_id = :tenant_id AND id = :id",

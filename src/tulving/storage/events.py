@@ -15,8 +15,7 @@ _VALUES = attrgetter(*_COLUMNS)
 
 def append(conn: Connection, *events: Event) -> None:
     """Part of the transaction that makes the change."""
-    for event in events:
-        conn.run(_INSERT, dict(zip(_COLUMNS, _VALUES(event), strict=True)))
+    conn.many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in events])
 
 
 def of_entity(conn: Connection, tenant_id: str, entity_id: UUID) -> list[Event]:

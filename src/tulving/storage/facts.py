@@ -12,7 +12,10 @@ from tulving.storage import events, items, links
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry, Row
 
-_ACTIVE = "SELECT id, content_hash, ref FROM facts WHERE tenant_id = :tenant_id AND validity = 'active'"
+_ACTIVE = (
+    "SELECT CAST(:place AS INTEGER) AS place, id, content_hash, ref FROM facts"
+    " WHERE tenant_id = :tenant_id AND validity = 'active'"
+)
 _BY_ENTITY = (
     f"{_ACTIVE} AND entity_id = :entity_id AND scope = :scope AND owner = :owner AND predicate = :predicate AND keyed"
 )
@@ -21,43 +24,106 @@ _BY_SUBJECT = (
     " AND entity_id IS NULL AND keyed"
 )
 _BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash = :content_hash AND NOT keyed"
+_BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
 
 def store(
     conn: Connection, offers: Sequence[tuple[Fact, IndexEntry]], audit: Audit
 ) -> tuple[list[Stored], list[Event]]:
     """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession."""
-    stored: list[Stored] = []
-    log: list[Event] = []
     items.check_embedding_version(conn, [entry for _, entry in offers])
     conn.lock(*(_key(fact) for fact, _ in offers))
-    _check_entities(conn, [fact for fact, _ in offers])
-    for fact, entry in offers:
+    facts = [fact for fact, _ in offers]
+    _check_entities(conn, facts)
+    for fact in facts:
         items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
-        current = _current(conn, fact)
-        if current is not None and current["content_hash"] == fact.content_hash:
-            stored.append(_meet_again(conn, fact, current, audit, log))
-        else:
-            stored.append(_insert(conn, fact, entry, current, audit, log))
-    return stored, log
+    batch = _Batch(conn, audit, facts)
+    stored = [batch.take(fact, entry) for fact, entry in offers]
+    batch.write()
+    events.append(conn, *batch.log)
+    return stored, batch.log
 
 
 def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
     """The id behind a short reference such as fact_1a2b3c4d."""
-    row = conn.one(
-        "SELECT id FROM facts WHERE tenant_id = :tenant_id AND ref = :ref", {"tenant_id": tenant_id, "ref": ref}
-    )
+    row = conn.one(_BY_REF, {"tenant_id": tenant_id, "ref": ref})
     return row["id"] if row else None
 
 
-def supersede(conn: Connection, id_: UUID, now: datetime, event: Event) -> None:
-    """Take a fact out of use without losing it."""
+def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
+    """Take a fact out of use without losing it; its event is the caller's."""
     conn.run(
         "UPDATE facts SET validity = 'superseded', status = NULL, next_review_at = NULL, updated_at = :now"
         " WHERE tenant_id = :tenant_id AND id = :id",
-        {"tenant_id": event.tenant_id, "id": id_, "now": now},
+        {"tenant_id": tenant_id, "id": id_, "now": now},
     )
-    events.append(conn, event)
+
+
+class _Batch:
+    """Offers on their way in. What they meet is looked up for all of them at once, and new rows are written together:
+    over a network each statement costs a journey."""
+
+    def __init__(self, conn: Connection, audit: Audit, facts: Sequence[Fact]) -> None:
+        self._conn, self._audit = conn, audit
+        self._current = _current(conn, facts)
+        self._refs = _taken_refs(conn, facts)
+        self._new: dict[UUID, tuple[Fact, IndexEntry]] = {}
+        self.log: list[Event] = []
+
+    def take(self, fact: Fact, entry: IndexEntry) -> Stored:
+        current = self._current.get(_key(fact))
+        if current is not None and current["id"] in self._new:
+            self.write()  # it is to be changed
+        if current is not None and current["content_hash"] == fact.content_hash:
+            return self._meet_again(fact, current)
+        if current is not None:
+            self._supersede(fact, current)
+            fact = replace(fact, supersedes_id=current["id"])
+        if fact.ref is not None:
+            fact = replace(fact, ref=self._free_ref(fact))
+        self._log(
+            "fact_created",
+            fact.id,
+            content_hash=fact.content_hash,
+            confidence=fact.confidence,
+            importance=fact.importance,
+            supersedes=str(current["id"]) if current else None,
+        )
+        self._new[fact.id] = fact, entry
+        self._current[_key(fact)] = {"id": fact.id, "content_hash": fact.content_hash, "ref": fact.ref}
+        if current is None:
+            return Stored(id=fact.id, outcome="stored", ref=fact.ref)
+        return Stored(id=fact.id, outcome="superseded", superseded_id=current["id"], ref=fact.ref)
+
+    def write(self) -> None:
+        """The new rows so far. Their events wait, so that they keep their order."""
+        if self._new:
+            items.insert(self._conn, "fact", list(self._new.values()))
+            self._new.clear()
+
+    def _meet_again(self, fact: Fact, current: Row) -> Stored:
+        """The same content again: a keyed fact is confirmed, an unkeyed one skipped as it stands."""
+        if not fact.keyed:
+            return Stored(id=current["id"], outcome="duplicate", ref=current["ref"])
+        items.renew(self._conn, fact.tenant_id, "fact", current["id"], self._audit.now)
+        self._log("fact_confirmed", current["id"], by="repetition")
+        return Stored(id=current["id"], outcome="confirmed", ref=current["ref"])
+
+    def _supersede(self, fact: Fact, current: Row) -> None:
+        supersede(self._conn, fact.tenant_id, current["id"], self._audit.now)
+        links.insert(self._conn, fact.tenant_id, links.supersedes(fact.id, current["id"], self._audit.now))
+        self._log("fact_superseded", current["id"], superseded_by=str(fact.id))
+
+    def _free_ref(self, fact: Fact) -> str:
+        """Eight hex digits collide now and then: take others until the tenant has no such reference."""
+        ref = fact.ref or ""
+        while ref in self._refs or (ref != fact.ref and id_of_ref(self._conn, fact.tenant_id, ref) is not None):
+            ref = f"fact_{self._audit.new_id().hex[-8:]}"
+        self._refs.add(ref)
+        return ref
+
+    def _log(self, event_type: str, id_: UUID, **payload: object) -> None:
+        self.log.append(self._audit.event(event_type, "fact", id_, **payload))
 
 
 def _key(fact: Fact) -> str:
@@ -66,16 +132,14 @@ def _key(fact: Fact) -> str:
     return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
 
 
-def _current(conn: Connection, fact: Fact) -> Row | None:
-    if not fact.keyed:
-        by = _BY_CONTENT
-    elif fact.entity_id is not None:
-        by = _BY_ENTITY
-    else:
-        by = _BY_SUBJECT
-    return conn.one(
-        by + conn.for_update,
-        {
+def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Row]:
+    """The active facts of the same keys."""
+    found: dict[str, Row] = {}
+    asked: dict[str, list[Row]] = {}
+    for place, fact in enumerate(facts):
+        by = _BY_CONTENT if not fact.keyed else _BY_SUBJECT if fact.entity_id is None else _BY_ENTITY
+        params = {
+            "place": place,
             "tenant_id": fact.tenant_id,
             "entity_id": fact.entity_id,
             "scope": fact.scope,
@@ -83,8 +147,17 @@ def _current(conn: Connection, fact: Fact) -> Row | None:
             "subject": fact.subject,
             "predicate": fact.predicate,
             "content_hash": fact.content_hash,
-        },
-    )
+        }
+        asked.setdefault(by, []).append(params)
+    for by, rows in asked.items():
+        for row in conn.every(by + conn.for_update, rows):
+            found[_key(facts[row["place"]])] = row
+    return found
+
+
+def _taken_refs(conn: Connection, facts: Sequence[Fact]) -> set[str]:
+    asked = [{"tenant_id": fact.tenant_id, "ref": fact.ref} for fact in facts if fact.ref is not None]
+    return {row["ref"] for row in conn.every(_BY_REF, asked)} if asked else set()
 
 
 def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
@@ -104,48 +177,3 @@ def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
         if fact.entity_id not in found or into is not None:
             problem = "does not exist" if into is None else f"was merged into {into}"
             raise InvalidInput("entity_id", f"entity {fact.entity_id} {problem}", "the id of an entity of yours")
-
-
-def _meet_again(conn: Connection, fact: Fact, current: Row, audit: Audit, log: list[Event]) -> Stored:
-    """The same content again: a keyed fact is confirmed, an unkeyed one skipped as it stands."""
-    if not fact.keyed:
-        return Stored(id=current["id"], outcome="duplicate", ref=current["ref"])
-    event = audit.event("fact_confirmed", "fact", current["id"], by="repetition")
-    items.confirm(conn, "fact", current["id"], audit.now, event)
-    log.append(event)
-    return Stored(id=current["id"], outcome="confirmed", ref=current["ref"])
-
-
-def _insert(
-    conn: Connection, fact: Fact, entry: IndexEntry, current: Row | None, audit: Audit, log: list[Event]
-) -> Stored:
-    if current is not None:
-        superseded = audit.event("fact_superseded", "fact", current["id"], superseded_by=str(fact.id))
-        supersede(conn, current["id"], audit.now, superseded)
-        log.append(superseded)
-        fact = replace(fact, supersedes_id=current["id"])
-    if fact.ref is not None:
-        fact = replace(fact, ref=_free_ref(conn, fact, audit))
-    created = audit.event(
-        "fact_created",
-        "fact",
-        fact.id,
-        content_hash=fact.content_hash,
-        confidence=fact.confidence,
-        importance=fact.importance,
-        supersedes=str(current["id"]) if current else None,
-    )
-    items.insert(conn, "fact", fact, entry, created)
-    log.append(created)
-    if current is None:
-        return Stored(id=fact.id, outcome="stored", ref=fact.ref)
-    links.insert(conn, fact.tenant_id, links.supersedes(fact.id, current["id"], audit.now))
-    return Stored(id=fact.id, outcome="superseded", superseded_id=current["id"], ref=fact.ref)
-
-
-def _free_ref(conn: Connection, fact: Fact, audit: Audit) -> str:
-    """Eight hex digits collide now and then: take others until the tenant has no such reference."""
-    ref = fact.ref or ""
-    while id_of_ref(conn, fact.tenant_id, ref) is not None:
-        ref = f"fact_{audit.new_id().hex[-8:]}"
-    return ref

@@ -21,22 +21,29 @@ _FORGET: dict[Kind, str] = {
 }
 
 
-def insert(conn: Connection, kind: Kind, item: Item, entry: IndexEntry, event: Event) -> None:
-    """A new row, its index entry and its event."""
-    params = item_params(kind, item)
-    params["search_text"] = conn.index_text(item.tenant_id, entry.search_text)
-    params["embedding"] = entry.embedding
-    params["embedding_version"] = entry.embedding_version
-    conn.run(INSERTS[kind], params)
-    events.append(conn, event)
+def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]]) -> None:
+    """New rows and their index entries; their events are the caller's."""
+    conn.many(
+        INSERTS[kind],
+        [
+            {
+                **item_params(kind, item),
+                "search_text": conn.index_text(item.tenant_id, entry.search_text),
+                "embedding": entry.embedding,
+                "embedding_version": entry.embedding_version,
+            }
+            for item, entry in new
+        ],
+    )
 
 
 def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]]) -> None:
     """New episodes or rules, all or none."""
     check_embedding_version(conn, [entry for _, entry, _ in offers])
-    for item, entry, event in offers:
+    for item, _, _ in offers:
         check_source_episode(conn, item.tenant_id, getattr(item, "source_episode_id", None))
-        insert(conn, kind, item, entry, event)
+    insert(conn, kind, [(item, entry) for item, entry, _ in offers])
+    events.append(conn, *(event for _, _, event in offers))
 
 
 def check_embedding_version(conn: Connection, entries: Iterable[IndexEntry]) -> None:
@@ -86,11 +93,19 @@ def touch_one(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, now: date
 
 def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool:
     """001-022: start the decay of a live fact or rule anew; False when there is none."""
+    confirmed = renew(conn, event.tenant_id, kind, id_, now)
+    if confirmed:
+        events.append(conn, event)
+    return confirmed
+
+
+def renew(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, now: datetime) -> bool:
+    """A confirmation without its event, which is the caller's."""
     alive = "validity = 'active'" if kind == "fact" else "NOT forgotten"
     row = conn.one(
         f"SELECT confidence, decay_rate FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND {alive}"
         + conn.for_update,
-        {"tenant_id": event.tenant_id, "id": id_},
+        {"tenant_id": tenant_id, "id": id_},
     )
     if row is None:
         return False
@@ -98,13 +113,12 @@ def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event
         f"UPDATE {TABLES[kind]} SET last_confirmed_at = :now, updated_at = :now, status = NULL,"
         " next_review_at = :review WHERE tenant_id = :tenant_id AND id = :id",
         {
-            "tenant_id": event.tenant_id,
+            "tenant_id": tenant_id,
             "id": id_,
             "now": now,
             "review": next_review_at(row["confidence"], row["decay_rate"], now, now),
         },
     )
-    events.append(conn, event)
     return True
 
 

@@ -114,9 +114,10 @@ def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> in
     return add_version(conn, _version(embedder), "building", now)
 
 
+# Not NOT EXISTS, which PostgreSQL may take for a join of all with all.
 _MISSING = (
-    "NOT EXISTS (SELECT 1 FROM next_embeddings AS n WHERE n.tenant_id = m.tenant_id"
-    " AND n.memory_type = :kind AND n.memory_id = m.id)"
+    "(SELECT n.memory_id FROM next_embeddings AS n WHERE n.tenant_id = m.tenant_id"
+    " AND n.memory_type = :kind AND n.memory_id = m.id) IS NULL"
 )
 
 
@@ -134,12 +135,18 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
     return missing, total
 
 
-def unconverted(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
+def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = None) -> list[tuple[Kind, Item]]:
+    """Some of the memories without a vector of the version under construction, those behind the last one converted:
+    to look from the beginning each time would take the longer, the more is done."""
     found: list[tuple[Kind, Item]] = []
-    for kind in KINDS:
+    for kind in KINDS[KINDS.index(after[0]) if after else 0 :]:
+        where, params = _MISSING, {"kind": kind, "limit": limit - len(found)}
+        if after and after[0] == kind:
+            where += " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
+            params |= {"tenant_id": after[1].tenant_id, "id": after[1].id}
         rows = conn.all(
-            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_MISSING} LIMIT :limit",
-            {"kind": kind, "limit": limit - len(found)},
+            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {where} ORDER BY m.tenant_id, m.id LIMIT :limit",
+            params,
         )
         found.extend((kind, to_item(kind, row)) for row in rows)
     return found
@@ -165,14 +172,17 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
     )
 
 
-def switch(conn: Connection, version: int, audit: Audit) -> list[Event] | None:
-    """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted."""
+def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = False) -> list[Event] | None:
+    """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted.
+
+    With `leave_late` those go over without a vector and wait for one, like what comes while the embedder is not ready.
+    """
     conn.alone()
-    if count_unconverted(conn)[0]:
+    if not leave_late and count_unconverted(conn)[0]:
         return None
     with conn.vectors_of(_dimension_of(conn, version)):
         for kind in KINDS:
-            _change_over(conn, kind, version)
+            _change_over(conn, kind)
     conn.run("DELETE FROM next_embeddings")
     conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
     conn.run("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
@@ -190,12 +200,13 @@ def _dimension_of(conn: Connection, version: int) -> int:
     return row["dimension"]
 
 
-def _change_over(conn: Connection, kind: Kind, version: int) -> None:
+def _change_over(conn: Connection, kind: Kind) -> None:
     this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
     conn.run(
-        f"UPDATE {TABLES[kind]} AS m SET embedding_version = :version,"
+        f"UPDATE {TABLES[kind]} AS m SET"
+        f" embedding_version = (SELECT embedding_version FROM next_embeddings WHERE {this}),"
         f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
-        {"kind": kind, "version": version},
+        {"kind": kind},
     )
     conn.run(
         f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"

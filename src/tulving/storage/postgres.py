@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 ROWS_AT_A_TIME = 500
 MOST_TRIES = 6
+LONGEST_FAREWELL = 10.0
 FIRST_PAUSE = 0.002
 # What a tsvector may hold, with room to spare; a word takes its letters, its tenant's prefix and its place.
 MOST_WORD_BYTES = 1_000_000
@@ -62,7 +63,11 @@ class PostgresConnection:
 
     def many(self, sql: str, rows: Iterable[Params]) -> None:
         text, names = numbered(sql)
-        self._wait(self.raw.executemany(text, [encoded(names, row) for row in rows]))
+        values = [encoded(names, row) for row in rows]
+        if len(values) == 1:
+            self._wait(self.raw.execute(text, *values[0]))
+        elif values:
+            self._wait(self.raw.executemany(text, values))
 
     def one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.all(sql, params)
@@ -70,6 +75,15 @@ class PostgresConnection:
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]:
         return [decoded(record) for record in self.records(sql, params)]
+
+    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        text, names = numbered(sql)
+        values = [encoded(names, row) for row in rows]
+        if len(values) == 1:
+            found = self._wait(self.raw.fetch(text, *values[0]))
+        else:
+            found = self._wait(self.raw.fetchmany(text, values))
+        return [decoded(record) for record in found]
 
     def records(self, sql: str, params: Params | None = None) -> list[Any]:
         """Rows as the driver gives them."""
@@ -231,6 +245,9 @@ class PostgresStore:
     def __init__(self, pool: asyncpg.Pool, *, exact_rows: int = 10_000, owned: bool = True) -> None:
         self._pool, self._owned = pool, owned
         self._closed = False
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
 
     async def write(
@@ -251,7 +268,9 @@ class PostgresStore:
         """Build the vector indexes anew beside the old ones, which serve until then; the tables that got one."""
         async with AsyncExitStack() as held:
             raw = await held.enter_async_context(self.connection())
-            watched = progress is not None and self._pool.get_max_size() > 1
+            # One that has to be waited for might be held by another who waits like us.
+            free = self._pool.get_max_size() - self._pool.get_size() + self._pool.get_idle_size()
+            watched = progress is not None and free > 0
             watcher = await held.enter_async_context(self.connection()) if watched else None
             try:
                 return await rebuild(raw, watcher, method, only_outgrown, progress)
@@ -268,10 +287,13 @@ class PostgresStore:
     async def close(self) -> None:
         """Finish what runs, then let go of the connections."""
         self._closed = True
-        if self._owned:
-            try:
-                await asyncio.wait_for(self._pool.close(), 10)
-            except (TimeoutError, *DRIVER_ERRORS):
+        try:
+            # Not the pool's own wait: it would close a connection that it has just given to a waiting call.
+            await asyncio.wait_for(self._idle.wait(), LONGEST_FAREWELL)
+            if self._owned:
+                await asyncio.wait_for(self._pool.close(), LONGEST_FAREWELL)
+        except (TimeoutError, *DRIVER_ERRORS):
+            if self._owned:
                 self._pool.terminate()
 
     @asynccontextmanager
@@ -279,17 +301,29 @@ class PostgresStore:
         """A connection of the pool, outside any transaction of ours."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
+        self._calls += 1
+        self._idle.clear()
         try:
-            raw = await self._pool.acquire()
+            raw = await self._acquired()
+            try:
+                yield raw
+            finally:
+                with suppress(*DRIVER_ERRORS):
+                    await self._pool.release(raw)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+
+    async def _acquired(self) -> Raw:
+        try:
+            return await self._pool.acquire()
+        except (ValueError, OverflowError) as error:  # the driver reads the URL when it first connects
+            if isinstance(error, UnicodeError):
+                raise named_error(error) from error
+            raise ConfigError("url", f"can't be read ({error})", URL_FORM) from error
         except DRIVER_ERRORS as error:
             raise named_error(error) from error
-        except ValueError as error:  # the driver reads the URL when it first connects
-            raise ConfigError("url", f"can't be read ({error})", URL_FORM) from error
-        try:
-            yield raw
-        finally:
-            with suppress(*DRIVER_ERRORS):
-                await self._pool.release(raw)
 
     async def _settle(
         self,
@@ -340,16 +374,16 @@ class PostgresStore:
 
     @asynccontextmanager
     async def _begun(self, begin: str, tenant_id: str | None):
-        """A connection with a transaction begun. One that turns out to be dead is put away and another one taken."""
+        """A connection with a transaction begun. Those that turn out to be dead are put away until one is not."""
         statement = f"{begin}; SET LOCAL {_whose(tenant_id)}"
-        for last in (False, True):
+        for left in reversed(range(self._pool.get_max_size() + 1)):
             async with self.connection() as raw:
                 try:
                     await raw.execute(statement)
                 except DRIVER_ERRORS as error:
-                    if last or not isinstance(error, LOST):
+                    if not left or not isinstance(error, LOST):
                         raise named_error(error) from error
-                    raw.terminate()
+                    _put_away(raw)
                     continue
                 yield raw
                 return
@@ -357,13 +391,15 @@ class PostgresStore:
 
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
 _BEGIN_WRITE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+# A search is planned once per connection: planning takes as long as searching a small tenant.
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan"
 
 
 def _whose(tenant_id: str | None) -> str:
-    """The setting that row-level security reads. Work on the whole store may take its time."""
+    """The setting that row-level security reads. Work on the whole store may take its time, and is planned each time:
+    what it reads may have grown a thousandfold since the last."""
     if tenant_id is None:
-        return "statement_timeout = 0"
+        return "statement_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan"
     quoted = tenant_id.replace("\\", "\\\\").replace("'", "''")
     return f"tulving.tenant_id = E'{quoted}'"  # E: whatever the server takes a backslash for
 
@@ -372,6 +408,12 @@ async def _roll_back(raw: Raw) -> None:
     try:
         await raw.execute("ROLLBACK")
     except BaseException:
+        _put_away(raw)
+
+
+def _put_away(raw: Raw) -> None:
+    """Let the pool make another one instead. One that broke may have left it already."""
+    with suppress(Exception):
         raw.terminate()
 
 
@@ -380,11 +422,20 @@ LOST = (
     ConnectionError,
     pg.PostgresConnectionError,
     pg.InterfaceError,
+    pg.InternalClientError,
     pg.AdminShutdownError,
     pg.CrashShutdownError,
     pg.CannotConnectNowError,
 )
-DRIVER_ERRORS = (pg.PostgresError, pg.InterfaceError, OSError, TimeoutError, UnicodeError, OverflowError)
+DRIVER_ERRORS = (
+    pg.PostgresError,
+    pg.InterfaceError,
+    pg.InternalClientError,
+    OSError,
+    TimeoutError,
+    UnicodeError,
+    OverflowError,
+)
 CONFLICTS = (
     pg.SerializationError,
     pg.DeadlockDetectedError,

@@ -110,7 +110,9 @@ class VectorIndexes:
         """Search widely enough for one tenant among many, until the transaction ends."""
         conn.records(
             "SELECT set_config('ivfflat.probes', :probes, true), set_config('ivfflat.iterative_scan', 'relaxed_order',"
-            " true), set_config('hnsw.ef_search', :ef, true), set_config('hnsw.iterative_scan', 'relaxed_order', true)",
+            " true), set_config('hnsw.ef_search', :ef, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),"
+            # A plan for any tenant does not know that this one is large, and would pass the index by.
+            " set_config('plan_cache_mode', 'force_custom_plan', true)",
             {"probes": str(self._probes), "ef": str(EF_SEARCH)},
         )
 

@@ -1,11 +1,11 @@
 """Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
 from tulving.errors import EmbedderMismatch
-from tulving.storage.connection import Key, LaneRequest, Lanes
+from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.postgres_values import DECODERS
 from tulving.storage.rows import COLUMNS, TABLES, Row
@@ -14,7 +14,6 @@ from tulving.storage.tenant_words import prefixed
 if TYPE_CHECKING:
     from tulving.storage.postgres import PostgresConnection
 
-_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
 _DOCUMENTS = {
     kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()
 }
@@ -31,28 +30,14 @@ _ACTIVE = "SELECT 'active', number, ROW(dimension) FROM embedding_versions WHERE
 _SIMILARITY = "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1)) * 1e6) / 1e6"
 
 
-class RecordRows(Mapping[Key, Row]):
-    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+class RecordRows(CandidateRows):
+    """Records, of which only the documents have to be read."""
 
-    def __init__(self) -> None:
-        self._raw: dict[Key, tuple[Any, ...]] = {}
-
-    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
-        key = kind, row[_ID[kind]]
-        self._raw[key] = row
-        return key
-
-    def __getitem__(self, key: Key) -> Row:
-        values = list(self._raw[key])
-        for at, decode in _DOCUMENTS[key[0]]:
+    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
+        values = list(row)
+        for at, decode in _DOCUMENTS[kind]:
             values[at] = decode(values[at])
-        return dict(zip(COLUMNS[key[0]], values, strict=True))
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
+        return dict(zip(COLUMNS[kind], values, strict=True))
 
 
 def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
@@ -127,12 +112,18 @@ def _arm(name: str, kind: Kind, best: str) -> str:
 
 
 def _by_words(kind: Kind, where: str) -> str:
-    """Memories with all the words first; those with any of them fill up, within that by how often and how near."""
+    """Memories with all the words first; those with any of them fill up, within that by how often and how near.
+
+    The words are the tenant's own, so their index alone leads to its rows: OFFSET keeps the planner from reading an
+    index on the tenant as well. Appending nothing makes a copy of the words, which lie out of line and would be fetched
+    anew for each use.
+    """
     return f"""
-    SELECT m.id, (m.search_vector @@ (SELECT every FROM words))::int
-        + ts_rank(m.search_vector, (SELECT either FROM words), 33) AS score
-    FROM {TABLES[kind]} AS m WHERE m.search_vector @@ (SELECT either FROM words) AND {where}
-    ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
+    SELECT m.id, (m.its_words @@ (SELECT every FROM words))::int
+        + ts_rank(m.its_words, (SELECT either FROM words), 33) AS score
+    FROM (SELECT *, search_vector || '' AS its_words FROM {TABLES[kind]}
+          WHERE search_vector @@ (SELECT either FROM words) OFFSET 0) AS m
+    WHERE {where} ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
 def _exact(kind: Kind, where: str) -> str:
@@ -144,5 +135,5 @@ def _exact(kind: Kind, where: str) -> str:
 
 def _by_index(kind: Kind, where: str) -> str:
     return f"""
-    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE {where}
+    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE m.embedding IS NOT NULL AND {where}
     ORDER BY m.embedding <=> (SELECT vector FROM probe) LIMIT :limit"""

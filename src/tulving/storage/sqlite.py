@@ -71,6 +71,9 @@ class SqliteConnection:
         readers = columns(column[0] for column in cursor.description) if rows else []
         return [decoded(readers, row) for row in rows]
 
+    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        return [found for row in rows for found in self.all(sql, row)]
+
     def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         cursor = self._execute(sql, params)
         readers = columns(column[0] for column in cursor.description)

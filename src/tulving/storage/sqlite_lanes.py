@@ -1,10 +1,10 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
-from tulving.storage.connection import Key, LaneRequest, Lanes
+from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
 from tulving.storage.sqlite_values import columns, decoded
@@ -15,38 +15,20 @@ if TYPE_CHECKING:
     from tulving.storage.sqlite import SqliteConnection
 
 _READERS = {kind: columns(names) for kind, names in COLUMNS.items()}
-_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
 # How many times the limit a filter is tried on, best first, before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
 
-class RawRows(Mapping[Key, Row]):
-    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+class DecodedRows(CandidateRows):
+    """Read by the names of their columns."""
 
-    def __init__(self) -> None:
-        self._raw: dict[Key, tuple[Any, ...]] = {}
-
-    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
-        key = kind, row[_ID[kind]]
-        self._raw[key] = row
-        return key
-
-    def __getitem__(self, key: Key) -> Row:
-        return decoded(_READERS[key[0]], self._raw[key])
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._raw
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
+    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
+        return decoded(_READERS[kind], row)
 
 
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:
     """Both lanes of each kind, each up to the limit, from rows that the filter lets through."""
-    rows = RawRows()
+    rows = DecodedRows()
     lanes = Lanes({}, {}, rows)
     rankings: dict[Kind, Ranking] = {}
     if request.vector is not None:
@@ -68,7 +50,7 @@ def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
 class _KindSearch:
     """The search of one kind. All rows it meets are noted, so that none is fetched twice."""
 
-    def __init__(self, conn: "SqliteConnection", request: LaneRequest, kind: Kind, rows: RawRows) -> None:
+    def __init__(self, conn: "SqliteConnection", request: LaneRequest, kind: Kind, rows: CandidateRows) -> None:
         self._conn, self._request, self._rows = conn, request, rows
         self._kind: Kind = kind
         self._table = TABLES[kind]

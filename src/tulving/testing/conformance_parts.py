@@ -12,7 +12,7 @@ from tulving.domain.model import KIND_OF, Episode, Fact, Item, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash, found_by, search_text
 from tulving.services.service import Store
-from tulving.storage import items, transfer
+from tulving.storage import events, items, transfer
 from tulving.storage.connection import Connection, LaneRequest, Lanes
 from tulving.storage.rows import INSERTS, IndexEntry, Row, item_params
 
@@ -99,8 +99,8 @@ def entry(item: Item, vector: Sequence[float] | None = None) -> IndexEntry:
 
 def put(conn: Connection, *new: Item, vector: Sequence[float] | None = None) -> None:
     for item in new:
-        kind = KIND_OF[type(item)]
-        items.insert(conn, kind, item, entry(item, vector), event(item.id.int, item))
+        items.insert(conn, KIND_OF[type(item)], [(item, entry(item, vector))])
+        events.append(conn, event(item.id.int, item))
 
 
 def insert(conn: Connection, item: Item) -> None:

@@ -1,0 +1,607 @@
+"""Candidates on PostgreSQL: as many as asked for while there are any, the nearest first, from one statement."""
+
+import math
+import random
+from array import array
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+from fault_parts import opened, problems
+from raw_sql import in_thread, run_sql
+
+from tulving.bootstrap import open_memory
+from tulving.config import MemoryModuleConfig, PostgresConfig
+from tulving.domain.model import KINDS, Kind
+from tulving.domain.scope import Filter
+from tulving.domain.text import content_hash
+from tulving.services.memory import Memory
+from tulving.storage import maintenance, postgres_index
+from tulving.storage.connection import LaneRequest
+from tulving.storage.rows import TABLES
+from tulving.storage.tenant_words import prefixed
+from tulving.testing import ManualClock, WordEmbedder
+from tulving.testing.postgres import Server
+
+SIZE = 16
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+COUNTS: dict[str, dict[Kind, int]] = {
+    "large": {"fact": 6000, "episode": 400, "rule": 60},
+    "small": {"fact": 50, "episode": 50, "rule": 20},
+}
+FILTERS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "scope": {"scope": "kitchen"},
+    "type": {"type": "decision"},
+    "project": {"project": "p3"},
+    "tags": {"tags": ["seven", "rare"]},
+    "since": {"since": NOW - timedelta(days=20)},
+    "until": {"until": NOW - timedelta(days=90)},
+    "window": {"since": NOW - timedelta(days=40), "until": NOW - timedelta(days=30)},
+    "all of them": {"scope": "kitchen", "project": "p3", "since": NOW - timedelta(days=50)},
+    "nobody": {"project": "none at all"},
+}
+
+
+class NoEmbedder(WordEmbedder):
+    """Knows the vectors of no text: the tests bring their own."""
+
+    def __init__(self) -> None:
+        super().__init__(SIZE, "given")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A memory as the test knows it."""
+
+    kind: Kind
+    id: UUID
+    tenant: str
+    number: int
+    vector: array
+    created_at: datetime
+
+    @property
+    def scope(self) -> str:
+        return "kitchen" if self.number % 10 == 4 else "global" if self.number % 3 else "hall"
+
+    @property
+    def owner(self) -> str | None:
+        return "ann" if self.number % 8 == 4 else None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        own: dict[Kind, dict[str, Any]] = {
+            "fact": {"subject": f"s{self.number}", "predicate": "p", "scope": self.scope},
+            "episode": {"butler": self.scope, "expires_at": None},
+            "rule": {"scope": self.scope},
+        }
+        words = ["common", f"word{self.number}", "even" if self.number % 2 == 0 else "odd"]
+        return own[self.kind] | {
+            "tenant_id": self.tenant,
+            "id": self.id,
+            "content": f"content {self.number}",
+            "content_hash": content_hash(f"content {self.number}"),
+            "search_text": prefixed(self.tenant, words),
+            "project": f"p{self.number % 25}",
+            "type": "decision" if self.number % 12 == 5 else None,
+            "tags": '["seven", "rare"]' if self.number % 49 == 7 else '["seven"]' if self.number % 7 == 0 else "[]",
+            "user_id": self.owner,
+            "created_at": self.created_at,
+            "updated_at": self.created_at,
+            "embedding_version": 1,
+            "embedding": self.vector,
+        }
+
+    def passes(self, wanted: dict[str, Any]) -> bool:
+        """The same filter, by hand."""
+        if "scope" in wanted and self.scope not in ({"kitchen"} if self.kind == "episode" else {"kitchen", "global"}):
+            return False
+        if "type" in wanted and self.number % 12 != 5:
+            return False
+        if "project" in wanted and f"p{self.number % 25}" != wanted["project"]:
+            return False
+        if "tags" in wanted and self.number % 49 != 7:
+            return False
+        since, until = wanted.get("since", NOW - timedelta(days=9999)), wanted.get("until", NOW)
+        return since <= self.created_at < until
+
+
+def similarity(one: Any, other: Any) -> float:
+    dot = sum(a * b for a, b in zip(one, other, strict=True))
+    return dot / math.sqrt(sum(a * a for a in one) * sum(b * b for b in other))
+
+
+def make_rows() -> list[Kept]:
+    """Clusters of vectors; each tenant's in other places, so that a scan of the nearest meets the other's rows."""
+    chance = random.Random(7)
+    centres = [[chance.gauss(0, 1) for _ in range(SIZE)] for _ in range(40)]
+    rows: list[Kept] = []
+    for tenant, counts in COUNTS.items():
+        for kind, count in counts.items():
+            for number in range(count):
+                centre = chance.choice(centres if tenant == "large" else centres[:3])
+                vector = array("f", (part + chance.gauss(0, 0.4) for part in centre))
+                created = NOW - timedelta(minutes=1 + number * 170_000 // count)
+                rows.append(Kept(kind, UUID(int=len(rows) + 1), tenant, number, vector, created))
+    return rows
+
+
+ROWS = make_rows()
+QUERIES = [array("f", (random.Random(n).gauss(0, 1) for _ in range(SIZE))) for n in range(4)]
+QUERIES += [array("f", (part + 0.01 for part in kept.vector)) for kept in ROWS[10:6000:1200]]
+"""Some in the middle of nowhere, some near the large tenant's."""
+
+
+def nearest(query: array, tenant: str, kinds: Any = ("fact",), wanted: dict[str, Any] | None = None) -> list[Kept]:
+    """All that match, best first, by comparing each."""
+    rows = [kept for kept in ROWS if kept.tenant == tenant and kept.kind in kinds and kept.passes(wanted or {})]
+    return sorted(rows, key=lambda kept: (-round(similarity(query, kept.vector), 6), str(kept.id)))
+
+
+async def fill(url: str, rows: list[Kept]) -> None:
+    raw = await asyncpg.connect(url)
+    for kind in KINDS:
+        records = [kept.columns for kept in rows if kept.kind == kind]
+        names = list(records[0])
+        types = {"embedding": "::real[]::vector", "tags": "::text::jsonb"}
+        values = ", ".join(f"${place}{types.get(name, '')}" for place, name in enumerate(names, 1))
+        await raw.executemany(
+            f"INSERT INTO {TABLES[kind]} ({', '.join(names)}) VALUES ({values})",
+            [list(record.values()) for record in records],
+        )
+        await raw.execute(
+            "INSERT INTO memory_events (tenant_id, event_type, entity_type, entity_id)"
+            f" SELECT tenant_id, '{kind}_created', '{kind}', id FROM {TABLES[kind]}"
+        )
+    await raw.close()
+
+
+@asynccontextmanager
+async def large(url: Any, exact_rows: int = 10) -> AsyncIterator[Memory]:
+    """A memory that takes any tenant of more rows than this for a large one."""
+    config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=exact_rows))
+    opening = open_memory(
+        url, config=config, embedder=NoEmbedder(), clock=ManualClock(NOW), tenant="large", background=False
+    )
+    async with opening as memory:
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def crowded(postgres: Server, postgres_template: str) -> Iterator[str]:
+    """A small tenant beside a large one, with the index as it was made on the empty table. To be copied."""
+
+    async def make() -> str:
+        url = await postgres.create_database(template=postgres_template)
+        async with large(url):
+            pass
+        await fill(url, ROWS)
+        return url
+
+    url = in_thread(make())
+    yield url
+    in_thread(postgres.drop_database(url))
+
+
+@pytest.fixture(scope="module")
+def indexed(postgres: Server, crowded: str) -> Iterator[Callable[[str], str]]:
+    """The crowded database with the indexes that a test wants; one of each for all tests. Not changed by them."""
+    made: dict[str, str] = {}
+
+    async def make(how: str) -> str:
+        url = await postgres.create_database(template=crowded)
+        async with large(url) as memory:
+            if how in postgres_index.METHODS:
+                assert await memory.reindex(how) == list(TABLES.values())
+        if how == "analyzed":
+            raw = await asyncpg.connect(url)
+            await raw.execute("ANALYZE")
+            await raw.close()
+        return url
+
+    def get(how: str) -> str:
+        return made.setdefault(how, made[how] if how in made else in_thread(make(how)))
+
+    yield get
+    for url in made.values():
+        in_thread(postgres.drop_database(url))
+
+
+def of_tenant(memory: Memory, tenant: str) -> Memory:
+    return memory.bind(caller=type(memory.caller)(tenant))
+
+
+def request(query: array, tenant: str = "large", limit: int = 10, **wanted: Any) -> LaneRequest:
+    given = {name: tuple(value) if name == "tags" else value for name, value in wanted.items()}
+    return LaneRequest(
+        tenant_id=tenant,
+        kinds=("fact",),
+        filter=Filter(**given),
+        now=NOW,
+        limit=limit,
+        vector=query.tolist(),
+        embedding_version=1,
+    )
+
+
+async def candidates(memory: Memory, asked: LaneRequest, statements: list[str] | None = None) -> list[UUID]:
+    """The ids of the semantic lane, best first; with what was asked of the server."""
+
+    def ask(conn: Any) -> list[UUID]:
+        records = conn.records
+
+        def noted(sql: str, params: Any = None) -> Any:
+            if statements is not None:
+                statements.append(sql)
+            return records(sql, params)
+
+        conn.records = noted
+        return [id_ for _, id_ in conn.lanes(asked).semantic]
+
+    return await memory._env.store.read(asked.tenant_id, ask)
+
+
+# -- never fewer than asked for --------------------------------------------------------------------------------
+
+HOW = {
+    "exact": ("as it was made", 100_000),
+    "on the empty table": ("as it was made", 10),
+    "on the empty table, analyzed": ("analyzed", 10),
+    "ivfflat": ("ivfflat", 10),
+    "hnsw": ("hnsw", 10),
+}
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """The index is used for every tenant, also where it would not be worth while."""
+    if how != "exact":
+        monkeypatch.setattr(postgres_index, "suits", lambda method, *rows: method is not None)
+
+
+@pytest.mark.parametrize("how", HOW)
+async def test_a_small_tenant_beside_a_large_one_gets_all_it_asks_for(
+    indexed: Callable[[str], str], forced: None, how: str
+) -> None:
+    """And so does the large one, whatever the filter, whatever the index."""
+    which, exact_rows = HOW[how]
+    asked = 0
+    async with large(indexed(which), exact_rows) as memory:
+        for name, wanted in FILTERS.items():
+            for tenant in COUNTS:
+                expected = {kept.id for kept in nearest(QUERIES[0], tenant, wanted=wanted)}
+                for query, limit in ((QUERIES[0], 10), (QUERIES[4], 10), (QUERIES[4], 200), (QUERIES[1], 1000)):
+                    found = await candidates(memory, request(query, tenant, limit, **wanted))
+                    assert len(found) == min(limit, len(expected)), f"{name} of {tenant}, {limit}"
+                    assert len(set(found)) == len(found) and expected.issuperset(found), f"{name} of {tenant}"
+                    asked += bool(expected)
+    assert asked > 60
+
+
+@pytest.mark.parametrize("how", HOW)
+async def test_the_verbs_get_all_they_ask_for(indexed: Callable[[str], str], forced: None, how: str) -> None:
+    which, exact_rows = HOW[how]
+    async with large(indexed(which), exact_rows) as memory:
+        for tenant, counts in COUNTS.items():
+            mine = of_tenant(memory, tenant)
+            for types in (["fact"], ["rule", "episode"], list(KINDS)):
+                every = sum(counts[kind] for kind in types)
+                found = await mine.search_similar(QUERIES[4].tolist(), types=types, limit=150, min_confidence=0)
+                assert len(found) == min(150, every)
+                assert [hit.similarity for hit in found] == sorted((hit.similarity for hit in found), reverse=True)
+                for mode in ("keyword", "semantic", "hybrid"):
+                    found = await mine.search("common", types=types, mode=mode, limit=150, min_confidence=0)
+                    assert len(found) == min(150, every), f"{mode} for {types} of {tenant}"
+            ann = mine.bind(user_id="ann")
+            theirs = sum(kept.owner == "ann" for kept in ROWS if kept.tenant == tenant and kept.kind == "fact")
+            found = await ann.search_similar(QUERIES[4].tolist(), types=["fact"], limit=1000, min_confidence=0)
+            assert len(found) == theirs and {hit.item.user_id for hit in found} == {"ann"}
+
+
+@pytest.mark.parametrize("how", ["ivfflat"])
+async def test_a_memory_that_waits_for_its_vector_is_not_near_to_anything(
+    new_database: Callable[..., str], crowded: str, forced: None, how: str
+) -> None:
+    """Also where the filter is so narrow that the server compares rows instead of reading the index."""
+    url = new_database(crowded)
+    run_sql(url, "UPDATE facts SET embedding = NULL, embedding_version = NULL WHERE project = 'p3' AND subject < 's5'")
+    run_sql(url, "ANALYZE facts")
+    waiting = {row["id"] for row in run_sql(url, "SELECT id FROM facts WHERE embedding IS NULL")}
+    assert 100 < len(waiting) < 200
+    async with large(url) as memory:
+        for wanted in ({"project": "p3"}, {}):
+            for limit in (10, 200, 1000):
+                found = await candidates(memory, request(QUERIES[0], limit=limit, **wanted))
+                assert not waiting.intersection(found), f"{wanted}, {limit}"
+
+
+# -- which path is taken ---------------------------------------------------------------------------------------
+
+
+async def plan_of(memory: Memory, asked: LaneRequest) -> str:
+    """How the server answers the statement for the candidates, as that was asked."""
+
+    def explain(conn: Any) -> str:
+        seen: list[tuple[str, Any]] = []
+        records = conn.records
+        conn.records = lambda sql, params=None: seen.append((sql, params)) or records(sql, params)
+        conn.lanes(asked)
+        (candidates,) = [(sql, params) for sql, params in seen if " UNION ALL " in sql]
+        return "\n".join(row[0] for row in records(f"EXPLAIN {candidates[0]}", candidates[1]))
+
+    return await memory._env.store.read(asked.tenant_id, explain)
+
+
+@pytest.mark.scenario("004-015")
+@pytest.mark.parametrize("method", postgres_index.METHODS)
+async def test_a_large_tenant_is_searched_by_the_index(
+    indexed: Callable[[str], str], postgres: Server, method: str
+) -> None:
+    """One that has nearly the whole table."""
+    async with large(indexed(method)) as memory:
+        plan = await plan_of(memory, request(QUERIES[0]))
+    assert "Index Scan using ix_facts_embedding on facts" in plan, plan
+    definition = run_sql(indexed(method), "SELECT pg_get_indexdef('ix_facts_embedding'::regclass) AS text")
+    assert f"USING {method} (embedding vector_cosine_ops)" in definition[0]["text"]
+
+
+async def test_a_small_tenant_is_compared_row_by_row(indexed: Callable[[str], str]) -> None:
+    async with large(indexed("ivfflat"), exact_rows=100) as memory:
+        plan = await plan_of(memory, request(QUERIES[0], "small"))
+        assert "ix_facts_embedding" not in plan, plan
+        assert "ix_facts_embedding" in await plan_of(memory, request(QUERIES[0], "large"))
+    async with large(indexed("ivfflat"), exact_rows=10_000) as memory:
+        assert "ix_facts_embedding" not in await plan_of(memory, request(QUERIES[0], "large"))
+
+
+async def test_by_ivfflat_a_tenant_of_a_small_part_is_compared_row_by_row(indexed: Callable[[str], str]) -> None:
+    """It has more rows than are compared otherwise, but the index would pass over a hundred times as many."""
+    async with large(indexed("ivfflat"), exact_rows=10) as memory:
+        assert "ix_facts_embedding" not in await plan_of(memory, request(QUERIES[0], "small"))
+    async with large(indexed("hnsw"), exact_rows=10) as memory:
+        statements: list[str] = []
+        await candidates(memory, request(QUERIES[0], "small"), statements)
+        assert any("ORDER BY m.embedding <=>" in sql for sql in statements)
+
+
+async def test_what_was_set_for_a_search_ends_with_it(indexed: Callable[[str], str]) -> None:
+    settings = "SELECT current_setting('ivfflat.probes') AS probes, current_setting('hnsw.ef_search') AS ef"
+    async with asyncpg.create_pool(indexed("ivfflat"), min_size=1, max_size=1) as pool, large(pool) as memory:
+        await pool.execute("LOAD 'vector'")
+        before = await pool.fetchrow(settings)
+        inside: list[Any] = []
+
+        def look(conn: Any) -> None:
+            conn.lanes(request(QUERIES[0]))
+            inside.extend(conn.records(settings))
+
+        await memory._env.store.read("large", look)
+        assert int(inside[0]["probes"]) >= 20 and int(inside[0]["ef"]) >= 100
+        assert await pool.fetchrow(settings) == before
+
+
+# -- the right ones --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tenant", COUNTS)
+async def test_the_exact_path_gives_what_comparing_each_row_gives(indexed: Callable[[str], str], tenant: str) -> None:
+    async with large(indexed("as it was made"), exact_rows=100_000) as memory:
+        mine = of_tenant(memory, tenant)
+        for wanted in FILTERS.values():
+            for query in QUERIES[::3]:
+                expected = nearest(query, tenant, wanted=wanted)[:20]
+                found = await candidates(memory, request(query, tenant, 20, **wanted))
+                assert found == [kept.id for kept in expected]
+        for types in (["fact", "rule"], list(KINDS)):
+            expected = nearest(QUERIES[5], tenant, types)[:30]
+            hits = await mine.search_similar(QUERIES[5].tolist(), types=types, limit=30, min_confidence=0)
+            assert [hit.item.id for hit in hits] == [kept.id for kept in expected]
+            for hit, kept in zip(hits, expected, strict=True):
+                assert hit.memory_type == kept.kind
+                assert hit.similarity == pytest.approx(similarity(QUERIES[5], kept.vector), abs=2e-6)
+
+
+@pytest.mark.parametrize("method", postgres_index.METHODS)
+async def test_an_index_gives_nearly_what_comparing_each_row_gives(indexed: Callable[[str], str], method: str) -> None:
+    right = 0
+    async with large(indexed(method)) as memory:
+        for query in QUERIES:
+            found = await candidates(memory, request(query))
+            expected = {kept.id for kept in nearest(query, "large")[:10]}
+            right += len(expected.intersection(found))
+            by_id = {kept.id: kept for kept in ROWS}
+            scores = [similarity(query, by_id[id_].vector) for id_ in found]
+            assert scores == pytest.approx(sorted(scores, reverse=True), abs=2e-6), "best first"
+    assert right / (10 * len(QUERIES)) >= 0.9
+
+
+async def test_the_any_word_match_fills_up_behind_the_all_word_matches(indexed: Callable[[str], str]) -> None:
+    async with large(indexed("as it was made")) as memory:
+        small = of_tenant(memory, "small")
+        found = await small.search("common word7 odd", types=["fact"], mode="keyword", limit=50, min_confidence=0)
+        assert len(found) == 50, "every one has a word of these"
+        assert found[0].item.content == "content 7", "one has them all"
+        assert all(hit.item.subject[1:] in {str(n) for n in range(1, 50, 2)} for hit in found[1:25]), "then two"
+
+
+EQUAL = [1.0] + [0.0] * (SIZE - 1)
+
+
+class GivenVectors(NoEmbedder):
+    """The vector of a text that says which one it wants."""
+
+    def embed(self, text: str | None) -> list[float]:
+        return [0.0] * SIZE if text and "nothing" in text else EQUAL
+
+
+@pytest.mark.parametrize("exact_rows", [0, 10_000], ids=["by index", "exact"])
+async def test_equals_are_ordered_by_their_ids(
+    new_database: Callable[..., str], postgres_template: str, exact_rows: int
+) -> None:
+    config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=exact_rows))
+    ids = map(lambda number: UUID(int=number), random.Random(3).sample(range(1, 1 << 40), 200))
+    clock = ManualClock()
+    opening = opened(
+        new_database(postgres_template), config=config, embedder=GivenVectors(), clock=clock, ids=lambda: next(ids)
+    )
+    async with opening as memory:
+        stored = []
+        for number in range(60):
+            clock.advance(minutes=1 if number % 2 else -10)
+            stored.append((await memory.store_rule(f"rule {number}")).id)
+        for limit in (60, 100):
+            found = await memory.search_similar(EQUAL, types=["rule"], limit=limit, min_confidence=0)
+            assert [hit.item.id for hit in found] == sorted(stored)
+        if exact_rows:
+            found = await memory.search_similar(EQUAL, types=["rule"], limit=7, min_confidence=0)
+            assert [hit.item.id for hit in found] == sorted(stored)[:7]
+
+
+@pytest.mark.parametrize("exact_rows", [0, 10_000], ids=["by index", "exact"])
+async def test_a_vector_without_direction_is_near_to_nothing_and_not_lost(
+    new_database: Callable[..., str], postgres_template: str, exact_rows: int
+) -> None:
+    config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=exact_rows))
+    opening = opened(new_database(postgres_template), config=config, embedder=GivenVectors(), background=False)
+    async with opening as memory:
+        some = [(await memory.store_rule(f"rule {n}")).id for n in range(3)]
+        none = [(await memory.store_rule(f"nothing {n}")).id for n in range(3)]
+        await memory.reindex()
+        found = await memory.search_similar(EQUAL, types=["rule"], limit=10, min_confidence=0)
+        assert [hit.similarity for hit in found] == [1, 1, 1, 0, 0, 0]
+        assert {hit.item.id for hit in found[:3]} == set(some)
+        assert {hit.item.id for hit in found[3:]} == set(none)
+        assert len(await memory.search_similar([0.0] * SIZE, types=["rule"], min_confidence=0)) == 0
+        found = await memory.search("nothing", types=["rule"], min_confidence=0)
+        assert {hit.item.id for hit in found} == set(none), "by words they are found"
+        assert not problems(await memory.verify())
+
+
+@pytest.mark.parametrize("method", postgres_index.METHODS)
+async def test_what_an_index_leaves_out_is_found_by_comparing(
+    new_database: Callable[..., str], indexed: Callable[[str], str], method: str
+) -> None:
+    """No index has vectors without direction. Here the server reads the index whatever it costs."""
+    url = new_database(indexed(method))
+    database = run_sql(url, "SELECT current_database() AS name")[0]["name"]
+    run_sql(
+        url, "UPDATE facts SET embedding = array_fill(0, ARRAY[16])::vector WHERE project = 'p3' AND subject < 's5'"
+    )
+    for way in ("seqscan", "sort", "bitmapscan", "indexonlyscan"):
+        run_sql(url, f"ALTER DATABASE {database} SET enable_{way} = off")
+    async with large(url) as memory:
+        expected = {kept.id for kept in nearest(QUERIES[0], "large", wanted=FILTERS["project"])}
+        statements: list[str] = []
+        found = await candidates(memory, request(QUERIES[0], limit=len(expected), project="p3"), statements)
+        assert set(found) == expected
+        asked = [sql for sql in statements if " UNION ALL " in sql]
+        assert len(asked) == 2 and "ORDER BY m.embedding <=>" in asked[0] and "ORDER BY score DESC" in asked[1]
+
+
+@pytest.mark.parametrize("method", [None, *postgres_index.METHODS])
+async def test_an_index_that_is_built_anew_knows_all_rows(
+    new_database: Callable[..., str], crowded: str, method: str | None
+) -> None:
+    """Nobody is without answers meanwhile, and nothing of the building is left."""
+    url = new_database(crowded)
+    async with large(url) as memory:
+        steps: list[tuple[str, int, int]] = []
+        assert await memory.reindex(method, progress=lambda *step: steps.append(step)) == list(TABLES.values())
+        assert steps[-1] == ("rules", 80, 80)
+        assert len(await candidates(memory, request(QUERIES[0], limit=100))) == 100
+        assert not problems(await memory.verify())
+    names = {row["name"] for row in run_sql(url, "SELECT indexname AS name FROM pg_indexes WHERE tablename = 'facts'")}
+    assert "ix_facts_embedding" in names and not [name for name in names if "next" in name]
+    if method != "hnsw":
+        lists = math.isqrt(sum(counts["fact"] for counts in COUNTS.values()))
+        definition = run_sql(url, "SELECT pg_get_indexdef('ix_facts_embedding'::regclass) AS text")[0]["text"]
+        assert f"lists='{lists}'" in definition
+
+
+async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
+    new_database: Callable[..., str], crowded: str
+) -> None:
+    """The time that a batch takes must not grow with what was converted before."""
+    url = new_database(crowded)
+    embedder = WordEmbedder(SIZE, "another")
+    async with opened(url, embedder=embedder, may_reembed=True, background=False) as memory:
+        await memory._write_all(maintenance.begin_reembedding, embedder, NOW)
+        for kind in ("episode", "fact"):
+            run_sql(
+                url,
+                "INSERT INTO next_embeddings"
+                " (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
+                f" SELECT tenant_id, '{kind}', id, 2, search_text, embedding FROM {TABLES[kind]}"
+                " ORDER BY id LIMIT 3000",
+            )
+
+        def explain(conn: Any) -> list[str]:
+            asked: list[tuple[str, Any]] = []
+            fetch = conn.all
+            conn.all = lambda sql, params=None: asked.append((sql, params)) or fetch(sql, params)
+            maintenance.unconverted(conn, 64)
+            (of_facts,) = [(sql, params) for sql, params in asked if " facts AS m" in sql]
+            return [row[0] for row in conn.records(f"EXPLAIN ANALYZE {of_facts[0]}", of_facts[1])]
+
+        plan = await memory._read_all(explain)
+    removed = [int(line.rpartition(":")[2]) for line in plan if "Rows Removed by" in line]
+    assert sum(removed) < 20_000, "\n".join(plan)
+
+
+# -- one statement ---------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def watched(url: str, **parts: Any) -> AsyncIterator[tuple[Memory, list[str]]]:
+    """A memory on one connection, and every statement that it sends."""
+    sent: list[str] = []
+
+    async def listen(connection: Any) -> None:
+        connection.add_query_logger(lambda record: sent.append(" ".join(record.query.split())))
+
+    pool = asyncpg.create_pool(url, min_size=1, max_size=1, init=listen, reset=listen_to_nothing)
+    async with pool, large(pool, **parts) as memory:
+        yield memory, sent
+
+
+async def listen_to_nothing(connection: Any) -> None:
+    """So that the pool itself sends nothing."""
+
+
+@pytest.mark.parametrize("exact_rows", [10, 100_000], ids=["by index", "exact"])
+async def test_a_hybrid_search_is_one_statement_for_the_candidates(
+    indexed: Callable[[str], str], exact_rows: int
+) -> None:
+    async with watched(indexed("ivfflat"), exact_rows=exact_rows) as (memory, sent):
+        await memory.search("common word7", limit=10)  # now it knows how large the tenant is
+        sent.clear()
+        found = await memory.search("common word7", types=list(KINDS), limit=10)
+        assert len(found) == 10
+        assert [sql for sql in sent if " FROM facts" in sql] == [sql for sql in sent if sql.startswith("WITH ")]
+        (candidates,) = [sql for sql in sent if sql.startswith("WITH ")]
+        assert candidates.count(" UNION ALL ") == 6, "two lanes of three kinds, and the embedder"
+        assert sent[0].startswith("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY") and sent[-1] == "COMMIT"
+        assert len(sent) == (4 if exact_rows == 10 else 3), sent
+
+
+async def test_a_fact_takes_few_statements(new_database: Callable[..., str], opened_template: str) -> None:
+    """Begin, embedder, lock, look, insert, event, commit: a round trip each."""
+    sent: list[str] = []
+
+    async def listen(connection: Any) -> None:
+        connection.add_query_logger(lambda record: sent.append(" ".join(record.query.split())))
+
+    url = new_database(opened_template)
+    pool = asyncpg.create_pool(url, min_size=1, max_size=1, init=listen, reset=listen_to_nothing)
+    async with pool, opened(pool, background=False) as memory:
+        await memory.store_fact("user", "likes", "coffee")  # now the driver knows our types
+        sent.clear()
+        await memory.store_fact("anna", "likes", "tea")
+        assert len(sent) <= 7, sent
+        assert sent[-1] == "COMMIT"
