@@ -70,6 +70,8 @@ class TestAsAProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Whoever runs the tests in the background may have told us to ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as waiting:
             used, before = psutil.Process(waiting.pid).cpu_times, None
             while before != (before := used()) or not before.user:
