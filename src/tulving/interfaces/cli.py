@@ -17,7 +17,7 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import RetrievalConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, worker
+from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
@@ -106,6 +106,7 @@ def application() -> typer.Typer:
     for command in (setup.init, demo.demo):
         app.command(short_help=_short(command.__doc__))(command)
     _add_operations(app, _retrieval())
+    app.command(short_help=_short(views.show.__doc__))(views.show)
     care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
     for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, worker.worker, mcp):
         app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
@@ -180,8 +181,8 @@ def _add_operations(app: typer.Typer, retrieval: RetrievalConfig) -> None:
         group = words[:-1]
         if group not in groups:
             groups[group] = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
-            nouns = [other[-1] for other in commands if other[:-1] == group]
-            app.add_typer(groups[group], name=group[0], help=f"{group[0].capitalize()} {_any_of(nouns)}.")
+            last = [other[-1] for other in commands if other[:-1] == group]
+            app.add_typer(groups[group], name=group[0], help=_group_help(group[0], last))
         text = describe(operation)
         groups[group].command(words[-1], help=text, short_help=_short(text))(_command(operation, retrieval))
 
@@ -191,9 +192,19 @@ def _help(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def _any_of(nouns: Sequence[str]) -> str:
-    named = [f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" for noun in nouns]
-    return " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+def _group_help(first: str, last: Sequence[str]) -> str:
+    """A verb for several nouns (store fact), or a noun with several verbs (entity merge)."""
+    if first == "store":
+        return f"Store {_any_of([_with_article(noun) for noun in last])}."
+    return f"{_any_of(last).capitalize()} {_with_article(first)}."
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _any_of(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _command(operation: Operation, retrieval: RetrievalConfig) -> Callable[..., None]:
@@ -220,6 +231,11 @@ def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
     """A parameter as an argument or an option. Its text is read by `accept`, as on every other surface."""
     words = list(parameter.choices)
     note, kind = parameter.help, list[str] | None if parameter.type == "array" else str | None
+    if parameter.type == "boolean":
+        flag = typer.Option(f"--{parameter.name.replace('_', '-')}", help=note)
+        return inspect.Parameter(
+            parameter.name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, flag]
+        )
     complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
     default = BUTLER if parameter.name == "butler" else inspect.Parameter.empty if parameter.required else None
     if positional:
@@ -245,7 +261,8 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
 
     value = asyncio.run(ask())
     bare = value[operation.answer] if operation.answer else value
-    nothing = "memory_id" in arguments and (bare is None or bare is False)
+    named = next((name for name in ("memory_id", "entity_id") if name in arguments), None)
+    nothing = named is not None and (bare is None or bare is False)
     if as_json:
         print_json(value)
     elif isinstance(bare, str) or not (nothing or failures):
@@ -259,5 +276,5 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
         complain(failures[0])
         raise typer.Exit(FAILED)
     if nothing:
-        complain(f"there is no {arguments['memory_type']} {arguments['memory_id']}")
+        complain(f"there is no {arguments.get('memory_type', 'entity')} {arguments[str(named)]}")
         raise typer.Exit(NOTHING)

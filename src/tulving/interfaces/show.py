@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tulving.domain.forecast import Forecast
+from tulving.interfaces import chart
 from tulving.interfaces.terminal import visible
 from tulving.services.operations import Operation
 
@@ -111,6 +113,8 @@ def _answer(operation: Operation, arguments: Mapping[str, Any], value: Mapping[s
         yield from _links(value["links"])
     elif "events" in value:
         yield from _events(value["events"])
+    elif isinstance(value.get("facts"), list):
+        yield from _changes(value["facts"])
     elif operation.answer and isinstance(value[operation.answer], bool):
         yield 0, _verdict(operation.answer, arguments, value[operation.answer])
     else:
@@ -245,6 +249,53 @@ def _revisions(revisions: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
         yield 3, Text(visible(revision["content"]))
     if not revisions:
         yield 0, Text("never edited")
+
+
+def view(
+    kind: str,
+    item: Mapping[str, Any],
+    ahead: Forecast | None,
+    links: Sequence[Mapping[str, Any]],
+    events: Sequence[Mapping[str, Any]],
+) -> Iterator[Line]:
+    """One memory with its future, its relations and its past."""
+    yield from _memory(kind, item)
+    if ahead is not None:
+        yield 0, Text("\nhow it will fade, if nothing confirms it", style="bold")
+        yield from _forecast(ahead)
+    if links:
+        yield 0, Text("\nwhere it belongs", style="bold")
+        yield from ((2, line) for _, line in _links(links))
+    yield 0, Text("\nwhat happened", style="bold")
+    yield from ((2, line) for _, line in _events(events))
+
+
+def _forecast(ahead: Forecast) -> Iterator[Line]:
+    rows = chart.area(ahead.values, 4)
+    for place, row in enumerate(rows):
+        label = {0: "1.0", len(rows) - 1: "0.0"}.get(place, "")
+        yield 2, Text.assemble((label.rjust(3), "dim"), " ", (row, "green"))
+    end = ahead.expires_at.isoformat()[:10]
+    yield 2, Text("    now" + end.rjust(len(ahead.values) - 3), style="dim")
+    yield 2, Text(f"    fading from {ahead.fading_at.isoformat()[:10]}, expired from {end}", style="dim")
+
+
+def _changes(facts: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    """What was said of one thing, oldest first, with what became of each."""
+    for fact in facts:
+        state = fact["state"] if "state" in fact else fact["validity"]
+        yield (
+            0,
+            Text.assemble(
+                (_moment(fact["created_at"]), "dim"),
+                "  ",
+                (state.ljust(10), "green" if state == "active" else "dim"),
+                "  ",
+                visible(fact["content"]),
+                (f"  ({fact['scope']})" if fact["scope"] != "global" else "", "dim"),
+            ),
+        )
+        yield 22, Text(fact["id"], style="dim")
 
 
 def _links(links: Sequence[Mapping[str, Any]]) -> Iterator[Line]:

@@ -1,8 +1,8 @@
-"""What a person wants to look at: one memory with its past and its future, and how a fact has changed."""
+"""What a person wants to look at: one memory with its past and its future."""
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -50,7 +50,7 @@ def show(
         return
     from tulving.interfaces import show as screen
 
-    screen.view(kind, wire(item), ahead, [wire(link) for link in links], [wire(event) for event in events])
+    screen.lines(screen.view(kind, wire(item), ahead, wire(links), wire(events)))
 
 
 def _meant(words: list[str]) -> tuple[tuple[Kind, ...], str]:
@@ -68,40 +68,3 @@ async def _found(memory: "Memory", kinds: tuple[Kind, ...], id_: str) -> tuple[K
         if (item := await memory.get(kind, id_)) is not None:
             return kind, item
     raise NotFound(f"there is no {' or '.join(kinds)} {id_}")
-
-
-def history(
-    context: typer.Context,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="What or whom it is about; or a kind, with an ID")],
-    predicate: Annotated[str, typer.Argument(metavar="PREDICATE", help="Which property of it; or the ID")],
-    scope: Annotated[str | None, typer.Option(metavar="TEXT", help="Only this namespace and the global one")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """See how a fact has changed over time; or, for a kind and an id, what happened to one memory."""
-    chosen: Chosen = context.obj
-
-    async def look() -> Any:
-        async with chosen.open() as memory:
-            if subject in KINDS and (found := await _events(memory, subject, predicate)):
-                return found, None
-            return None, await memory.fact_history(subject, predicate, scope)
-
-    events, facts = asyncio.run(look())
-    if as_json:
-        print_json({"events": wire(events)} if facts is None else {"facts": wire(facts)})
-        return
-    from tulving.interfaces import show as screen
-
-    if facts is None:
-        screen.lines(screen.events([wire(event) for event in events]))
-    elif facts:
-        screen.lines(screen.changes([wire(fact) for fact in facts]))
-    else:
-        raise NotFound(f"nothing was ever said of {subject} · {predicate}")
-
-
-async def _events(memory: "Memory", kind: Any, id_: str) -> list[Event]:
-    try:
-        return await memory.history(kind, id_)
-    except InvalidInput:
-        return []

@@ -38,7 +38,7 @@ LARGEST_PAGE = 1000
 class Items(Service):
     """Verbs on memories of any kind."""
 
-    @operation("memory_get", effect="read", command="show", positional=("memory_type", "memory_id"), answer="memory")
+    @operation("memory_get", effect="read", command="get", positional=("memory_type", "memory_id"), answer="memory")
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
         """Read one memory in full, whatever its state, and count the reference; nothing when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
@@ -275,7 +275,7 @@ class Items(Service):
     @operation(
         "memory_history",
         effect="read",
-        command="history",
+        command="events",
         positional=("memory_type", "memory_id"),
         answer="events",
         standard=False,

@@ -20,7 +20,14 @@ class Lineage(Service):
         """The time by this memory's clock, for whoever looks at it."""
         return self._env.clock()
 
-    @operation("memory_fact_history", effect="read", answer="facts", standard=False)
+    @operation(
+        "memory_fact_history",
+        effect="read",
+        command="history",
+        positional=("subject", "predicate"),
+        answer="facts",
+        standard=False,
+    )
     async def fact_history(
         self,
         subject: Annotated[str, "What or whom it is about"],

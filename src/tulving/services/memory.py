@@ -6,10 +6,11 @@ from tulving.services.episodes import Episodes
 from tulving.services.facts import Facts
 from tulving.services.items import Items
 from tulving.services.lifecycle import Lifecycle
+from tulving.services.lineage import Lineage
 from tulving.services.maintenance import Maintenance
 from tulving.services.rules import Rules
 from tulving.services.tokens import Tokens
 
 
-class Memory(Episodes, Facts, Rules, Entities, Items, Context, Lifecycle, Maintenance, Tokens):
+class Memory(Episodes, Facts, Rules, Entities, Items, Context, Lineage, Lifecycle, Maintenance, Tokens):
     """A memory as one caller sees it. Made by `tulving.open_memory`."""
