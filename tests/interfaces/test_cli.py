@@ -222,7 +222,7 @@ def test_changing_a_memory(cli, fact: str):
     assert (again.code, again.out.startswith("was there already:")) == (0, True)
     assert "related_to" in cli("links", "fact", fact).out
     assert cli("forget", "fact", note).out == f"forgotten fact {note}\n"
-    assert "fact_forgotten" in cli("history", "fact", note).out
+    assert "fact_forgotten" in cli("events", "fact", note).out
     assert cli("delete", "fact", fact).out == f"deleted fact {fact}\n"
     assert cli("show", "fact", fact).code == 3
 

@@ -197,7 +197,7 @@ async def test_a_token_means_its_tenant_and_its_actor(server, token, process, mo
     assert "to those who have a token" in served.said
     async with connected(served.url, made["secret"], mode) as client:
         fact = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
-    shown = json.loads(process("--tenant", "anna", "history", "fact", fact["id"], "--json").out)
+    shown = json.loads(process("--tenant", "anna", "events", "fact", fact["id"], "--json").out)
     assert [event["actor"] for event in shown["events"]] == ["claude"]
     assert process("show", "fact", fact["id"]).code == 3
 
@@ -744,7 +744,7 @@ async def test_no_secret_is_in_the_log_or_the_trail(server, token, process, envi
             assert served.post(secret=attempt).status_code == 401
         assert served.post(secret=made["secret"], host="evil.example").status_code == 421
         assert served.post(secret=made["secret"], origin="https://evil.example").status_code == 403
-    trail = process("--tenant", "anna", "history", "fact", fact["id"], "--json").out
+    trail = process("--tenant", "anna", "events", "fact", fact["id"], "--json").out
     assert process("export", "--all-tenants", "all.jsonl").code == 0
     for text in (served.said + said[0], trail, Path("all.jsonl").read_text()):
         assert made["secret"] not in text

@@ -123,6 +123,8 @@ async def fill(url: str) -> None:
         await memory.store_facts([NewFact(subject="s", predicate="is", content="an entity", **about)])
         await memory.store_facts([NewFact(subject=f"s{n}", predicate="is", content=f"thing n{n}") for n in range(9)])
         note = await memory.store_note("Trains are nice")
+        for words in ("Trains are very nice", "Trains are nice"):
+            await memory.edit("fact", note.id, content=words)
         await memory.forget("fact", note.id)
         rule = await memory.store_rule("offer coffee", metadata={"deep": {"deeper": [True, False, None, ""]}})
         applied = {"tenant_id": "default", "rule_id": rule.id, "outcome": "helpful", "applied_at": ManualClock().now}

@@ -366,5 +366,13 @@ def test_an_export_has_every_table(empty_store: Path) -> None:
     tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     raw.close()
     indexes = {name for name in tables if "_fts" in name}
-    of_the_store = {"access_tokens", "requests", "jobs", "alembic_version", "embedding_versions", "next_embeddings", "sqlite_sequence"}
+    of_the_store = {
+        "access_tokens",
+        "requests",
+        "jobs",
+        "alembic_version",
+        "embedding_versions",
+        "next_embeddings",
+        "sqlite_sequence",
+    }
     assert tables - indexes - of_the_store == set(transfer.TABLES)

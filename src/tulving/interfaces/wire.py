@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, get_type_hints
 from uuid import UUID
 
-from tulving.domain.model import Episode, Fact, Found, Hit, Page, Rule, Stored
+from tulving.domain.model import EntitiesMerged, EntityCreated, Episode, Fact, Found, Hit, Page, Rule, Stored
 from tulving.services.lifecycle import CleanedUp, Statistics
 from tulving.services.operations import Operation
 
@@ -92,6 +92,14 @@ _SCHEMAS: dict[Any, dict[str, Any]] = {
         "applied_count": _COUNT,
         "success_count": _COUNT,
         "harmful_count": _COUNT,
+    },
+    EntityCreated: {"entity_id": _TEXT},
+    EntitiesMerged: {
+        "target_entity_id": _TEXT,
+        "source_entity_id": _TEXT,
+        "facts_repointed": _COUNT,
+        "facts_superseded": _COUNT,
+        "aliases_added": _COUNT,
     },
     CleanedUp: {"expired_deleted": _COUNT, "capacity_deleted": _COUNT, "remaining": _COUNT},
     Statistics: {"episodes": _OBJECT, "facts": _OBJECT, "rules": _OBJECT},

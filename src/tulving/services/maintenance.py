@@ -186,7 +186,7 @@ def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], Ind
     for (kind, item), entry in pending:
         mine = Audit(Caller(item.tenant_id, audit.caller.actor), audit.now, audit.new_id)
         event = mine.event(f"{kind}_embedded", kind, item.id)
-        if storage.maintenance.set_embedding(conn, kind, item.id, entry, event):
+        if storage.maintenance.set_embedding(conn, kind, item, entry, event):
             events.append(event)
     return events
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from uuid import UUID
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import KINDS, Item, Kind
@@ -83,14 +82,15 @@ def pending(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
     return found
 
 
-def set_embedding(conn: Connection, kind: Kind, id_: UUID, entry: IndexEntry, event: Event) -> bool:
-    """Give a memory the vector it waited for; False when it is gone or has one already."""
+def set_embedding(conn: Connection, kind: Kind, item: Item, entry: IndexEntry, event: Event) -> bool:
+    """Give a memory the vector it waited for; False when it is gone, has one already, or says something else now."""
     done = conn.run(
         f"UPDATE {TABLES[kind]} SET embedding = :embedding, embedding_version = :version"
-        " WHERE tenant_id = :tenant_id AND id = :id AND embedding IS NULL",
+        " WHERE tenant_id = :tenant_id AND id = :id AND content = :content AND embedding IS NULL",
         {
             "tenant_id": event.tenant_id,
-            "id": id_,
+            "id": item.id,
+            "content": item.content,
             "embedding": entry.embedding,
             "version": entry.embedding_version,
         },
@@ -153,23 +153,30 @@ def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = 
 
 
 def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind, Item, IndexEntry]]) -> None:
-    """Vectors beside the old ones, which stay in use until the switch. Not a mutation of any memory."""
+    """Vectors beside the old ones, which stay in use until the switch. Not a mutation of any memory.
+
+    One of words that were edited meanwhile is left out; the next round has the memory again.
+    """
     _dimension_of(conn, version)
-    conn.many(
-        "INSERT INTO next_embeddings (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
-        " VALUES (:tenant_id, :kind, :id, :version, :search_text, :embedding) ON CONFLICT DO NOTHING",
-        [
-            {
-                "tenant_id": item.tenant_id,
-                "kind": kind,
-                "id": item.id,
-                "version": version,
-                "search_text": conn.index_text(item.tenant_id, entry.search_text),
-                "embedding": entry.embedding,
-            }
-            for kind, item, entry in converted
-        ],
-    )
+    for kind in KINDS:
+        this = f"FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND content = :content"
+        conn.many(
+            "INSERT INTO next_embeddings (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
+            f" SELECT tenant_id, :kind, id, :version, :search_text, :embedding {this} ON CONFLICT DO NOTHING",
+            [
+                {
+                    "tenant_id": item.tenant_id,
+                    "kind": kind,
+                    "id": item.id,
+                    "content": item.content,
+                    "version": version,
+                    "search_text": conn.index_text(item.tenant_id, entry.search_text),
+                    "embedding": entry.embedding,
+                }
+                for of_kind, item, entry in converted
+                if of_kind == kind
+            ],
+        )
 
 
 def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = False) -> list[Event] | None:

@@ -1,0 +1,54 @@
+"""A vector that was made of words that were edited meanwhile must not be taken for that of the new ones."""
+
+import pytest
+
+from tulving import open_memory
+from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.testing import SequentialIds, WordEmbedder
+
+
+@pytest.fixture
+def config() -> MemoryModuleConfig:
+    return MemoryModuleConfig(schedule=ScheduleConfig(background=False))
+
+
+async def test_an_edit_while_re_embedding_computes(memory, url, clock, config, monkeypatch):
+    id_ = (await memory.store_rule("tea at noon")).id
+    another = WordEmbedder(32, model="other")
+    async with open_memory(
+        url, config=config, embedder=another, clock=clock, ids=SequentialIds(10**9), may_reembed=True, background=False
+    ) as second:
+        really = second._index
+
+        async def index(*args):
+            made = await really(*args)
+            if (await memory.get("rule", id_)).content == "tea at noon":
+                await memory.edit("rule", id_, content="coffee at dawn")
+            return made
+
+        monkeypatch.setattr(second, "_index", index)
+        await second.reembed()
+        found = await second.search_similar(another.embed("coffee at dawn"))
+        assert (found[0].item.content, found[0].similarity) == ("coffee at dawn", pytest.approx(1.0))
+        assert (await second.verify()).ok
+
+
+async def test_an_edit_while_a_missing_vector_is_made(memory, embedder, monkeypatch):
+    embedder.problem = "no weights"
+    id_ = (await memory.store_rule("tea at noon")).id
+    embedder.problem = None
+    really = memory._index
+
+    async def index(items, *rest):
+        made = await really(items, *rest)
+        if (await memory.get("rule", id_)).content == "tea at noon":
+            monkeypatch.setattr(memory, "_index", really)
+            embedder.problem = "gone again"
+            await memory.edit("rule", id_, content="coffee at dawn")
+            embedder.problem = None
+        return made
+
+    monkeypatch.setattr(memory, "_index", index)
+    await memory.embed_pending()
+    found = await memory.search_similar(embedder.embed("coffee at dawn"))
+    assert found[0].similarity == pytest.approx(1.0)
