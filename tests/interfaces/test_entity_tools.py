@@ -61,7 +61,7 @@ def test_commands(cli):
     found = cli("entity", "resolve", "ann")
     assert "50.000  person  Anna Smith" in found.out
     assert "prefix · also Annie, Nan" in found.out
-    fuzzy = cli("entity", "resolve", "Ana Smyth", "--enable-fuzzy", "true")
+    fuzzy = cli("entity", "resolve", "Ana Smyth", "--enable-fuzzy")
     assert "fuzzy (0.40)" in fuzzy.out
     assert cli("entity", "resolve", "Zoe").out == "nobody and nothing is known by that name\n"
     updated = json.loads(cli("entity", "update", anna, "--metadata", '{"born": 1990}', "--json").out)

@@ -534,7 +534,8 @@ async def test_tools_are_functions_that_any_server_can_read(db: Any):
         assert inspect.iscoroutinefunction(function)
         assert (function.__name__, function.__doc__ is not None) == (name, True)
         taken = inspect.signature(function).parameters
-        assert not {"self", "pool", "db", "embedding_engine", "tenant_id"} & set(taken)
+        hidden = {"self", "pool", "db", "embedding_engine"} | (set() if name.startswith("entity_") else {"tenant_id"})
+        assert not hidden & set(taken), "an entity tool takes its own tenant by name, as specified"
         assert set(inspect.get_annotations(function)) == {*taken, "return"}
     search = inspect.signature(server.tools["memory_search"]).parameters
     assert (search["query"].default, search["limit"].default) == (inspect.Parameter.empty, 10)

@@ -89,7 +89,7 @@ def test_a_person_looks_at_the_counts(cli):
 def test_a_person_cleans_up(cli):
     id_ = json.loads(cli("store", "episode", "it rained", "--json").out)["id"]
     cli("forget", "episode", id_)
-    rehearsed = json.loads(cli("cleanup", "--dry-run", "true", "--json").out)
+    rehearsed = json.loads(cli("cleanup", "--dry-run", "--json").out)
     assert rehearsed == {"expired_deleted": 1, "capacity_deleted": 0, "remaining": 0}
     assert cli("show", "episode", id_).code == 0
     assert json.loads(cli("cleanup", "--json").out) == rehearsed

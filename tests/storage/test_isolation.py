@@ -19,7 +19,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import facts, filters, transfer
+from tulving.storage import cleanup, entities, facts, filters, reviews, transfer
 from tulving.storage.rows import INSERTS, TABLES
 from tulving.testing import ManualClock, SequentialIds
 
@@ -509,15 +509,32 @@ async def test_what_is_no_name_binds_to_no_part(url: str, part: str) -> None:
 FOLDER = Path(tulving.storage.__file__).parent
 TENANT_TABLES = {*TABLES.values(), "memory_links", "memory_events", "entities", "sessions", "rule_applications"}
 TENANT_TABLES.add("access_tokens")
-BEGINNINGS = ("SELECT ", "(SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ", "REPLACE ", "{_ACTIVE}", "{_SELECT}")
-TABLES_BY_NAME = ("{TABLES[", "{table}", "{self._table}", "{_SELECT}")
+BEGINNINGS = (
+    "SELECT ",
+    "(SELECT ",
+    "INSERT ",
+    "UPDATE ",
+    "DELETE ",
+    "WITH ",
+    "REPLACE ",
+    "{_ACTIVE}",
+    "{_SELECT}",
+    "{_MINE}",
+)
+TABLES_BY_NAME = ("{TABLES[", "{table}", "{self._table}", "{_SELECT}", "{_MINE}")
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
-    # with the clause of the row's own tenant, in `_review`
+    # as {_MINE}
     "UPDATE facts SET validity = 'expired', status = NULL, next_review_at = NULL, updated_at = :now",
-    "UPDATE rules SET forgotten = TRUE, status = NULL, next_review_at = NULL, updated_at = :now, metadata = :metadata",
 }
-TENANT_CLAUSES = ("{where}", "{self._where}", "{_ACTIVE}")  # shown to have the tenant below
+TENANT_CLAUSES = (
+    "{where}",
+    "{self._where}",
+    "{_ACTIVE}",
+    "{_MINE}",
+    "{_SPENT}",
+    "{mine}",
+)  # shown to have the tenant below
 WHOLE_STORE = {  # by file and the beginning of the function's name
     ("maintenance.py", "count_pending"): "with a tenant it counts that one's; the operator counts all",
     ("maintenance.py", "pending"): "memories of any tenant get the vector they wait for",
@@ -529,8 +546,13 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("maintenance.py", "_foreign_vectors"): "verification concerns the whole store",
     ("maintenance.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
     ("copying.py", "_ordered"): "with a tenant it has that one's clause; a copy may be of all",
+    ("cleanup.py", "count"): "with a tenant it counts that one's; the worker counts all",
+    ("cleanup.py", "delete_expired"): "with a tenant it has that one's clause; the worker cleans up all",
+    ("cleanup.py", "tenants"): "which tenants there are",
     ("reviews.py", "sweep"): "what is due is looked at again, whosever it is",
-    ("reviews.py", "_review"): "with the clause of the row's own tenant",
+    ("reviews.py", "forecast"): "what a sweep would find, whosever it is",
+    ("reviews.py", "count_due"): "what a sweep would find, whosever it is",
+    ("rules.py", "refuted"): "rules that are to be turned round, whosever they are",
     ("sqlite.py", "_verify_fts"): "verification concerns the whole store",
     ("sqlite.py", "_merge_segments"): "care of the keyword index, without rows",
     ("postgres.py", "_verify_words"): "verification concerns the whole store",
@@ -609,7 +631,8 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert where.startswith("m.tenant_id = :tenant_id AND ")
         assert params["tenant_id"] == "mine"
         assert ":tenant_id" in INSERTS[kind]
-    for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT):
+    clauses = (entities._MINE, reviews._MINE, cleanup._SPENT)
+    for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in columns for columns in transfer.TABLES.values())
     assert all("tenant_id" in transfer.KEYS.get(table, transfer.ID) for table in transfer.TABLES)

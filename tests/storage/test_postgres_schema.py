@@ -324,7 +324,7 @@ async def test_the_database_refuses_what_has_no_meaning(
 
 # -- keys and indexes ------------------------------------------------------------------------------------------
 
-OF_THE_STORE = {"embedding_versions", VERSION_TABLE}
+OF_THE_STORE = {"embedding_versions", "jobs", VERSION_TABLE}
 NOT_BY_TENANT = {"access_tokens_hash_key"}
 """A token is found by its secret before anybody knows whose it is."""
 

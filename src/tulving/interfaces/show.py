@@ -315,11 +315,15 @@ def _events(events: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
                 "  ",
                 (event["event_type"], "cyan"),
                 f"  by {event['actor']}" if event["actor"] else "",
-                (f"  {_cell(event['payload'])}" if event["payload"] else "", "dim"),
+                (f"  {_told(event['payload'])}", "dim"),
             ),
         )
     if not events:
         yield 0, Text("no events")
+
+
+def _told(payload: Mapping[str, Any]) -> str:
+    return " · ".join(f"{name} {_cell(value)}" for name, value in payload.items() if value is not None)
 
 
 def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Text:

@@ -26,7 +26,7 @@ MOST_LETTERS = 4_000
 _COLUMNS = tuple(field.name for field in fields(Entity))
 _VALUES = attrgetter(*_COLUMNS)
 _INSERT = insert_statement("entities", (*_COLUMNS, "folded_name"))
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM entities WHERE tenant_id = :tenant_id"
+_MINE = f"SELECT {', '.join(_COLUMNS)} FROM entities WHERE tenant_id = :tenant_id"
 _UPDATE = """
 UPDATE entities SET canonical_name = :canonical_name, folded_name = :folded_name, aliases = :aliases,
 metadata = :metadata, merged_into = :merged_into, updated_at = :updated_at
@@ -44,7 +44,7 @@ def create(conn: Connection, entity: Entity, event: Event) -> None:
 
 def get(conn: Connection, tenant_id: str, id_: UUID, *, to_change: bool = False) -> Entity | None:
     """One entity, merged or not."""
-    row = conn.one(f"{_SELECT} AND id = :id{conn.for_update if to_change else ''}", {"tenant_id": tenant_id, "id": id_})
+    row = conn.one(f"{_MINE} AND id = :id{conn.for_update if to_change else ''}", {"tenant_id": tenant_id, "id": id_})
     return Entity(**row) if row else None
 
 
@@ -124,7 +124,7 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> t
     tenant_id = audit.caller.tenant_id
     # Both at once and in the order of their ids, so that two merges never wait for each other.
     rows = conn.all(
-        f"{_SELECT} AND {conn.within('id', 'ids')} ORDER BY id{conn.for_update}",
+        f"{_MINE} AND {conn.within('id', 'ids')} ORDER BY id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": [source_id, target_id]},
     )
     found = {row["id"]: Entity(**row) for row in rows}
@@ -207,7 +207,7 @@ def _check_alive(field: str, entity: Entity | None, id_: UUID | None = None) -> 
 
 def _check_free(conn: Connection, entity: Entity) -> None:
     other = conn.one(
-        f"{_SELECT} AND canonical_name = :canonical_name AND entity_type = :entity_type AND id <> :id", _params(entity)
+        f"{_MINE} AND canonical_name = :canonical_name AND entity_type = :entity_type AND id <> :id", _params(entity)
     )
     if other is None:
         return
