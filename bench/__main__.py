@@ -8,13 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import inserts, network, processes, searches, tenants
+from bench import entities, inserts, network, processes, searches, tenants
 from bench.engines import Sqlite, connect, postgres
 from bench.report import Report
 from bench.stores import Stores
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("inserts", "minilm", "search", "cold", "memory", "tenants", "trips", "transfer")
+PARTS = ("inserts", "minilm", "search", "cold", "memory", "tenants", "trips", "transfer", "entities")
 ENGINES = ("sqlite", "postgres")
 
 
@@ -29,6 +29,8 @@ async def measure(chosen: argparse.Namespace, report: Report) -> None:
             await _common(files, report, parts, sizes)
             if "memory" in parts:
                 await processes.run_memory(files, report, sizes[-1])
+        if "entities" in (chosen.only or ()):  # minutes, and only where the data sets are
+            await entities.run(report)
         if "postgres" in chosen.engines:
             async with postgres() as server:
                 databases = Stores(server, report)

@@ -1,6 +1,6 @@
 """procrastinate under our workers: its order after a retry and after a kill, its tables, its rights."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -80,6 +80,17 @@ async def test_the_order_of_a_key_outlives_a_retry_and_a_killed_worker(workers, 
     workers.wait(lambda: not run_sql(url, f"SELECT id FROM {SCHEMA}.procrastinate_jobs"))
     assert workers.stop(alive) == [0]
     assert [row["name"] for row in run_sql(url, "SELECT name FROM jobs")] == ["consolidation"]
+
+
+async def test_what_others_began_and_left_is_taken_up(workers, url):
+    """The queue has fired the tick already, so that only the jobs table tells that it is still to be done."""
+    (worker,) = workers.start_together(1, crons={"decay_sweep": "0 3 * * *"}, lease=2.0)
+    workers.wait(lambda: run_sql(url, "SELECT name FROM jobs"))
+    for number in (1, 2):
+        run_sql(url, "UPDATE jobs SET due_at = ?", datetime.now(UTC) - timedelta(hours=26))
+        workers.wait(lambda: len(workers.said("end", job="decay_sweep")) == number)  # noqa: B023
+        workers.wait(lambda: run_sql(url, "SELECT name FROM jobs WHERE holder IS NULL"))
+    assert workers.stop(worker) == [0]
 
 
 async def test_the_tables_of_the_queue_have_a_schema_of_their_own(url, raw):

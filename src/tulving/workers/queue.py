@@ -2,8 +2,8 @@
 
 procrastinate wakes us at each tick, once however many workers there are, hands the pieces of a divided job to whoever
 is free, and keeps those of one key in order, by a lock: one that is tried again goes before those behind it. The jobs
-table still has the last word on whether a tick is due and who does it, because memories that are merely open look there
-too. That is also what makes up for a missed tick, and what a clock that goes back does not fool.
+table still has the last word on whether a job is due and who does it, because memories that are merely open look there
+too. It is also how ticks that were missed are made up for, and why a clock that goes back does no harm.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -33,6 +33,10 @@ AT_ONCE = 4
 RECONNECT = 5.0
 HISTORY_HOURS = 7 * 24
 LONGEST_PAUSE = 3600
+OVERDUE = timedelta(seconds=3)
+"""After this, a tick that procrastinate should have fired by itself was missed."""
+
+_OPEN = ("todo", "doing")
 
 # In one statement, so that of several workers that look at once, one gives a job back, and only while it is stalled.
 _RESCUE = """
@@ -110,8 +114,7 @@ class QueueScheduler(TableScheduler):
             max_size=AT_ONCE,
             timeout=RECONNECT,
         )
-        # However long ago a tick was, it is handed to us: whether it is still due is a matter of the jobs table.
-        app = App(connector=connector, periodic_defaults={"max_delay": math.inf})
+        app = App(connector=connector)
         for job in self.jobs.values():
             self._add(app, job)
         return app
@@ -125,9 +128,7 @@ class QueueScheduler(TableScheduler):
             work = lambda as_of: job.run(self._memory, as_of, key)  # noqa: E731
             await self._take(context, f"{job.name}/{key}", work, datetime.fromisoformat(due_at), asked=True)
 
-        made = app.task(
-            name=f"tulving:{job.name}", queue=QUEUE, lock=f"tulving/{job.name}", retry=Retrying(), pass_context=True
-        )(tick)
+        made = app.task(name=_tick(job), queue=QUEUE, lock=_lock(job), retry=Retrying(), pass_context=True)(tick)
         if (cron := self.schedule.cron(job.name)) is not None:
             app.periodic(cron=cron)(made)
         app.task(name=_shard(job), queue=QUEUE, retry=Retrying(), pass_context=True)(shard)
@@ -147,18 +148,8 @@ class QueueScheduler(TableScheduler):
         if job.keys is None or self._app is None:
             return await super()._perform(job, as_of)
         keys = await job.keys(self._memory, as_of)
-        pieces = [
-            Queued(
-                queue=QUEUE,
-                lock=key,
-                queueing_lock=None,
-                task_name=_shard(job),
-                task_kwargs={"key": key, "due_at": as_of.isoformat()},
-            )
-            for key in keys
-        ]
-        if pieces:
-            await self._app.job_manager.batch_defer_jobs_async(pieces)
+        if keys:
+            await self._app.job_manager.batch_defer_jobs_async([_queued(job, key, as_of) for key in keys])
         return {"shards": len(keys)}
 
     async def _care(self, app: App) -> None:
@@ -170,6 +161,7 @@ class QueueScheduler(TableScheduler):
                 if stalled:
                     log.warning("%d jobs of workers that are gone were given back", len(stalled))
                 await self.schedule.settle(self._names)
+                await self._remind(app)
                 if time.monotonic() - tidied > LONGEST_PAUSE:
                     await app.job_manager.delete_old_jobs(
                         HISTORY_HOURS, QUEUE, include_failed=True, include_cancelled=True, include_aborted=True
@@ -179,9 +171,59 @@ class QueueScheduler(TableScheduler):
                 log.warning("the queue could not be looked after: %s", error.__cause__ or error)
             await asyncio.sleep(self.schedule.lease / 4)
 
+    async def _remind(self, app: App) -> None:
+        """Queue what the jobs table says is due and the queue knows nothing of: ticks from when no worker ran, and
+        what others who had the memory open have begun and left."""
+        overdue = await self._overdue()
+        if not overdue:
+            return
+        known = {_about(each) for each in await app.job_manager.list_jobs_async(queue=QUEUE) if each.status in _OPEN}
+        missing = [_queued(self.jobs[name], key, due_at) for name, key, due_at in overdue]
+        missing = [each for each in missing if _about(each) not in known]
+        if missing:
+            await app.job_manager.batch_defer_jobs_async(missing)
+
+    async def _overdue(self) -> list[tuple[str, str, datetime]]:
+        now = self.schedule.now()
+        return [
+            (entry.name.partition("/")[0], entry.key, entry.due_at)
+            for entry in (await self.schedule.entries()).values()
+            if self._concerns(entry)
+            and entry.due_at is not None
+            and entry.due_at <= now - OVERDUE
+            and not entry.held(now, timedelta(seconds=self.schedule.lease))
+        ]
+
+
+def _tick(job: Job) -> str:
+    return f"tulving:{job.name}"
+
 
 def _shard(job: Job) -> str:
     return f"tulving:{job.name}:shard"
+
+
+def _lock(job: Job) -> str:
+    """No key is like that: they all have a colon."""
+    return f"tulving/{job.name}"
+
+
+def _queued(job: Job, key: str, due_at: datetime) -> Queued:
+    """A piece of a job, or with an empty key the job itself."""
+    about: dict[str, Any] = {"timestamp": int(due_at.timestamp())}
+    if key:
+        about = {"key": key, "due_at": due_at.isoformat()}
+    return Queued(
+        queue=QUEUE,
+        lock=key or _lock(job),
+        queueing_lock=None,
+        task_name=_shard(job) if key else _tick(job),
+        task_kwargs=about,
+    )
+
+
+def _about(queued: Queued) -> tuple[str, Any]:
+    return queued.task_name, queued.task_kwargs.get("key")
 
 
 def connection(url: str, schema: str) -> dict[str, Any]:
