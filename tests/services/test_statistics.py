@@ -181,3 +181,14 @@ async def test_counting_is_one_query_for_each_table(memory, monkeypatch):
     monkeypatch.setattr(statistics, "count", count)
     await memory.stats()
     assert len(asked) == 3
+
+
+async def test_counts_are_numbers(memory):
+    """`True == 1` would hide a count that was read as a flag."""
+    for number in range(2):
+        await memory.forget("rule", (await memory.store_rule(f"rule {number}")).id)
+        await memory.forget("episode", (await memory.store_episode(f"episode {number}", butler="b")).id)
+    stats = await memory.stats()
+    assert (stats["rules"]["forgotten"], stats["episodes"]["forgotten"]) == (2, 2)
+    counts = [value for states in stats.values() for name, value in states.items() if name != "backlog_age_hours"]
+    assert {type(value) for value in counts} == {int}

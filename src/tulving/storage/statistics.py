@@ -50,10 +50,11 @@ def count(conn: Connection, tenant_id: str, wanted: dict[Kind, Filter], now: dat
     for kind in KINDS:
         where, params = visible(conn, kind, tenant_id, wanted[kind], now)
         states = {**_STATES[kind], **_BESIDE[kind], "pending_vectors": "m.embedding IS NULL"}
-        chosen = [f"COUNT(*) FILTER (WHERE {condition}) AS {state}" for state, condition in states.items()]
+        # A name tells how a value is read, and some of these are names of flags.
+        chosen = [f"COUNT(*) FILTER (WHERE {condition}) AS {state}_count" for state, condition in states.items()]
         if kind == "episode":
             # Named like a time, to be read as one.
             chosen.append(f"MIN(m.created_at) FILTER (WHERE {states['unconsolidated']}) AS created_at")
         row = conn.one(f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {TABLES[kind]} AS m WHERE {where}", params)
-        counts[kind] = row or {}
+        counts[kind] = {name.removesuffix("_count"): value for name, value in (row or {}).items()}
     return counts
