@@ -1,0 +1,65 @@
+"""What a person looks at: one memory with its past and its future, and how a fact has changed."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def changed(cli) -> tuple[str, str]:
+    """The ids of a fact and of the one that replaced it."""
+    old = json.loads(cli("store", "fact", "Anna", "drink", "tea", "--json").out)["id"]
+    return old, json.loads(cli("store", "fact", "Anna", "drink", "coffee", "--json").out)["id"]
+
+
+def test_an_id_is_enough(cli, changed):
+    old, new = changed
+    shown = cli("show", new)
+    assert (shown.code, shown.err) == (0, "")
+    for part in ("coffee", "how it will fade", "█", "fading from", f"supersedes  fact {old}", "fact_created"):
+        assert part in shown.out
+    assert cli("show", "fact", new).out.splitlines()[0] == shown.out.splitlines()[0]
+    over = cli("show", old).out
+    assert "fact_superseded" in over
+    assert "how it will fade" not in over, "it is out of use"
+
+
+def test_the_view_as_json(cli, changed):
+    _, new = changed
+    value = json.loads(cli("show", new, "--json").out)
+    assert (value["memory_type"], value["memory"]["content"]) == ("fact", "coffee")
+    assert value["forecast"]["values"][0] > value["forecast"]["values"][-1]
+    assert [event["event_type"] for event in value["events"]] == ["fact_created"]
+    assert [link["relation"] for link in value["links"]] == ["supersedes"]
+
+
+def test_other_kinds_are_found_by_their_id_too(cli):
+    for words in (("store", "rule", "Be kind"), ("store", "episode", "we met")):
+        id_ = json.loads(cli(*words, "--json").out)["id"]
+        assert words[2] in cli("show", id_).out
+
+
+@pytest.mark.parametrize("words", [("nothing", "like", "it"), ("person", "x"), ("not-an-id",)])
+def test_what_names_no_memory_is_refused(cli, words):
+    shown = cli("show", *words)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.startswith("error: ")
+
+
+def test_an_unknown_id_has_a_code_of_its_own(cli):
+    shown = cli("show", "00000000-0000-0000-0000-000000000000")
+    assert (shown.code, shown.out) == (3, "")
+
+
+def test_another_tenants_memory_is_not_there(cli, changed):
+    assert cli("--tenant", "other", "show", changed[1]).code == 3
+    assert cli("--tenant", "other", "history", "Anna", "drink").out == ""
+
+
+def test_a_fact_has_a_history(cli, changed):
+    lines = cli("history", "Anna", "drink").out.splitlines()
+    assert [line.split()[3:] for line in lines[::2]] == [["superseded", "tea"], ["active", "coffee"]]
+    assert [line.strip() for line in lines[1::2]] == list(changed)
+    facts = json.loads(cli("history", "Anna", "drink", "--limit", "1", "--json").out)["facts"]
+    assert [fact["content"] for fact in facts] == ["coffee"], "the newest"
+    assert cli("history", "Anna", "drink", "--limit", "0").code == 2
