@@ -9,7 +9,7 @@ from typing import Any
 
 from tulving.errors import StoreUnavailable
 from tulving.storage.postgres import DRIVER_ERRORS, named_error
-from tulving.storage.postgres_values import Raw
+from tulving.storage.postgres_values import Raw, quoted
 
 _LOCK = 0x54554C5651  # "TULVQ"
 _NOTE = "procrastinate "
@@ -52,10 +52,6 @@ async def grant(raw: Raw, role: str) -> None:
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};"
             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}"
         )
-
-
-def quoted(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 async def _migrate(raw: Raw, schema: str) -> None:

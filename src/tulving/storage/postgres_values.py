@@ -77,3 +77,8 @@ def _numbers(sent: bytes) -> bytes:
 
 _VECTOR_HEADER = 4
 DECODERS: dict[str, Callable[[Any], Any]] = {**dict.fromkeys(DOCUMENTS, json.loads), "embedding": _numbers}
+
+
+def quoted(name: str) -> str:
+    """The name of a role or schema, as a statement has it."""
+    return '"' + name.replace('"', '""') + '"'

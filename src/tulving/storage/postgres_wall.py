@@ -12,7 +12,7 @@ from tulving.domain import intake
 from tulving.storage import postgres_queue
 from tulving.storage.postgres import DRIVER_ERRORS, named_error
 from tulving.storage.postgres_schema import VERSION_TABLE
-from tulving.storage.postgres_values import Raw
+from tulving.storage.postgres_values import Raw, quoted
 from tulving.storage.transfer import TABLES
 
 WALLED = (*TABLES, "next_embeddings", "requests")
@@ -34,15 +34,15 @@ class Roles:
 
 async def raise_wall(raw: Raw, roles: Roles) -> None:
     """Make the roles, give them their rights, and force the policies; doing it again changes nothing."""
-    service, maintenance = (_quoted(role) for role in (roles.service, roles.maintenance))
+    service, maintenance = (quoted(role) for role in (roles.service, roles.maintenance))
     try:
         async with raw.transaction():
             for role in (roles.service, roles.maintenance):
                 if not await raw.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
-                    await raw.execute(f"CREATE ROLE {_quoted(role)} NOLOGIN")
+                    await raw.execute(f"CREATE ROLE {quoted(role)} NOLOGIN")
             # Whoever raises it keeps the view over all tenants: migrations and indexes need it.
             await raw.execute(f"GRANT {maintenance} TO CURRENT_USER")
-            schema = _quoted(await raw.fetchval("SELECT current_schema()"))
+            schema = quoted(await raw.fetchval("SELECT current_schema()"))
             both = f"{service}, {maintenance}"
             await raw.execute(f"GRANT USAGE ON SCHEMA {schema} TO {both}")
             for table in (*WALLED, *_SHARED):
@@ -61,7 +61,3 @@ async def raise_wall(raw: Raw, roles: Roles) -> None:
                 )
     except DRIVER_ERRORS as error:
         raise named_error(error) from error
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
