@@ -258,6 +258,33 @@ async def test_export_and_import_lose_nothing(memory, new_url, tmp_path, embedde
     assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
 
 
+async def test_what_was_deleted_is_found_again_once_it_is_imported(memory, url, tmp_path, embedder, clock):
+    """By everybody who has the store open: its events are there already, so they do not tell."""
+    stored = await memory.store_rule("brew tea")
+    await memory.export(tmp_path / "a.jsonl")
+    await memory.delete("rule", stored.id)
+    async with open_memory(url, embedder=embedder, clock=clock) as other:
+        for opened in (memory, other):
+            assert not await opened.search("tea", mode="semantic")
+        await memory.import_(tmp_path / "a.jsonl")
+        for opened in (memory, other):
+            (hit,) = await opened.search("tea", mode="semantic")
+            assert hit.item.id == stored.id
+            assert (await opened.verify()).ok
+
+
+async def test_imports_are_counted_from_zero_again(memory, path, sql, tmp_path):
+    stored = await memory.store_rule("brew tea")
+    await memory.export(tmp_path / "a.jsonl")
+    sql("PRAGMA user_version = 2147483646")
+    for _ in range(2):
+        await memory.delete("rule", stored.id)
+        assert not await memory.search("tea", mode="semantic")
+        await memory.import_(tmp_path / "a.jsonl")
+        assert len(await memory.search("tea", mode="semantic")) == 1
+    assert sql("PRAGMA user_version") == [{"user_version": 1}]
+
+
 async def test_an_export_goes_into_another_tenant_or_all_of_them(memory, new_url, tmp_path, embedder):
     await fill(memory)
     guest = memory.bind(caller=Caller("guest"))

@@ -160,6 +160,14 @@ ONCE_DIFFERENT: dict[str, list[Call]] = {
         ("acme", "store_episode", {"content": "tea", "butler": LONG}),
         ("acme", "store_fact", {"subject": LONG[:400], "predicate": LONG[:400], "content": "tea"}),
     ],
+    "what was deleted and is imported again": [
+        ("acme", "store_facts", {"offers": [{"content": "tea"}]}),
+        ("acme", "carry", {"to": "bolt"}),
+        ("acme", "delete", {"memory_type": "fact", "memory_id": Ref("fact", 0)}),
+        ("acme", "search", {"query": "tea", "mode": "semantic"}),
+        ("bolt", "carry", {"to": "acme"}),
+        ("acme", "search", {"query": "tea", "mode": "semantic"}),
+    ],
 }
 
 

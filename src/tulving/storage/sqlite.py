@@ -32,7 +32,7 @@ from tulving.storage.rows import TABLES, Params, Row, insert_statement
 from tulving.storage.sqlite_lanes import find_lanes
 from tulving.storage.sqlite_values import columns, decoded, encoded
 from tulving.storage.tenant_words import prefixed
-from tulving.storage.vectors import VectorCache
+from tulving.storage.vectors import VectorCache, mark_import
 
 log = logging.getLogger("tulving")
 P = ParamSpec("P")
@@ -115,7 +115,11 @@ class SqliteConnection:
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
         insert = f"{insert_statement(table, tuple(rows[0]))} ON CONFLICT ({', '.join(key)}) DO NOTHING"
-        return sum(self.run(insert, row) for row in rows)
+        added = sum(self.run(insert, row) for row in rows)
+        if added and "embedding" in rows[0]:
+            with _named_errors():
+                mark_import(self.raw)
+        return added
 
     def vectors_of(self, dimension: int) -> AbstractContextManager[None]:
         return nullcontext()

@@ -1,10 +1,13 @@
 """The vector index beside SQLite: an exact cache per tenant, filled from the rows and kept up by their events.
 
 The rows are the truth. Before it answers, the cache reads which memories changed since the last event it knows,
-whichever process changed them, so it never needs to be told and can be dropped at any time.
+whichever process changed them, so it never needs to be told and can be dropped at any time. Rows that are imported
+may come without events, or with events that are there already: imports are counted in the file, and after one the
+rows are read anew.
 """
 
 import json
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -19,6 +22,17 @@ if TYPE_CHECKING:
 
 LIVE: dict[Kind, str] = {"episode": "NOT forgotten", "fact": "validity = 'active'", "rule": "NOT forgotten"}
 RELOAD_ABOVE = 5_000
+MOST_IMPORTS = 2**31 - 1
+"""What SQLite's header has room for; then they are counted from 0 again."""
+
+
+def mark_import(raw: sqlite3.Connection) -> None:
+    """Part of the transaction that brings rows from elsewhere."""
+    raw.execute(f"PRAGMA user_version = {(_imports(raw) + 1) % MOST_IMPORTS}")
+
+
+def _imports(raw: sqlite3.Connection) -> int:
+    return raw.execute("PRAGMA user_version").fetchone()[0]
 
 
 class Ranking:
@@ -121,6 +135,7 @@ class Partition:
         self.tenant_id = tenant_id
         self.lock = threading.Lock()
         self.version: int | None = None
+        self.imports = -1
         self.seen = -1
         self.matrices: dict[Kind, Matrix] = {}
 
@@ -133,13 +148,15 @@ class Partition:
         (last,) = conn.raw.execute(
             "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ?", (self.tenant_id,)
         ).fetchone()
-        if self.version == version and last <= self.seen:
+        imports = _imports(conn.raw)
+        fresh = self.version == version and self.imports == imports
+        if fresh and last <= self.seen:
             return False
-        if self.version != version or last - self.seen > RELOAD_ABOVE:
-            self._load(conn, dimension)
-        else:
+        if fresh and last - self.seen <= RELOAD_ABOVE:
             self._follow(conn)
-        self.version, self.seen = version, last
+        else:
+            self._load(conn, dimension)
+        self.version, self.imports, self.seen = version, imports, last
         return True
 
     def _load(self, conn: "SqliteConnection", dimension: int) -> None:
