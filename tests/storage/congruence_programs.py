@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-from tulving.domain.model import FACT_STATES, KINDS, RELATIONS, Kind
+from tulving.domain.model import ENTITY_TYPES, FACT_STATES, KINDS, RELATIONS, Kind
 from tulving.domain.text import words
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,15 +74,15 @@ WHO: dict[str, tuple[str, dict[str, str]]] = {
     "odd": ("it's %s \\ 😀", {"scope": "work", "project": "atlas"}),
 }
 TENANTS = sorted({tenant for tenant, _ in WHO.values()})
-ENTITIES = [UUID(int=1 << 100 | number) for number in range(2)]
+NAMES = ("Ann", "ANN", "Ann Lee", "Anna Leigh", "Straße 5", "strasse 5", "Café Río", "東京", "Bob", "Bobby Tables")
 NOBODY = UUID(int=0)
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A memory of the caller's tenant: the n-th that there ever was. `short` is the reference of a note."""
+    """A memory or entity of the caller's tenant: the n-th that there ever was. `short` is the reference of a note."""
 
-    kind: Kind
+    kind: Kind | Literal["entity"]
     n: int
     short: bool = False
     of: str | None = None
@@ -102,7 +102,7 @@ Call = tuple[str, str, dict[str, Any]]
 def program(seed: int, steps: int) -> list[Call]:
     """Calls from a seed. The first ones store something, so that the others find something."""
     random = Random(seed)
-    stores = random.choices((store_facts, store_episodes, store_rules, crowd), k=steps // 12)
+    stores = random.choices((store_facts, store_episodes, store_rules, crowd, create_entity), k=steps // 12)
     verbs = stores + random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=steps - len(stores))
     callers = random.choices(list(WHO), (6, 1, 1, 2, 1), k=steps)
     return [(who, *verb(random)) for who, verb in zip(callers, verbs, strict=True)]
@@ -123,7 +123,7 @@ def _some(random: Random, chance: float, **options: Callable[[], Any]) -> dict[s
     return {name: make() for name, make in options.items() if random.random() < chance}
 
 
-def _ref(random: Random, kind: Kind) -> Ref:
+def _ref(random: Random, kind: Kind | Literal["entity"]) -> Ref:
     """Often one of the first, so that much happens to the same few."""
     number = random.randrange(random.choice((3, 40)))
     if kind == "fact" and random.random() < 0.2:
@@ -174,7 +174,7 @@ def _fact(random: Random) -> dict[str, Any]:
 def store_fact(random: Random) -> tuple[str, dict[str, Any]]:
     args = _fact(random)
     if random.random() < 0.15:
-        args["entity_id"] = random.choice(ENTITIES)
+        args["entity_id"] = _ref(random, "entity")
     if random.random() < 0.5:
         args["content"] = random.choice(("tea", "Tea", "cats and dogs", "walking"))
     return "store_fact", {
@@ -338,6 +338,101 @@ def on_one(verb: str) -> Callable[[Random], tuple[str, dict[str, Any]]]:
     return make
 
 
+def mark_helpful(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(random, 0.2, circumstances=lambda: random.choice(METADATA))
+    return "mark_helpful", {"rule_id": _ref(random, "rule"), **extra}
+
+
+def mark_harmful(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(random, 0.4, reason=lambda: _text(random), circumstances=lambda: random.choice(METADATA))
+    return "mark_harmful", {"rule_id": _ref(random, "rule"), **extra}
+
+
+def invert(random: Random) -> tuple[str, dict[str, Any]]:
+    return random.choice((("invert_refuted", {}), ("invert_rule", {"rule_id": _ref(random, "rule")})))
+
+
+def edit(random: Random) -> tuple[str, dict[str, Any]]:
+    kind = random.choice(KINDS)
+    changes = _some(
+        random,
+        0.5,
+        content=lambda: _text(random),
+        tags=lambda: random.sample(["red", "green"], random.randint(0, 2)),
+        importance=lambda: random.choice((0, 10)),
+    )
+    return "edit", {"memory_type": kind, "memory_id": _ref(random, kind), **changes}
+
+
+def fact_history(random: Random) -> tuple[str, dict[str, Any]]:
+    key = {"subject": random.choice(("garden", "river")), "predicate": random.choice(("plan", "box"))}
+    return "fact_history", {**key, **_some(random, 0.3, scope=lambda: "work", limit=lambda: random.choice((1, 3)))}
+
+
+def create_entity(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(random, 0.4, aliases=lambda: _names(random), metadata=lambda: random.choice(METADATA))
+    return "create_entity", {
+        "canonical_name": random.choice(NAMES),
+        "entity_type": random.choice(ENTITY_TYPES),
+        **extra,
+    }
+
+
+def _names(random: Random) -> list[str]:
+    return random.sample(NAMES, random.randint(0, 3))
+
+
+def get_entity(random: Random) -> tuple[str, dict[str, Any]]:
+    return "get_entity", {"entity_id": _ref(random, "entity")}
+
+
+def update_entity(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(
+        random,
+        0.4,
+        canonical_name=lambda: random.choice(NAMES),
+        aliases=lambda: _names(random),
+        metadata=lambda: random.choice(METADATA),
+    )
+    return "update_entity", {"entity_id": _ref(random, "entity"), **extra}
+
+
+def resolve_entity(random: Random) -> tuple[str, dict[str, Any]]:
+    hints = {"topic": _text(random), "mentioned_with": _names(random)}
+    extra = _some(
+        random,
+        0.4,
+        entity_type=lambda: random.choice(ENTITY_TYPES),
+        context_hints=lambda: hints,
+        enable_fuzzy=lambda: True,
+        limit=lambda: random.choice((1, 2, 50)),
+    )
+    return "resolve_entity", {"name": random.choice((*NAMES, "an", "Anne Lee", "cafe rio", "bob tables")), **extra}
+
+
+def merge_entities(random: Random) -> tuple[str, dict[str, Any]]:
+    source, target = _ref(random, "entity"), _ref(random, "entity")
+    return "merge_entities", {"source_entity_id": source, "target_entity_id": target}
+
+
+def sweep(random: Random) -> tuple[str, dict[str, Any]]:
+    return "run_decay_sweep", _some(random, 0.3, as_of=lambda: _moment(random), dry_run=lambda: True)
+
+
+def clean_up(random: Random) -> tuple[str, dict[str, Any]]:
+    verb = random.choice(("run_episode_cleanup", "run_store_cleanup"))
+    extra = _some(random, 0.3, as_of=lambda: _moment(random), max_entries=lambda: random.choice((0, 5)))
+    return verb, {**extra, **_some(random, 0.3, dry_run=lambda: True)}
+
+
+def stats(random: Random) -> tuple[str, dict[str, Any]]:
+    return "stats", _some(random, 0.5, scope=lambda: random.choice(("work", "health", "nowhere")))
+
+
+def again(random: Random) -> tuple[str, dict[str, Any]]:
+    return "again", {}
+
+
 def create_link(random: Random) -> tuple[str, dict[str, Any]]:
     source, target = random.choice(KINDS), random.choice(KINDS)
     return "create_link", {
@@ -400,6 +495,21 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("store_facts", {"offers": [{"content": "tea"}, {"content": "box", "subject": "half"}]}),
     ("store_rules", {"offers": [{"content": "tea"}, {"content": "box", "source_episode_id": NOBODY}]}),
     ("store_rule", {"content": "tea", "source_episode_id": Ref("episode", 0, of="bolt")}),
+    ("mark_helpful", {"rule_id": NOBODY}),
+    ("mark_harmful", {"rule_id": Ref("rule", 0), "reason": "a\x00b"}),
+    ("mark_harmful", {"rule_id": Ref("rule", 0), "circumstances": {"x": "\ud800"}}),
+    ("edit", {"memory_type": "rule", "memory_id": Ref("rule", 0), "importance": 5}),
+    ("edit", {"memory_type": "fact", "memory_id": Ref("fact", 0)}),
+    ("edit", {"memory_type": "fact", "memory_id": NOBODY, "content": "tea"}),
+    ("create_entity", {"canonical_name": " ", "entity_type": "person"}),
+    ("create_entity", {"canonical_name": "Ann", "entity_type": "ghost"}),
+    ("create_entity", {"canonical_name": "Ann", "entity_type": "person", "aliases": ["\x00"]}),
+    ("create_entity", {"canonical_name": "Ann", "entity_type": "person", "tenant_id": "somebody else"}),
+    ("merge_entities", {"source_entity_id": NOBODY, "target_entity_id": Ref("entity", 0)}),
+    ("merge_entities", {"source_entity_id": Ref("entity", 0), "target_entity_id": Ref("entity", 0)}),
+    ("merge_entities", {"source_entity_id": Ref("entity", 0, of="bolt"), "target_entity_id": Ref("entity", 0)}),
+    ("run_episode_cleanup", {"max_entries": -1}),
+    ("run_episode_cleanup", {"as_of": datetime(9000, 1, 1)}),
     ("store_episode", {"content": "tea", "butler": ""}),
     ("store_episode", {"content": "tea", "butler": "b", "session_id": "seven"}),
     ("search", {"query": "tea", "mode": "fuzzy"}),
@@ -442,6 +552,21 @@ WEIGHTS = {
     on_one("forget"): 4,
     on_one("delete"): 4,
     on_one("history"): 2,
+    on_one("revisions"): 2,
+    edit: 5,
+    fact_history: 2,
+    mark_helpful: 4,
+    mark_harmful: 6,
+    invert: 2,
+    create_entity: 4,
+    get_entity: 1,
+    update_entity: 3,
+    resolve_entity: 4,
+    merge_entities: 3,
+    sweep: 3,
+    clean_up: 2,
+    stats: 2,
+    again: 4,
     create_link: 4,
     get_links: 2,
     advance: 8,

@@ -3,9 +3,9 @@
 What is compared, and how strictly:
 
 * Outcomes, ids, errors (their type; their words too where they are ours), links, pages: equal.
-* After every call that may change something: all memories of the tenant in every state, field by field, and the events
-  since, field by field and in order. (Which of several waiting memories gets its vector first is nobody's promise; here
-  it is fixed, so that their events can be compared too.)
+* After every call that may change something: all memories of the tenant in every state and its entities, field by
+  field, and the events since, field by field and in order. (Which of several waiting memories gets its vector first is
+  nobody's promise; here it is fixed, so that their events can be compared too.)
 * Semantic search: the same hits in the same order, similarities equal within 2e-6, all else equal.
 * Keyword search: BM25 and ts_rank weigh differently, so the order is an engine's own. What is found is not: on the
   agreed vocabulary (words that Porter's and the English Snowball stemmer cut alike) the hits are the same whenever the
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from congruence_programs import ENTITIES, FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector
+from congruence_programs import FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector
 
 from tulving import NewEpisode, NewFact, NewRule, open_memory
 from tulving.domain.model import KINDS, Found, Item, Kind
@@ -36,11 +36,12 @@ from tulving.domain.text import found_by, query_terms, words
 from tulving.errors import EmbedderMismatch, EmbedderUnavailable, IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
 from tulving.services.search import RECALL_POOL
-from tulving.storage.rows import insert_statement
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 CLOSE = 2e-6
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
+READING = {"search", "search_similar", "all_pages", "get", "get_links", "history", "fact_history", "revisions", "stats"}
+READING |= {"get_entity", "resolve_entity"}
 
 
 class Difference(AssertionError):
@@ -69,6 +70,7 @@ class Side:
         self.name, self.url, self.clock = name, url, clock
         self.ids = SequentialIds()
         self.seen = 0
+        self.request = "request"
         self._stack = AsyncExitStack()
         self.memory: Memory
 
@@ -83,11 +85,15 @@ class Side:
 
     def bound(self, who: str) -> Memory:
         tenant, owner = WHO[who]
-        return self.memory.bind(caller=Caller(tenant, "tester", "request"), **owner)
+        return self.memory.bind(caller=Caller(tenant, "tester", self.request), **owner)
 
     async def items(self, tenant: str) -> dict[Kind, list[Item]]:
         memory = self.memory.bind(caller=Caller(tenant))
         return {kind: (await memory.list_memories(kind, state="any", limit=1000)).items for kind in KINDS}
+
+    async def entities(self, tenant: str) -> list[dict[str, Any]]:
+        statement = "SELECT * FROM entities WHERE tenant_id = :tenant_id ORDER BY id"
+        return await self.memory._read_all(lambda conn: conn.all(statement, {"tenant_id": tenant}))
 
     async def new_events(self) -> list[dict[str, Any]]:
         statement = "SELECT * FROM memory_events WHERE seq > :seen ORDER BY seq"
@@ -106,13 +112,15 @@ class Twins:
         self.embedder = WordEmbedder()
         self.sides = [Side(name, url, self.clock) for name, url in urls.items()]
         self._folder = folder
-        self._known: dict[tuple[str, Kind], dict[UUID, Item]] = {}
+        self._known: dict[tuple[str, str], dict[UUID, Any]] = {}
+        self._steps = 0
+        self._last: tuple[int, Call] | None = None
+        self.refused = 0
         self._texts: dict[str, dict[Kind, list[Item]]] = {tenant: {kind: [] for kind in KINDS} for tenant in TENANTS}
 
     async def open(self) -> None:
         for side in self.sides:
             await side.open(self.embedder)
-            await side.memory._write_all(_add_entities)
 
     async def close(self) -> None:
         for side in self.sides:
@@ -124,7 +132,19 @@ class Twins:
         await self.finish()
 
     async def step(self, who: str, verb: str, args: dict[str, Any]) -> None:
-        args = self.resolved(who, args)
+        """One call, under a request id of its own; or `again` the last one that may have changed something."""
+        if verb != "again":
+            self._steps += 1
+            call = who, verb, self.resolved(who, args)
+            if verb not in READING:
+                self._last = self._steps, call
+            await self._call(self._steps, *call)
+        elif self._last:
+            await self._call(self._last[0], *self._last[1])
+
+    async def _call(self, number: int, who: str, verb: str, args: dict[str, Any]) -> None:
+        for side in self.sides:
+            side.request = f"request {number}"
         if offered := OFFERS.get(verb):
             args = {"offers": [offered(**offer) for offer in args["offers"]]}
         special = getattr(self, f"do_{verb}", None)
@@ -134,7 +154,7 @@ class Twins:
             await self._found(who, verb, args)
         else:
             await self.both(lambda side: getattr(side.bound(who), verb)(**args))
-        if verb not in ("search", "search_similar", "list_memories", "get_links", "history"):
+        if verb not in READING:
             await self.compare_state(WHO[who][0])
 
     async def finish(self) -> None:
@@ -149,6 +169,7 @@ class Twins:
     async def both(self, do: Callable[[Side], Awaitable[Any]]) -> Any:
         first, second = [await _outcome(do, side) for side in self.sides]
         same("the answer", first, second)
+        self.refused += isinstance(first, Raised)
         return first
 
     def resolved(self, who: str, value: Any) -> Any:
@@ -160,13 +181,13 @@ class Twins:
             return {name: self.resolved(who, part) for name, part in value.items()}
         if not isinstance(value, Ref):
             return value
-        known = list(self._known.get((WHO[value.of or who][0], value.kind), {}).values())
+        known = list(self._known.get((WHO[value.of or who][0], value.kind), {}).items())
         if value.short:
-            known = [item for item in known if getattr(item, "ref", None)]
+            known = [(id_, item) for id_, item in known if getattr(item, "ref", None)]
         if not known:
             return NOBODY
-        item = known[value.n % len(known)]
-        return item.ref if value.short else item.id
+        id_, item = known[value.n % len(known)]
+        return item.ref if value.short else id_
 
     # -- calls that are more than one verb
 
@@ -271,6 +292,9 @@ class Twins:
             known = self._known.setdefault((tenant, kind), {})
             known |= {item.id: item for item in sorted(first[kind], key=lambda item: item.id)}
         self._texts[tenant] = first
+        entities, others = [await side.entities(tenant) for side in self.sides]
+        same(f"the entities of {tenant}", entities, others)
+        self._known.setdefault((tenant, "entity"), {}).update({entity["id"]: entity for entity in entities})
         same("the events", *[await side.new_events() for side in self.sides])
 
 
@@ -279,15 +303,6 @@ async def _outcome(do: Callable[[Side], Awaitable[Any]], side: Side) -> Any:
         return await do(side)
     except Exception as error:
         return raised(error)
-
-
-def _add_entities(conn: Any) -> None:
-    columns = ("tenant_id", "id", "canonical_name", "folded_name", "entity_type", "created_at", "updated_at")
-    for tenant in TENANTS:
-        for number, id_ in enumerate(ENTITIES):
-            name = f"entity {number}"
-            values = (tenant, id_, name, name, "person", START, START)
-            conn.run(insert_statement("entities", columns), dict(zip(columns, values, strict=True)))
 
 
 def _without_number(row: dict[str, Any]) -> None:

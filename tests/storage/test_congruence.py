@@ -117,6 +117,14 @@ async def test_the_engines_agree(new_twins: NewTwins, seed: int) -> None:
     await drive(new_twins, seed, 100)
 
 
+async def test_most_calls_of_a_program_do_something(new_twins: NewTwins) -> None:
+    """If all were refused, the engines would agree too."""
+    calls = program(0, 100)
+    async with new_twins() as twins:
+        await twins.run(calls)
+        assert twins.refused < len(calls) / 4
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(1000, 1060))

@@ -47,7 +47,7 @@ def sweep(
     """
     rows = conn.all(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}"
-        f" ORDER BY m.next_review_at LIMIT :limit{conn.for_update}",
+        f" ORDER BY m.next_review_at, m.id, m.tenant_id LIMIT :limit{conn.for_update}",
         {"as_of": as_of, "limit": limit},
     )
     counts: Counter[str] = Counter(checked=len(rows))
