@@ -21,7 +21,8 @@ from tulving.domain.model import Fact, NewEpisode, NewFact
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, EmbedderMismatch, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage.postgres import MOST_TRIES, STORE_LOCK
+from tulving.storage.postgres import MOST_TRIES
+from tulving.storage.postgres_connection import STORE_LOCK
 from tulving.storage.waiting import wait
 from tulving.testing import WordEmbedder
 from tulving.testing.postgres import PostgresServer

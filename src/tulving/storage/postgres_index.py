@@ -20,7 +20,7 @@ from tulving.storage.postgres_values import Raw, numbered
 from tulving.storage.rows import TABLES
 
 if TYPE_CHECKING:
-    from tulving.storage.postgres import PostgresConnection
+    from tulving.storage.postgres_connection import PostgresConnection
 
 METHODS = ("ivfflat", "hnsw")
 Progress = Callable[[str, int, int], None]

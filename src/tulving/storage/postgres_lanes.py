@@ -12,7 +12,7 @@ from tulving.storage.rows import COLUMNS, TABLES, Row
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
-    from tulving.storage.postgres import PostgresConnection
+    from tulving.storage.postgres_connection import PostgresConnection
 
 _DOCUMENTS = {
     kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()

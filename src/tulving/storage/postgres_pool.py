@@ -8,7 +8,8 @@ import asyncpg
 
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.storage import postgres_schema
-from tulving.storage.postgres import DRIVER_ERRORS, URL_FORM, PostgresStore, named_error
+from tulving.storage.postgres import PostgresStore
+from tulving.storage.postgres_errors import DRIVER_ERRORS, URL_FORM, named_error
 from tulving.storage.revisions import missing
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ The database may be a host's own, with other tables and another Alembic history:
 import logging
 
 from tulving.errors import IntegrityError, SchemaTooNew, StoreUnavailable
-from tulving.storage.postgres import DRIVER_ERRORS, named_error
+from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres_values import Raw
 from tulving.storage.revisions import HEAD, REVISIONS, missing
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tulving.domain import intake
 from tulving.storage import postgres_queue
-from tulving.storage.postgres import DRIVER_ERRORS, named_error
+from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres_schema import VERSION_TABLE
 from tulving.storage.postgres_values import Raw, quoted
 from tulving.storage.transfer import TABLES

@@ -1,0 +1,204 @@
+"""A transaction's view of PostgreSQL: the `Connection` that the functions of this package are written for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tulving.domain.resolution import SIMILAR
+from tulving.errors import StoreUnavailable
+from tulving.storage.connection import Finding, LaneRequest, Lanes, check
+from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
+from tulving.storage.postgres_index import VectorIndexes
+from tulving.storage.postgres_lanes import find_lanes
+from tulving.storage.postgres_values import Raw, decoded, encode, encoded, numbered
+from tulving.storage.rows import DOCUMENTS, TABLES, Params, Row
+from tulving.storage.tenant_words import prefixed
+from tulving.storage.waiting import wait
+
+ROWS_AT_A_TIME = 500
+STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
+"""Held together by all who write, and alone by who changes what they rely on."""
+# What a tsvector may hold, with room to spare; a word takes its letters, its tenant's prefix and its place.
+MOST_WORD_BYTES = 1_000_000
+BYTES_BESIDE_A_WORD = 12
+
+
+class PostgresConnection:
+    """A `Connection` over asyncpg."""
+
+    for_update = " FOR UPDATE"
+    for_reference = " FOR KEY SHARE"
+    merged_at_a_time = 1000
+
+    def __init__(self, raw: Raw, indexes: VectorIndexes) -> None:
+        self.raw, self.indexes = raw, indexes
+
+    def run(self, sql: str, params: Params | None = None) -> int:
+        text, names = numbered(sql)
+        status = self._wait(self.raw.execute(text, *encoded(names, params)))
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        text, names = numbered(sql)
+        values = [encoded(names, row) for row in rows]
+        if len(values) == 1:
+            self._wait(self.raw.execute(text, *values[0]))
+        elif values:
+            self._wait(self.raw.executemany(text, values))
+
+    def one(self, sql: str, params: Params | None = None) -> Row | None:
+        rows = self.all(sql, params)
+        return rows[0] if rows else None
+
+    def all(self, sql: str, params: Params | None = None) -> list[Row]:
+        return [decoded(record) for record in self.records(sql, params)]
+
+    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        text, names = numbered(sql)
+        values = [encoded(names, row) for row in rows]
+        if len(values) == 1:
+            found = self._wait(self.raw.fetch(text, *values[0]))
+        else:
+            found = self._wait(self.raw.fetchmany(text, values))
+        return [decoded(record) for record in found]
+
+    def records(self, sql: str, params: Params | None = None) -> list[Any]:
+        """Rows as the driver gives them."""
+        text, names = numbered(sql)
+        return self._wait(self.raw.fetch(text, *encoded(names, params)))
+
+    def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        text, names = numbered(sql)
+        cursor = self._wait(self.raw.cursor(text, *encoded(names, params)))
+        while rows := self._wait(cursor.fetch(ROWS_AT_A_TIME)):
+            yield from map(decoded, rows)
+
+    def within(self, column: str, parameter: str) -> str:
+        return f"{column} = ANY(:{parameter})"
+
+    def tagged(self, column: str, parameter: str) -> str:
+        return f"{column} @> :{parameter}"
+
+    def beyond_ascii(self, column: str) -> str:
+        return f"{column}::text ~ '[^ -~]'"
+
+    def alike(self, name: str, names: str, parameter: str) -> str | None:
+        """By pg_trgm, where it is. What it takes for a letter beyond ASCII depends on the database's locale."""
+        if not self.all(_HAS_TRIGRAMS)[0]["found"]:
+            return None
+        return (
+            f"similarity({name}, :{parameter}) >= {SIMILAR}"
+            f" OR EXISTS (SELECT 1 FROM jsonb_array_elements_text({names}) AS known (name)"
+            f""" WHERE similarity(LOWER(known.name COLLATE "C"), :{parameter}) >= {SIMILAR})"""
+            f" OR {self.beyond_ascii(name)} OR {self.beyond_ascii(names)}"
+        )
+
+    def lock(self, *names: str) -> None:
+        self.records(
+            "SELECT pg_advisory_xact_lock(hashtextextended(name, 0)) FROM unnest(:names::text[]) AS name",
+            {"names": sorted({f"tulving:{name}" for name in names})},
+        )
+
+    def alone(self) -> None:
+        """Every transaction that writes holds this lock together with the others (`_BEGIN_WRITE`)."""
+        self.run(f"SELECT pg_advisory_xact_lock({STORE_LOCK})")
+
+    def vector_value(self, column: str) -> str:
+        return f"vector_send({column}) AS {column}"
+
+    def check_sight(self) -> None:
+        if not self.all(_SIGHT)[0]["whole"]:
+            raise StoreUnavailable(
+                "this database user sees one tenant at a time (row-level security); take one that is a member of the"
+                " maintenance role, or name a tenant"
+            )
+
+    def vector_bytes(self, column: str) -> str:
+        return f"4 * vector_dims({column})"
+
+    def index_text(self, tenant_id: str, search_text: str) -> str:
+        """A text of more words than a tsvector holds is found by as many of them as fit."""
+        words: Sequence[str] = search_text.split(" ") if search_text else ()
+        if not words:
+            return ""
+        if len(search_text) * 4 + len(words) * BYTES_BESIDE_A_WORD > MOST_WORD_BYTES:
+            words = list(_fitting(dict.fromkeys(words)))
+        return prefixed(tenant_id, words)
+
+    def lanes(self, request: LaneRequest) -> Lanes:
+        return find_lanes(self, request)
+
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
+        """By COPY into a table of the transaction's own, and from there what is new."""
+        columns = list(rows[0])
+        incoming = f"incoming_{table}"
+        # Plain types, which the driver can write in binary form without being told how.
+        plain = ", ".join(
+            f"{name}::text" if name in DOCUMENTS else f"{name}::real[]" if name == "embedding" else name
+            for name in columns
+        )
+        self.run(
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} ON COMMIT DROP AS"
+            f" SELECT 0::bigint AS place, {plain} FROM {table} LIMIT 0"
+        )
+        self.run(f"DELETE FROM {incoming}")
+        records = [(place, *(encode(name, row[name]) for name in columns)) for place, row in enumerate(rows)]
+        self._wait(self.raw.copy_records_to_table(incoming, records=records, columns=["place", *columns]))
+        typed = ", ".join(
+            f"{name}::jsonb" if name in DOCUMENTS else f"{name}::vector" if name == "embedding" else name
+            for name in columns
+        )
+        return self.run(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {typed} FROM {incoming} ORDER BY place"
+            f" ON CONFLICT ({', '.join(key)}) DO NOTHING"
+        )
+
+    @contextmanager
+    def vectors_of(self, dimension: int) -> Iterator[None]:
+        with self.indexes.of_dimension(self, dimension):
+            yield
+
+    def defer_references(self) -> None:
+        self.run("SET CONSTRAINTS ALL DEFERRED")
+
+    def verify_engine(self) -> list[Finding]:
+        return [
+            check("indexes", lambda: [f"{row['name']} is not valid" for row in self.all(_INVALID_INDEXES)]),
+            check("constraints", lambda: [f"{row['name']} is not valid" for row in self.all(_INVALID_CONSTRAINTS)]),
+            check("keyword index", self._verify_words),
+        ]
+
+    def _verify_words(self) -> Iterable[str]:
+        for table in TABLES.values():
+            for row in self.all(
+                f"SELECT tenant_id, id FROM {table}"
+                " WHERE search_vector IS DISTINCT FROM to_tsvector('english', search_text) LIMIT 20"
+            ):
+                yield f"{table}: the words of {row['id']} of {row['tenant_id']} are not those of its search text"
+
+    def _wait(self, awaited: Any) -> Any:
+        try:
+            return wait(awaited)
+        except DRIVER_ERRORS as error:
+            raise named_error(error) from error
+
+
+_HAS_TRIGRAMS = "SELECT to_regprocedure('similarity(text, text)') IS NOT NULL AS found"
+_OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(TABLES.values())}', 'memory_events']) AS name)"""
+_INVALID_INDEXES = f"""
+SELECT indexrelid::regclass::text AS name FROM pg_index WHERE indrelid IN {_OURS} AND NOT (indisvalid AND indisready)"""
+_INVALID_CONSTRAINTS = f"SELECT conname AS name FROM pg_constraint WHERE conrelid IN {_OURS} AND NOT convalidated"
+_SIGHT = """
+SELECT NOT row_security_active('facts') OR EXISTS (
+    SELECT 1 FROM pg_policy AS p, unnest(p.polroles) AS role WHERE p.polrelid = 'facts'::regclass
+    AND pg_get_expr(p.polqual, p.polrelid) = 'true' AND (role = 0 OR pg_has_role(role, 'USAGE'))) AS whole"""
+
+
+def _fitting(words: Iterable[str]) -> Iterator[str]:
+    used = 0
+    for word in words:
+        used += len(word.encode()) + BYTES_BESIDE_A_WORD
+        if used > MOST_WORD_BYTES:
+            return
+        yield word

@@ -1,0 +1,82 @@
+"""What asyncpg and the server report, in our words, and never with a password in them."""
+
+from asyncpg import exceptions as pg
+
+from tulving.errors import (
+    ConfigError,
+    DamagedStore,
+    DiskFull,
+    EmbedderMismatch,
+    IntegrityError,
+    StoreBusy,
+    StoreUnavailable,
+    TulvingError,
+)
+
+URL_FORM = "postgresql://user@host:5432/database"
+LOST = (
+    ConnectionError,
+    pg.PostgresConnectionError,
+    pg.InterfaceError,
+    pg.InternalClientError,
+    pg.AdminShutdownError,
+    pg.CrashShutdownError,
+    pg.CannotConnectNowError,
+)
+DRIVER_ERRORS = (
+    pg.PostgresError,
+    pg.InterfaceError,
+    pg.InternalClientError,
+    OSError,
+    TimeoutError,
+    UnicodeError,
+    OverflowError,
+)
+CONFLICTS = (
+    pg.SerializationError,
+    pg.DeadlockDetectedError,
+    pg.UniqueViolationError,
+    pg.InvalidCachedStatementError,
+)
+
+
+class Conflict(IntegrityError):
+    """Two writers met. The loser may be run again; when that has not helped, it is an error like another."""
+
+
+class ConnectionLost(StoreUnavailable):
+    """The connection broke or could not be made."""
+
+
+def named_error(error: Exception) -> TulvingError:
+    """The driver's error in our words."""
+    if isinstance(error, TulvingError):
+        return error
+    said = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, pg.ClientConfigurationError):
+        return ConfigError("url", f"can't be read ({said})", URL_FORM)
+    if isinstance(error, CONFLICTS):
+        return Conflict(f"the store refused a change that would break it ({said})")
+    if isinstance(error, pg.InvalidAuthorizationSpecificationError | pg.InvalidCatalogNameError):
+        return StoreUnavailable(f"PostgreSQL does not let us in ({said}); look at the user, password and database")
+    if isinstance(error, pg.InsufficientPrivilegeError):
+        return StoreUnavailable(f"this database user lacks a right ({said}); docs/deploy-postgres.md lists the rights")
+    if isinstance(error, pg.DiskFullError):
+        return DiskFull(f"the server has no room to write ({said}); nothing was stored")
+    if isinstance(error, pg.QueryCanceledError | pg.LockNotAvailableError):
+        return StoreBusy(f"the server took too long ({said}); try again, or raise postgres.statement_timeout")
+    if isinstance(error, pg.ReadOnlySQLTransactionError):
+        return StoreUnavailable(f"this server is read only ({said}); write to the primary")
+    if isinstance(error, pg.TooManyConnectionsError):
+        return StoreBusy(f"the server has no free connection ({said}); lower postgres.pool_size")
+    if isinstance(error, pg.DataCorruptedError | pg.IndexCorruptedError):
+        return DamagedStore(f"the database is damaged ({said})")
+    if isinstance(error, pg.UndefinedTableError | pg.UndefinedColumnError):
+        return DamagedStore(f"the database lacks what this version needs ({said}); run `tulving migrate`")
+    if isinstance(error, pg.DataError) and "dimensions" in said:
+        return EmbedderMismatch(f"this store was re-embedded meanwhile ({said}); open it again with its new embedder")
+    if isinstance(error, TimeoutError):
+        return ConnectionLost("PostgreSQL did not answer in time; is the server running and reachable?")
+    if isinstance(error, LOST) or (isinstance(error, OSError) and not isinstance(error, UnicodeError)):
+        return ConnectionLost(f"can't reach PostgreSQL ({said}); is the server running?")
+    return IntegrityError(f"the store refused a value or a change ({said})")
