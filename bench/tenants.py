@@ -14,6 +14,7 @@ from bench.engines import Engine, Place, connect
 from bench.report import Report, Timings, Watch, pair_ratio
 from bench.stores import BATCH, Stores
 from tulving import Caller, Memory, open_memory
+from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig, PostgresConfig
 from tulving.domain.text import query_terms
 from tulving.storage.rows import SELECTED
@@ -42,29 +43,53 @@ UNION ALL
 async def run(stores: Stores, report: Report, total: int, large: bool) -> None:
     report.section(f"{stores.engine.name}: {total:,} facts in one table, 384 dimensions, query vector given")
     embedder = Warm(Topics())
-    place, texts = await _load(stores.engine, report, embedder, total)
+    sizes = {share: total * part // 100 for share, part in SHARES.items()}
+    sizes |= {f"other-{number:02}": total // 100 for number in range(100 - sum(SHARES.values()))}
+    place, texts = await _load(stores.engine, report, embedder, "tenants", sizes)
     config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=total // 10))
     raw = await connect(place)
     async with open_memory(place, embedder=embedder, config=config, background=False) as memory:
         await _reindex(memory, report, "ivfflat")
         for share in SHARES:
-            await _measure(memory, report, raw, embedder, share, texts[share], "IVFFlat" if share == "60 %" else "")
+            index = " through IVFFlat" if share == "60 %" else ""
+            await _measure(memory, report, raw, embedder, share, texts[share], index)
+        walled = await _behind_wall(place)
+        async with open_memory(walled, embedder=embedder, config=config, background=False) as service:
+            for share in ("1 %", "10 %"):
+                await _measure(service, report, raw, embedder, share, texts[share], " behind the wall")
         if large:
             await _reindex(memory, report, "hnsw")
-            await _measure(memory, report, raw, embedder, "60 %", texts["60 %"], "HNSW")
+            await _measure(memory, report, raw, embedder, "60 %", texts["60 %"], " through HNSW")
     if large:
         config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=total // 100))
         async with open_memory(place, embedder=embedder, config=config, background=False) as memory:
-            await _measure(memory, report, raw, embedder, "10 %", texts["10 %"], "HNSW")
+            await _measure(memory, report, raw, embedder, "10 %", texts["10 %"], " through HNSW")
+    await raw.close()
+    await _beside_one(stores.engine, report, embedder, total // 5)
+
+
+async def _beside_one(engine: Engine, report: Report, embedder: Warm, total: int) -> None:
+    """Two tenants, of which a plan for any of them could take the small one to have half of the table."""
+    place, texts = await _load(engine, report, embedder, "two", {"1 %": total // 100, "99 %": total * 99 // 100})
+    raw = await connect(place)
+    await raw.execute("ANALYZE")
+    async with open_memory(place, embedder=embedder, background=False) as memory:
+        await _measure(memory, report, raw, embedder, "1 %", texts["1 %"], f" beside one of {total * 99 // 100:,}")
     await raw.close()
 
 
-async def _load(engine: Engine, report: Report, embedder: Warm, total: int) -> tuple[Place, dict[str, list[str]]]:
+async def _behind_wall(place: Place) -> Place:
+    """The same database for the service's role, for which the policies hold."""
+    await migrate_store(place, MemoryModuleConfig(), roles=("bench_service", "bench_maintenance"))
+    return f"{place}{'&' if '?' in place else '?'}role=bench_service"
+
+
+async def _load(
+    engine: Engine, report: Report, embedder: Warm, name: str, sizes: dict[str, int]
+) -> tuple[Place, dict[str, list[str]]]:
     """All facts, in batches; and the texts of the tenants that are asked about."""
-    place = await engine.fresh("tenants")
-    corpus, texts, seconds = Corpus(7), {}, 0.0
-    sizes = {share: total * part // 100 for share, part in SHARES.items()}
-    sizes |= {f"other-{number:02}": total // 100 for number in range(100 - sum(SHARES.values()))}
+    place = await engine.fresh(name)
+    corpus, texts, seconds, total = Corpus(7), {}, 0.0, sum(sizes.values())
     async with open_memory(place, embedder=embedder, background=False) as memory:
         for tenant, size in sizes.items():
             offers = corpus.facts(size)
@@ -85,14 +110,14 @@ async def _reindex(memory: Memory, report: Report, method: str) -> None:
 
 
 async def _measure(
-    memory: Memory, report: Report, raw: Any, embedder: Warm, share: str, texts: Sequence[str], index: str
+    memory: Memory, report: Report, raw: Any, embedder: Warm, share: str, texts: Sequence[str], how: str
 ) -> None:
     """Each mode and its statement by hand, call by call; then how much of the exact answer is found."""
     mine = memory.bind(caller=Caller(share))
     corpus = Corpus(21)
     queries = [corpus.query(texts) for _ in range(QUERIES[share] + WARM_UP)]
     embedder.warm(queries)
-    case = f"{share} tenant{f' through {index}' if index else ''}"
+    case = f"{share} tenant{how}"
 
     def semantic(query: str) -> Awaitable[object]:
         return mine.search(query, types=["fact"], mode="semantic")
@@ -118,7 +143,7 @@ async def _measure(
                 with Watch(timings if number >= WARM_UP else Timings()):
                     await ask(query)
         ratio = pair_ratio(ours.wall, hand.wall)
-        targeted = share == "1 %"
+        targeted = case == "1 % tenant"
         report.row(
             f"{name}, {case}",
             str(ours),

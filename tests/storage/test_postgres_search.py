@@ -5,7 +5,7 @@ import random
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from fault_parts import opened, problems
+from query_plans import plan_of
 from raw_sql import in_thread, run_sql
 
 from tulving.bootstrap import open_memory
@@ -324,20 +325,6 @@ async def test_a_memory_that_waits_for_its_vector_is_not_near_to_anything(
 # -- which path is taken ---------------------------------------------------------------------------------------
 
 
-async def plan_of(memory: Memory, asked: LaneRequest) -> str:
-    """How the server answers the statement for the candidates, as that was asked."""
-
-    def explain(conn: Any) -> str:
-        seen: list[tuple[str, Any]] = []
-        records = conn.records
-        conn.records = lambda sql, params=None: seen.append((sql, params)) or records(sql, params)
-        conn.lanes(asked)
-        (candidates,) = [(sql, params) for sql, params in seen if " UNION ALL " in sql]
-        return "\n".join(row[0] for row in records(f"EXPLAIN {candidates[0]}", candidates[1]))
-
-    return await memory._env.store.read(asked.tenant_id, explain)
-
-
 @pytest.mark.scenario("004-015")
 @pytest.mark.parametrize("method", postgres_index.METHODS)
 async def test_a_large_tenant_is_searched_by_the_index(
@@ -358,6 +345,17 @@ async def test_a_small_tenant_is_compared_row_by_row(indexed: Callable[[str], st
         assert "ix_facts_embedding" in await plan_of(memory, request(QUERIES[0], "large"))
     async with large(indexed("ivfflat"), exact_rows=10_000) as memory:
         assert "ix_facts_embedding" not in await plan_of(memory, request(QUERIES[0], "large"))
+
+
+async def test_nobody_reads_the_rows_of_others(indexed: Callable[[str], str]) -> None:
+    """Of two tenants, a plan that takes them for equally large would read the whole table."""
+
+    def look(conn: Any) -> int:
+        conn.lanes(replace(request(QUERIES[0], "small"), terms=("tea", "box")))
+        return conn.one("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'facts'")["seq_scan"]
+
+    async with large(indexed("ivfflat"), exact_rows=100) as memory:
+        assert await memory._env.store.read("small", look) == 0
 
 
 async def test_by_ivfflat_a_tenant_of_a_small_part_is_compared_row_by_row(indexed: Callable[[str], str]) -> None:

@@ -1,17 +1,22 @@
 """Row-level security: the second wall between tenants holds when a statement of ours forgets its tenant."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from query_plans import plan_of
 
 from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig
+from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.storage import filters, items, postgres_lanes
+from tulving.storage.connection import LaneRequest
 from tulving.storage.postgres_wall import WALLED, Roles
+from tulving.storage.rows import TABLES
 from tulving.testing import WordEmbedder
 from tulving.testing.postgres import Server
 
@@ -114,6 +119,47 @@ async def test_no_tenant_means_no_rows(walled):
     await raw.execute("SET tulving.tenant_id = ''")
     assert await raw.fetchval("SELECT count(*) FROM facts") == 0
     await raw.close()
+
+
+@pytest.mark.parametrize("table", TABLES.values())
+async def test_the_views_of_words_show_one_tenant(walled, table):
+    """They are read with the rights of their owner, so they must not rely on the policies."""
+    raw = await asyncpg.connect(app(walled))
+    count = f"SELECT count(*) FROM {table}_words"
+    assert await raw.fetchval(count) == 0
+    for tenant, seen in (("bank", 1), ("thief", 0), ("", 0)):
+        await raw.execute(f"SET tulving.tenant_id = '{tenant}'")
+        assert await raw.fetchval(count) == seen
+    for change in ("DELETE FROM {}_words", "UPDATE {}_words SET tenant_id = 'thief'"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await raw.execute(change.format(table))
+    await raw.close()
+
+
+async def test_the_service_finds_words_by_their_index(walled):
+    asked = LaneRequest(
+        tenant_id="bank",
+        kinds=("fact",),
+        filter=Filter(),
+        terms=("vault", "painting"),
+        vector=None,
+        embedding_version=None,
+        limit=5,
+        now=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
+        plan = await plan_of(memory, asked)
+    assert "Bitmap Index Scan on ix_facts_words" in plan, plan
+
+
+async def test_without_a_right_to_the_views_the_service_reads_all_its_rows(walled):
+    """So it is for a wall of an older version, until it is raised again."""
+    raw = await asyncpg.connect(walled)
+    for table in TABLES.values():
+        await raw.execute(f"DROP VIEW {table}_words")
+    await raw.close()
+    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
+        assert len(await memory.search("vault painting", mode="keyword")) == 3
 
 
 async def test_nothing_can_be_written_into_another_tenant(walled):

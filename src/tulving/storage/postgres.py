@@ -37,6 +37,7 @@ class PostgresStore:
         self._idle = asyncio.Event()
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
+        self.walled = False
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
@@ -138,7 +139,8 @@ class PostgresStore:
     ) -> T:
         async with self._begun(begin, tenant_id) as raw:
             try:
-                result = await run_waiting(transaction, PostgresConnection(raw, self.indexes), *args, **kwargs)
+                conn = PostgresConnection(raw, self.indexes, self.walled)
+                result = await run_waiting(transaction, conn, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)
                 if isinstance(error.__cause__, pg.InvalidCachedStatementError):
@@ -181,15 +183,23 @@ _IDENTITY = """
 SELECT pg_postmaster_start_time(), oid::bigint, 'facts'::regclass::oid::bigint FROM pg_database
 WHERE datname = current_database()"""
 _BEGIN_WRITE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
-# A search is planned once per connection: planning takes as long as searching a small tenant.
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL plan_cache_mode = force_generic_plan"
+# A search is planned once per connection: planning takes as long as searching a small tenant. Such a plan takes all
+# tenants for equally large, and where they are few it would read the whole table for a small one. Before version 18 a
+# table that can only be read as a whole then has a price at which plans are compiled.
+_BEGIN_READ = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
+    " SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL jit = off"
+)
+# Work on the whole store may take its time, and is planned each time: what it reads may have grown a thousandfold.
+_WHOLE_STORE = (
+    "statement_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = DEFAULT"
+)
 
 
 def _whose(tenant_id: str | None) -> str:
-    """The setting that row-level security reads. Work on the whole store may take its time, and is planned each time:
-    what it reads may have grown a thousandfold since the last."""
+    """The setting that row-level security reads, or those for work on the whole store."""
     if tenant_id is None:
-        return "statement_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan"
+        return _WHOLE_STORE
     quoted = tenant_id.replace("\\", "\\\\").replace("'", "''")
     return f"tulving.tenant_id = E'{quoted}'"  # E: whatever the server takes a backslash for
 

@@ -30,8 +30,8 @@ class PostgresConnection:
     for_reference = " FOR KEY SHARE"
     merged_at_a_time = 1000
 
-    def __init__(self, raw: Raw, indexes: VectorIndexes) -> None:
-        self.raw, self.indexes = raw, indexes
+    def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool) -> None:
+        self.raw, self.indexes, self.walled = raw, indexes, walled
 
     def run(self, sql: str, params: Params | None = None) -> int:
         text, names = numbered(sql)

@@ -85,7 +85,7 @@ def _ask(
         where, values = visible(conn, kind, request.tenant_id, request.filter, request.now)
         params |= values
         if by_words:
-            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where)))
+            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.walled)))
         if vector is not None:
             arms.append(_arm(f"semantic {kind}", kind, _by_index(kind, where) if kind in near else _exact(kind, where)))
     found: dict[tuple[str, Kind], dict[Key, float]] = {}
@@ -111,7 +111,7 @@ def _arm(name: str, kind: Kind, best: str) -> str:
     )
 
 
-def _by_words(kind: Kind, where: str) -> str:
+def _by_words(kind: Kind, where: str, walled: bool) -> str:
     """Memories with all the words first; those with any of them fill up, within that by how often and how near.
 
     The words are the tenant's own, so their index alone leads to its rows: OFFSET keeps the planner from reading an
@@ -121,9 +121,20 @@ def _by_words(kind: Kind, where: str) -> str:
     return f"""
     SELECT m.id, (m.its_words @@ (SELECT every FROM words))::int
         + ts_rank(m.its_words, (SELECT either FROM words), 33) AS score
-    FROM (SELECT *, search_vector || '' AS its_words FROM {TABLES[kind]}
-          WHERE search_vector @@ (SELECT either FROM words) OFFSET 0) AS m
+    FROM ({_worded(kind, walled)}) AS m
     WHERE {where} ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
+
+
+def _worded(kind: Kind, walled: bool) -> str:
+    """Rows with any of the words. Behind the wall only its view may read the word index (`postgres_wall`)."""
+    table = TABLES[kind]
+    found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT either FROM words) OFFSET 0"
+    if not walled:
+        return f"SELECT *, {found.format(table)}"
+    return (
+        f"SELECT t.*, found.its_words FROM (SELECT id, {found.format(f'{table}_words')}) AS found"
+        f" JOIN {table} AS t ON t.tenant_id = :tenant_id AND t.id = found.id"
+    )
 
 
 def _exact(kind: Kind, where: str) -> str:

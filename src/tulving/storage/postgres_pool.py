@@ -10,6 +10,7 @@ from tulving.errors import ConfigError, StoreUnavailable
 from tulving.storage import postgres_schema
 from tulving.storage.postgres import PostgresStore
 from tulving.storage.postgres_errors import DRIVER_ERRORS, URL_FORM, named_error
+from tulving.storage.postgres_wall import STANDS, Roles, raise_wall
 from tulving.storage.revisions import missing
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ async def migrate(
     url: str, config: "PostgresConfig", dry_run: bool, roles: tuple[str, str] | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """The revision that a database is at, and those that were applied to it, or would be."""
-    from tulving.storage.postgres_wall import Roles, raise_wall
-
     wanted = Roles(*roles) if roles else None
     store = await open_postgres(url, config, migrate=False)
     try:
@@ -94,6 +93,7 @@ async def _prepared(store: PostgresStore) -> PostgresStore:
     try:
         async with store.connection() as raw:
             await postgres_schema.prepare(raw)
+            store.walled = await raw.fetchval(STANDS)
     except BaseException:
         await store.close()
         raise
