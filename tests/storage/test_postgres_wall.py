@@ -224,6 +224,9 @@ async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres
             assert (await memory.verify()).ok
         raw = await asyncpg.connect(owner)
         assert await raw.fetchval("SELECT count(*) FROM facts") == 1
+        await raw.execute(f'SET enable_seqscan = off; GRANT "{roles[0]}" TO wall_owner; SET ROLE "{roles[0]}"')
+        plan = await raw.fetch("EXPLAIN SELECT id FROM facts_words WHERE search_vector @@ 'c'::tsquery")
+        assert any("ix_facts_words" in row[0] for row in plan), "for the service, too, with the owner's rights"
         await raw.close()
     finally:
         await postgres.drop_database(url)
