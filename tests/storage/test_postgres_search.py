@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -520,6 +521,18 @@ async def test_an_index_that_is_built_anew_knows_all_rows(
         lists = math.isqrt(sum(counts["fact"] for counts in COUNTS.values()))
         definition = run_sql(url, "SELECT pg_get_indexdef('ix_facts_embedding'::regclass) AS text")[0]["text"]
         assert f"lists='{lists}'" in definition
+
+
+async def test_an_index_is_built_with_the_room_that_it_needs(new_database: Callable[..., str], crowded: str) -> None:
+    """However little the server gives by itself; and only for as long."""
+    url = new_database(crowded)
+    run_sql(url, f"ALTER DATABASE \"{urlsplit(url).path.lstrip('/')}\" SET maintenance_work_mem = '1MB'")
+    async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, large(pool) as memory:
+        assert await memory.reindex("ivfflat") == list(TABLES.values())
+        assert await pool.fetchval("SHOW maintenance_work_mem") == "1MB"
+    async with open_memory(url, embedder=WordEmbedder(2000, "wide"), may_reembed=True, background=False) as memory:
+        await memory.reembed()
+        assert not problems(await memory.verify())
 
 
 async def test_a_conversion_does_not_compare_each_memory_with_each_vector(

@@ -33,7 +33,6 @@ LARGEST_INDEXED = 2000
 LARGEST_IN_ROW = 1500
 REMEMBERED = 60.0
 BUILD_LOCK = 0x54554C5649445831  # "TULVIDX1"
-PARALLEL_SAFE = (0, 8, 2)
 _MARK = "tulving: built over "
 
 
@@ -45,6 +44,14 @@ def lists_for(rows: int) -> int:
 def probes_for(lists: int) -> int:
     """Half of the lists: with fewer, too much of what is near lies in a list that is not read."""
     return math.ceil(lists / 2)
+
+
+def kilobytes_for(lists: int, dimension: int) -> int:
+    """What pgvector takes to find the centres of so many lists: a sample of the vectors, and how far each is from each
+    centre. It refuses to build with less, and by default a server gives 64 MB."""
+    vector, sample = 4 * dimension + 8, max(10_000, 50 * lists)
+    needed = sample * (vector + 4 * lists + 8) + lists * (2 * vector + 4 * lists + 12)
+    return needed // 1000 + 1000
 
 
 def outgrown(method: str, rows: int, built_over: int) -> bool:
@@ -136,7 +143,7 @@ class VectorIndexes:
             )
             if dimension <= LARGEST_INDEXED:
                 rows = count(conn, table)
-                for statement in building(table, now[table].method or "ivfflat", rows):
+                for statement in building(table, now[table].method or "ivfflat", rows, dimension):
                     conn.run(statement)
         self.forget()
 
@@ -171,14 +178,28 @@ def read_state(row: Any) -> IndexState:
     return IndexState(row["method"], row["lists"] or FEWEST_LISTS, built_over, max(0, row["rows"]), row["dimension"])
 
 
-def building(table: str, method: str, rows: int, name: str | None = None, concurrently: str = "") -> list[str]:
-    """The statements that build an index over so many rows and note down how many they were."""
-    name = name or f"ix_{table}_embedding"
-    options = f"lists = {lists_for(rows)}" if method == "ivfflat" else "m = 16, ef_construction = 128"
+def building(table: str, method: str, rows: int, dimension: int, beside: bool = False) -> list[str]:
+    """The statements that build an index over so many rows and note down how many they were; in a transaction, or
+    `beside` the one that is there, without keeping anybody from writing."""
+    name = f"ix_{table}_embedding{'_next' if beside else ''}"
+    lists = lists_for(rows)
+    options = f"lists = {lists}" if method == "ivfflat" else "m = 16, ef_construction = 128"
+    room = kilobytes_for(lists, dimension) if method == "ivfflat" else 0
     return [
-        f"CREATE INDEX {concurrently}{name} ON {table} USING {method} (embedding vector_cosine_ops) WITH ({options})",
+        _SETTINGS.format(room=room, local=not beside),
+        f"CREATE INDEX {'CONCURRENTLY ' if beside else ''}{name} ON {table}"
+        f" USING {method} (embedding vector_cosine_ops) WITH ({options})",
         f"COMMENT ON INDEX {name} IS '{_MARK}{rows}'",
     ]
+
+
+# Room to build in; and without parallel workers where they may write beyond it (CVE-2026-3172).
+_SETTINGS = """
+SELECT set_config(name, CASE name WHEN 'maintenance_work_mem' THEN greatest(setting::bigint, {room}) || 'kB'
+    ELSE '0' END, {local})
+FROM pg_settings, (SELECT string_to_array(substring(extversion FROM '^[0-9.]+'), '.')::int[] AS version
+    FROM pg_extension WHERE extname = 'vector') AS pgvector
+WHERE name = 'maintenance_work_mem' OR (name = 'max_parallel_maintenance_workers' AND version < '{{0,8,2}}')"""
 
 
 async def rebuild(
@@ -197,9 +218,6 @@ async def rebuild(
         raise StoreBusy("another process is building the indexes; try again when it is done")
     try:
         await raw.execute("SET statement_timeout = 0")
-        version = await raw.fetchval("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-        if tuple(int(part) for part in version.split(".")) < PARALLEL_SAFE:
-            await raw.execute("SET max_parallel_maintenance_workers = 0")  # CVE-2026-3172
         done = []
         for table in TABLES.values():
             if await _rebuild_one(raw, watcher, table, method, only_outgrown, progress):
@@ -207,7 +225,9 @@ async def rebuild(
         return done
     finally:
         with suppress(Exception):
-            await raw.execute("RESET statement_timeout; RESET max_parallel_maintenance_workers")
+            await raw.execute(
+                "RESET statement_timeout; RESET maintenance_work_mem; RESET max_parallel_maintenance_workers"
+            )
             await raw.execute("SELECT pg_advisory_unlock($1)", BUILD_LOCK)
 
 
@@ -231,7 +251,7 @@ async def _rebuild_one(
     if progress and watcher:
         watching = asyncio.create_task(_watch(watcher, raw.get_server_pid(), table, rows, progress))
     try:
-        for statement in building(table, wanted, rows, fresh, "CONCURRENTLY "):
+        for statement in building(table, wanted, rows, now.dimension, beside=True):
             await raw.execute(statement)
     finally:
         if watching:

@@ -55,18 +55,23 @@ async def grant(raw: Raw, role: str) -> None:
 
 
 async def _migrate(raw: Raw, schema: str) -> None:
-    """By one process at a time: all of it or nothing."""
-    async with raw.transaction():
-        await raw.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
-        await raw.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        missing = await _missing(raw, schema)
-        if missing is None:
-            await raw.execute(f"CREATE SCHEMA {quoted(schema)}")
-        await raw.execute(f"SET LOCAL search_path = {quoted(schema)}")
-        source = resources.files("procrastinate.sql")
-        for script in ["schema.sql"] if missing is None else [f"migrations/{each}" for each in missing]:
+    """By one process at a time. Each script is a transaction: what one adds to an enum, the next can use only then."""
+    source = resources.files("procrastinate.sql")
+    while await _missing(raw, schema) != []:
+        async with raw.transaction():
+            await raw.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+            await raw.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            missing = await _missing(raw, schema)
+            if missing is None:
+                await raw.execute(f"CREATE SCHEMA {quoted(schema)}")
+                script, reached = "schema.sql", _migrations()[-1]
+            elif missing:
+                script, reached = f"migrations/{missing[0]}", missing[0]
+            else:
+                return
+            await raw.execute(f"SET LOCAL search_path = {quoted(schema)}")
             await raw.execute((source / script).read_text(encoding="utf-8"))
-        await raw.execute(f"COMMENT ON SCHEMA {quoted(schema)} IS '{_NOTE}{_migrations()[-1]}'")
+            await raw.execute(f"COMMENT ON SCHEMA {quoted(schema)} IS '{_NOTE}{reached}'")
 
 
 async def _missing(raw: Raw, schema: str) -> list[str] | None:
