@@ -182,6 +182,18 @@ class TestReading:
         ran = cli("search", "anything")
         assert (ran.code, ran.out) == (0, "nothing found\n")
 
+    @pytest.mark.parametrize("options", [(), ("--title", "Walk"), ("--source", "Ann")])
+    def test_every_kind_is_found_with_or_without_its_details(self, cli, options: tuple[str, ...]):
+        cli("store", "episode", "Walked the dog", *options)
+        cli("store", "note", "The dog is Rex")
+        cli("store", "fact", "Rex", "kind", "a dog")
+        cli("store", "rule", "Walk the dog first")
+        found = cli("search", "dog")
+        assert (found.code, found.err) == (0, "")
+        for content in ("Walked the dog", "The dog is Rex", "a dog", "Walk the dog first"):
+            assert content in found.out
+        assert all(option in found.out for option in options[1:])
+
     def test_hits_have_a_score_its_parts_and_an_id(self, cli, fact: str):
         cli("store", "rule", "Paint in Anna's color")
         out = cli("recall", "color").out

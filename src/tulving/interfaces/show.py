@@ -169,7 +169,7 @@ def _headline(kind: str, item: Mapping[str, Any]) -> Text:
     if kind == "fact":
         about = f"{item['subject']} · {item['predicate']}" if item["keyed"] else str(item["predicate"])
     elif kind == "episode":
-        about = ", ".join(filter(None, (item["title"], item["source"])))
+        about = ", ".join(filter(None, (item.get("title"), item.get("source"))))
     content = " ".join(item["content"].split())
     content = content if len(content) <= CLIP else content[: CLIP - 1] + "…"
     return Text.assemble(
