@@ -1,17 +1,21 @@
 """procrastinate under our workers: its order after a retry and after a kill, its tables, its rights."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from urllib.parse import urlsplit
 
 import asyncpg
+import psycopg
 import pytest
 from raw_sql import in_thread, run_sql
 
 from tulving import StoreUnavailable, open_memory
+from tulving.bootstrap import open_scheduler
+from tulving.config import MemoryModuleConfig
 from tulving.storage import postgres_queue
 from tulving.testing import WordEmbedder
-from tulving.workers.queue import connection
+from tulving.workers.queue import QueueScheduler, connection
 
 SCHEMA = "tulving_queue"
 NEVER = "0 0 29 2 *"
@@ -91,6 +95,26 @@ async def test_what_others_began_and_left_is_taken_up(workers, url):
         workers.wait(lambda: len(workers.said("end", job="decay_sweep")) == number)  # noqa: B023
         workers.wait(lambda: run_sql(url, "SELECT name FROM jobs WHERE holder IS NULL"))
     assert workers.stop(worker) == [0]
+
+
+async def test_an_error_on_the_way_out_does_not_keep_a_worker(url, monkeypatch):
+    """Told to stop, procrastinate closes its connections first, and that may fail."""
+    begun = asyncio.Event()
+
+    async def serve(self):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise psycopg.OperationalError("the connection is lost") from None
+
+    monkeypatch.setattr(QueueScheduler, "_serve", serve)
+    async with open_scheduler(MemoryModuleConfig(url=url), embedder=WordEmbedder()) as scheduler:
+        running = asyncio.create_task(scheduler.run())
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, 5)
 
 
 async def test_the_tables_of_the_queue_have_a_schema_of_their_own(url, raw):

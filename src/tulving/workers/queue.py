@@ -81,8 +81,10 @@ class QueueScheduler(TableScheduler):
             try:
                 await self.schedule.settle(self._names)
                 await self._serve()
+                _end_if_told()
                 log.warning("the queue's worker has ended by itself; starting another one")
             except (StoreUnavailable, exceptions.ConnectorException, psycopg.Error) as error:
+                _end_if_told()
                 log.warning("the jobs wait: %s", error.__cause__ or error)
             await asyncio.sleep(RECONNECT)
 
@@ -193,6 +195,13 @@ class QueueScheduler(TableScheduler):
             and entry.due_at <= now - OVERDUE
             and not entry.held(now, timedelta(seconds=self.schedule.lease))
         ]
+
+
+def _end_if_told() -> None:
+    """An error on the way out takes the place of the cancellation that led there."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _tick(job: Job) -> str:
