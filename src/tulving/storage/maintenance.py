@@ -26,6 +26,9 @@ def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_diffe
     """
     active = active_version(conn)
     if active is None:
+        conn.lock("embedder")  # of several that come at once, one; the others find what it has done
+        active = active_version(conn)
+    if active is None:
         with conn.vectors_of(embedder.dimension):
             return add_version(conn, _version(embedder), "active", now)
     if _same(active, embedder):

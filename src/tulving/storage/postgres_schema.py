@@ -46,7 +46,8 @@ async def prepare(raw: Raw) -> None:
 async def revision(raw: Raw) -> str | None:
     """The revision the database is at; None when it has none of our tables."""
     found = None
-    if await raw.fetchval("SELECT to_regclass($1)", VERSION_TABLE) is not None:
+    # Through pg_class: by itself to_regclass would not notice what was committed while we waited for the lock.
+    if await raw.fetchval("SELECT oid FROM pg_class WHERE oid = to_regclass($1)", VERSION_TABLE) is not None:
         found = await raw.fetchval(f"SELECT version_num FROM {VERSION_TABLE}")
     if found is not None and found not in REVISIONS:
         raise SchemaTooNew(
