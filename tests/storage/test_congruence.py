@@ -112,11 +112,13 @@ async def drive(new_twins: NewTwins, seed: int, steps: int) -> None:
         pytest.fail(f"seed {seed}: {await explain(new_twins, calls, told)}", pytrace=False)
 
 
+@pytest.mark.usefixtures("fuzzy")
 @pytest.mark.parametrize("seed", range(6))
 async def test_the_engines_agree(new_twins: NewTwins, seed: int) -> None:
     await drive(new_twins, seed, 100)
 
 
+@pytest.mark.usefixtures("fuzzy")
 async def test_most_calls_of_a_program_do_something(new_twins: NewTwins) -> None:
     """If all were refused, the engines would agree too."""
     calls = program(0, 100)
@@ -126,6 +128,7 @@ async def test_most_calls_of_a_program_do_something(new_twins: NewTwins) -> None
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("fuzzy")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(1000, 1060))
 async def test_the_engines_agree_for_long(new_twins: NewTwins, seed: int) -> None:
