@@ -362,8 +362,13 @@ async def test_without_pg_trgm_nothing_is_similar(postgres_url):
     await raw.close()
     async with open_memory(postgres_url, embedder=WordEmbedder()) as memory:
         await make(memory, "Katherine")
+        await make(memory, "Katherina", "Кэтрин")
         assert await found(memory, "Kathrine", enable_fuzzy=True) == []
-        assert await found(memory, "kath", enable_fuzzy=True) == [("Katherine", "prefix", 50.0)]
+        assert await found(memory, "katherine", enable_fuzzy=True) == [("Katherine", "exact", 100.0)]
+        assert await found(memory, "kath", enable_fuzzy=True) == [
+            ("Katherina", "prefix", 50.0),
+            ("Katherine", "prefix", 50.0),
+        ]
 
 
 @pytest.mark.scenario("001-068")

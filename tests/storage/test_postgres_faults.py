@@ -369,7 +369,9 @@ async def test_a_hosts_pool_outlives_the_memory(postgres_url: str) -> None:
         with pytest.raises(StoreUnavailable, match="closed"):
             await memory.search("greet")
         assert await pool.fetchval("SELECT count(*) FROM rules") == 1
-        assert pool.get_idle_size() == pool.get_size(), "nothing is kept"
+        async with asyncio.timeout(10):  # what was cancelled gives its connection back by itself
+            while pool.get_idle_size() < pool.get_size():
+                await asyncio.sleep(0.01)
 
 
 async def test_a_statement_that_takes_too_long_is_ended(postgres_url: str) -> None:

@@ -142,11 +142,13 @@ class Entities(Service):
         wanted = _asked(name)
         if not wanted:
             return []
-        known = await self._read(storage.entities.candidates, self.caller.tenant_id, wanted, entity_type, enable_fuzzy)
+        known, fuzzy = await self._read(
+            storage.entities.candidates, self.caller.tenant_id, wanted, entity_type, enable_fuzzy
+        )
         if len(known) < MANY:
-            matches = resolution.matching(wanted, known, enable_fuzzy)
+            matches = resolution.matching(wanted, known, fuzzy)
         else:
-            matches = await asyncio.to_thread(resolution.matching, wanted, known, enable_fuzzy)
+            matches = await asyncio.to_thread(resolution.matching, wanted, known, fuzzy)
         matches = resolution.leading(matches, hints, MOST_CANDIDATES)
         words: dict[UUID, set[str]] = {}
         if hints.terms and matches:

@@ -74,15 +74,19 @@ def update(
     return True
 
 
-def candidates(conn: Connection, tenant_id: str, name: str, entity_type: str | None, fuzzy: bool) -> list[Names]:
-    """All whom a folded name may mean, and some others: what a match is, the domain decides."""
+def candidates(
+    conn: Connection, tenant_id: str, name: str, entity_type: str | None, fuzzy: bool
+) -> tuple[list[Names], bool]:
+    """All whom a folded name may mean, and some others: what a match is, the domain decides; and whether those are
+    among them whose names are only similar."""
     # A list of names is compared as its JSON text, of which SQL knows the case of ASCII letters only.
     inside = json.dumps(name, ensure_ascii=False)[1:-1]
     ways = [
         "folded_name LIKE :name_inside ESCAPE '!'",
         f"CAST(aliases AS TEXT) <> '[]' AND ({_ALIASES} LIKE :inside ESCAPE '!' OR {conn.beyond_ascii('aliases')})",
     ]
-    if fuzzy and (alike := conn.alike("folded_name", "aliases", "name")):
+    alike = conn.alike("folded_name", "aliases", "name") if fuzzy else None
+    if alike is not None:
         ways.append(alike)
     of_type = " AND entity_type = :entity_type" if entity_type else ""
     rows = conn.all(
@@ -96,9 +100,10 @@ def candidates(conn: Connection, tenant_id: str, name: str, entity_type: str | N
             "inside": _containing(inside),
         },
     )
-    return [
+    known = [
         Names(row["id"], row["entity_type"], row["canonical_name"], row["folded_name"], row["aliases"]) for row in rows
     ]
+    return known, alike is not None
 
 
 def words_of_facts(
