@@ -807,6 +807,21 @@ async def test_another_role_works_with_the_rights_it_was_given(
     assert [row["content"] for row in run_sql(url, "SELECT content FROM facts")] == ["other"]
 
 
+async def test_those_who_come_at_once_with_an_embedder_do_not_block_each_other(
+    new_database: Callable[..., str], postgres_template: str
+) -> None:
+    url = new_database(postgres_template)
+
+    async def come() -> None:
+        async with opened(url, background=False) as memory:
+            await memory.store_rule("was here")
+
+    await asyncio.gather(*(come() for _ in range(8)))
+    assert run_sql(url, "SELECT count(*) AS n FROM rules") == [{"n": 8}]
+    statement = "SELECT deadlocks AS n FROM pg_stat_database WHERE datname = current_database()"
+    assert run_sql(url, statement) == [{"n": 0}]
+
+
 async def test_who_has_waited_for_the_migration_of_another_knows_of_it(new_database: Callable[..., str]) -> None:
     url = new_database()
     one, other = await asyncpg.connect(url), await asyncpg.connect(url)

@@ -535,6 +535,24 @@ async def test_an_index_is_built_with_the_room_that_it_needs(new_database: Calla
         assert not problems(await memory.verify())
 
 
+async def test_an_index_is_built_without_parallel_workers_where_they_are_not_safe(
+    new_database: Callable[..., str], crowded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = await asyncpg.connect(new_database(crowded))
+    setting = "SHOW max_parallel_maintenance_workers"
+    before = await raw.fetchval(setting)
+    assert before != "0"
+    for safe, expected in (((0, 8, 0), before), ((0, 99), "0")):
+        monkeypatch.setattr(postgres_index, "SAFE_PGVECTOR", safe)
+        async with raw.transaction():
+            await raw.execute("DROP INDEX ix_rules_embedding")
+            for statement in postgres_index.building("rules", "hnsw", 80, SIZE):
+                await raw.execute(statement)
+            assert await raw.fetchval(setting) == expected
+        assert await raw.fetchval(setting) == before
+    await raw.close()
+
+
 async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
     new_database: Callable[..., str], crowded: str
 ) -> None:

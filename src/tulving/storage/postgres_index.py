@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.intake import one_of
 from tulving.domain.model import Kind
 from tulving.errors import StoreBusy
+from tulving.storage.postgres_schema import SAFE_PGVECTOR
 from tulving.storage.postgres_values import Raw, numbered
 from tulving.storage.rows import TABLES
 
@@ -186,7 +187,7 @@ def building(table: str, method: str, rows: int, dimension: int, beside: bool = 
     options = f"lists = {lists}" if method == "ivfflat" else "m = 16, ef_construction = 128"
     room = kilobytes_for(lists, dimension) if method == "ivfflat" else 0
     return [
-        _SETTINGS.format(room=room, local=not beside),
+        _SETTINGS.format(room=room, local=not beside, safe=list(SAFE_PGVECTOR)),
         f"CREATE INDEX {'CONCURRENTLY ' if beside else ''}{name} ON {table}"
         f" USING {method} (embedding vector_cosine_ops) WITH ({options})",
         f"COMMENT ON INDEX {name} IS '{_MARK}{rows}'",
@@ -199,7 +200,7 @@ SELECT set_config(name, CASE name WHEN 'maintenance_work_mem' THEN greatest(sett
     ELSE '0' END, {local})
 FROM pg_settings, (SELECT string_to_array(substring(extversion FROM '^[0-9.]+'), '.')::int[] AS version
     FROM pg_extension WHERE extname = 'vector') AS pgvector
-WHERE name = 'maintenance_work_mem' OR (name = 'max_parallel_maintenance_workers' AND version < '{{0,8,2}}')"""
+WHERE name = 'maintenance_work_mem' OR (name = 'max_parallel_maintenance_workers' AND version < ARRAY{safe})"""
 
 
 async def rebuild(
