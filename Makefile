@@ -26,7 +26,7 @@ help: ## list these targets
 demo: $(VENV)/.base $(VENV)/.project ## install, fetch the embedding model, store a conversation and recall from it
 	@$(BIN)/tulving init
 	@rm -rf .demo && mkdir .demo
-	@TULVING_URL="$${TULVING_URL:-sqlite:///.demo/memory.db}" $(BIN)/tulving demo
+	@$(BIN)/tulving --url "$${TULVING_URL:-sqlite:///.demo/memory.db}" demo
 
 test: $(VENV)/.dev $(VENV)/.project ## run the tests, then count the scenarios that have none
 	@status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || status=$$?; \

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from raw_sql import run_sql
 
 from tulving import DiskFull, __version__
-from tulving.bootstrap import is_postgres
+from tulving.bootstrap import is_postgres, store_name
 from tulving.interfaces.terminal import visible
 from tulving.services.memory import Memory
 
@@ -320,13 +321,18 @@ class TestSetup:
         assert "claude mcp add --env " in cli("init", "--mcp").out
         assert is_postgres(url) or not Path(url).exists()
 
-    def test_the_demo_convinces(self, cli):
-        ran = cli("demo")
+    def test_the_demo_convinces(self, cli, url: str):
+        ran = cli("--url", url, "demo")
         assert (ran.code, ran.err) == (0, "")
         assert "lives in Porto" in ran.out
         assert "relevance" in ran.out
         assert "# Memory Context" in ran.out
-        assert "knows the story already" in cli("demo").out
+        assert f"tulving --url {shlex.quote(store_name(url))} list" in ran.out
+        assert "knows the story already" in cli("--url", url, "demo").out
+
+    def test_the_demo_leaves_the_configured_store_alone(self, cli, fact: str):
+        assert cli("demo").code == 0
+        assert "Porto" not in cli("list", "fact").out
 
     def test_the_demo_works_without_weights_and_leaves_the_users_store_alone(
         self, cli, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch

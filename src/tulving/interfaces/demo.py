@@ -1,6 +1,7 @@
 """`tulving demo`: half a minute with a memory, on a story that is made up."""
 
 import asyncio
+import shlex
 import tempfile
 import time
 from collections.abc import Awaitable
@@ -50,14 +51,17 @@ SESSION = "Plan a Thai dinner for Mira and her guests on Friday"
 
 
 def demo(context: typer.Context) -> None:
-    """See a memory at work: made-up memories are stored, recalled and made into a prompt."""
+    """See a memory at work: made-up memories are stored, recalled and made into a prompt.
+
+    They go into a file of their own, or into the store that --url names before the command.
+    """
     chosen: Chosen = context.obj
-    if chosen.config().url is None:
+    if chosen.url is None:  # not the configured store, which holds memories that are not made up
         chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
     asyncio.run(_demonstrate(chosen))
     from tulving.bootstrap import store_name
 
-    url = store_name(chosen.config().url)
+    url = shlex.quote(store_name(chosen.url))
     typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 

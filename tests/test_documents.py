@@ -1,0 +1,247 @@
+"""README and the docs, followed to the letter: every command and every snippet, in order, in a fresh home.
+
+The language of a fenced block says what becomes of it: `sh`, `python` and `sql` are run, `toml` is read as settings,
+`text` is shown to people only. The blocks of one page are one reader's afternoon: what one exports or stores, the next
+ones find.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+import typer.main
+from raw_sql import in_thread
+
+from tulving.config import parse
+from tulving.interfaces.cli import application
+from tulving.providers import weights
+from tulving.testing.postgres import Server
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"`(tulving [^`]+)`")
+SERVERS = ("tulving mcp --http", "tulving worker")
+TIME_LIMIT = 60
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2].rstrip())
+        for found in FENCE.finditer(text)
+    ]
+
+
+@dataclass
+class Reader:
+    """A person with an empty home who types what a page says. `meant` are the names for which a page expects the
+    reader's own: a server, a port, the id of a memory."""
+
+    folder: Path
+    environ: dict[str, str]
+    server: Server
+    meant: dict[str, str] = field(default_factory=dict)
+    database: str = "postgres"
+
+    def follow(self, block: Block) -> None:
+        match block.language:
+            case "sh":
+                for line in block.text.replace("\\\n", " ").splitlines():
+                    if line.strip():
+                        self._type(line, block)
+            case "python":
+                self.run([sys.executable, "-c", block.text], block)
+            case "sql":
+                for statement in re.split(r"^(\\c \w+)$|;(?=\s|$)", re.sub(r"--.*", "", block.text), flags=re.M):
+                    if statement and statement.strip():
+                        self.execute(statement.strip())
+            case "toml":
+                parse(tomllib.loads(block.text))
+
+    def _type(self, line: str, block: Block) -> None:
+        for name, value in self.meant.items():
+            line = line.replace(name, shlex.quote(value))
+        if re.search(r"\bID\b", line):
+            line = re.sub(r"\bID\b", self._an_id(), line)
+        if line.startswith("make "):
+            self.run(["make", "--dry-run", *shlex.split(line, comments=True)[1:]], block, folder=ROOT)
+        elif line.startswith(SERVERS):
+            self._serve(line, block)
+        elif line.startswith("export "):
+            said = self.run(["bash", "-c", f"{line} && env -0"], block)
+            self.environ = dict(entry.split("=", 1) for entry in said.split("\0") if entry)
+        else:
+            self.run(["bash", "-c", line], block)
+
+    def _an_id(self) -> str:
+        listed = self.run(["tulving", "list", "fact", "--limit", "1", "--json"])
+        return json.loads(listed)["items"][0]["id"]
+
+    def run(self, command: list[str], block: Block | None = None, folder: Path | None = None) -> str:
+        done = subprocess.run(
+            command,
+            cwd=folder or self.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+        )
+        assert done.returncode == 0, f"{block}: {command[-1]}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _serve(self, line: str, block: Block) -> None:
+        """What runs until it is told to end: wait until it says that it is there, and interrupt it."""
+        process = subprocess.Popen(
+            shlex.split(line, comments=True),
+            cwd=self.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=TIME_LIMIT)[1]
+        assert process.returncode in (0, 130), f"{block}: {line}\n{said}"
+        assert "Traceback" not in said, f"{block}: {line}\n{said}"
+
+    def execute(self, statement: str) -> None:
+        """As the superuser, as psql would."""
+        if statement.startswith("\\c "):
+            self.database = statement.removeprefix("\\c ")
+            return
+
+        async def execute() -> None:
+            raw = await asyncpg.connect(self.server.url(self.database))
+            try:
+                await raw.execute(statement)
+            finally:
+                await raw.close()
+
+        in_thread(execute())
+
+
+@pytest.fixture
+def reader(tmp_path: Path, postgres: Server, minilm_home: Path) -> Iterator[Reader]:
+    home = tmp_path / "home"
+    folder = home / "project"
+    folder.mkdir(parents=True)
+    (folder / ".venv").symlink_to(sys.prefix)
+    environ = {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "LANG": "C.UTF-8",
+        "TULVING_WEIGHTS": str(weights.directory(minilm_home)),
+    }
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    yield Reader(folder, environ, postgres, {"8765": port})
+
+
+def as_role(url: str, role: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}"))
+
+
+def test_every_block_says_what_it_is() -> None:
+    known = {"sh", "python", "sql", "toml", "text"}
+    assert [
+        f"{block}: {block.language!r}" for page in PAGES for block in blocks(page) if block.language not in known
+    ] == []
+
+
+def test_the_readme_from_top_to_bottom(reader: Reader, postgres: Server) -> None:
+    url = in_thread(postgres.create_database())
+    reader.meant["postgresql://tulving:secret@db.example.com/memory"] = url
+    try:
+        for block in blocks(ROOT / "README.md"):
+            reader.follow(block)
+    finally:
+        in_thread(postgres.drop_database(url))
+
+
+def test_the_page_on_postgresql(reader: Reader, postgres: Server) -> None:
+    url = postgres.url("memory")
+    reader.meant["postgresql://tulving:secret@db.example.com/memory"] = as_role(url, "tulving:secret")
+    reader.meant["postgresql://owner@db.example.com/memory"] = url
+    roles = "memory_service, memory_worker, tulving_service, tulving_maintenance, tulving"
+    reader.run(["tulving", "init"])  # README comes first
+    try:
+        for block in blocks(ROOT / "docs/deploy-postgres.md"):
+            reader.follow(block)
+    finally:
+        in_thread(postgres.drop_database(url))
+        reader.database = "postgres"
+        reader.execute(f"DROP ROLE IF EXISTS {roles}")
+
+
+def test_the_host_of_the_module_page(reader: Reader, postgres: Server) -> None:
+    url = in_thread(postgres.create_database())
+    reader.environ["DATABASE_URL"] = url
+    try:
+        for block in blocks(ROOT / "docs/host-module.md"):
+            reader.follow(block)
+    finally:
+        in_thread(postgres.drop_database(url))
+
+
+def other_pages() -> list[Path]:
+    followed = {ROOT / "README.md", ROOT / "docs/deploy-postgres.md", ROOT / "docs/host-module.md"}
+    return [page for page in PAGES if page not in followed and any(block.language != "text" for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", other_pages(), ids=lambda page: page.stem)
+def test_the_other_pages(page: Path, reader: Reader) -> None:
+    for block in blocks(page):
+        reader.follow(block)
+
+
+def test_every_command_that_is_mentioned_exists() -> None:
+    """`tulving reindex --method hnsw` in a sentence: the command is there, and so is the option."""
+    app: Any = typer.main.get_command(application())
+    wrong = []
+    for page in PAGES:
+        for text in COMMAND.findall(page.read_text()):
+            command, words = app, shlex.split(text)[1:]
+            known = _options(app)
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+                known |= _options(command)
+            options = {word.partition("=")[0] for word in words if word.startswith("-")}
+            if (command is app and not options) or options - known:
+                wrong.append(f"{page.relative_to(ROOT)}: {text}")
+    assert wrong == []
+
+
+def _options(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts} | {"--help"}
