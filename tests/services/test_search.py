@@ -6,6 +6,7 @@ import pytest
 
 from tulving import EmbedderUnavailable, InvalidInput, MemoryModuleConfig, NewEpisode, NewFact, RetrievalConfig
 from tulving.domain.ranking import relevance, rrf_score
+from tulving.testing import CLOSE
 
 
 @pytest.mark.scenario("001-025")
@@ -49,7 +50,7 @@ async def test_semantic_search_is_by_cosine(memory, embedder):
     similarities = [hit.similarity for hit in found]
     assert similarities == sorted(similarities, reverse=True)
     assert found[0].item.content == "alpha beta gamma"
-    assert found[0].similarity == pytest.approx(1.0, abs=1e-5)
+    assert found[0].similarity == pytest.approx(1.0, abs=CLOSE)
     assert found[0].score == found[0].similarity
     assert {hit.item.content for hit in found} == {"alpha beta gamma", "alpha beta delta", "omega", "new"}
     by_vector = await memory.search_similar(embedder.embed("alpha beta gamma"))
