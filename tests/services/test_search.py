@@ -7,6 +7,7 @@ import pytest
 from tulving import EmbedderUnavailable, InvalidInput, MemoryModuleConfig, NewEpisode, NewFact, RetrievalConfig
 from tulving.domain.ranking import relevance, rrf_score
 from tulving.testing import CLOSE
+from tulving.workers.jobs import jobs_of
 
 
 @pytest.mark.scenario("001-025")
@@ -317,14 +318,55 @@ async def test_without_an_embedder_words_must_do(memory, embedder, clock):
     assert [event.event_type for event in await memory.history("fact", stored.id)] == ["fact_created", "fact_embedded"]
 
 
-async def test_an_embedder_that_fails_costs_no_memory(memory, embedder):
+STORED = {
+    "rule": lambda memory: memory.store_rule("greet Anna"),
+    "fact": lambda memory: memory.store_fact("Anna", "likes", "to greet"),
+    "note": lambda memory: memory.store_note("Anna likes to greet"),
+    "episode": lambda memory: memory.store_episode("Anna did greet", butler="b"),
+}
+
+
+@pytest.mark.parametrize("store", STORED.values(), ids=STORED)
+async def test_an_embedder_that_fails_costs_no_memory_and_is_told_of(memory, embedder, store):
     embedder.error = EmbedderUnavailable("out of order")
-    stored = await memory.store_rule("greet")
-    assert (await memory.get("rule", stored.id)).content == "greet"
+    assert memory.warning is None, "it says that it is ready"
+    stored = await store(memory)
+    assert "out of order" in stored.warning
+    assert memory.warning == memory.bind(user_id="ann").warning == stored.warning
     found = await memory.search("greet")
-    assert len(found) == 1 and "out of order" in found.warning
+    assert [hit.item.id for hit in found] == [stored.id] and "out of order" in found.warning
+    assert await memory.embed_pending() == 0
+    assert (await memory.verify()).pending == 1
     embedder.error = None
     assert await memory.embed_pending() == 1
+    assert memory.warning is None
+    assert (await memory.store_rule("and now all is well")).warning is None
+    assert (await memory.search("greet")).warning is None
+
+
+async def test_an_embedder_that_failed_is_tried_again_at_the_next_search(memory, embedder):
+    await memory.store_rule("greet")
+    embedder.error = EmbedderUnavailable("out of order")
+    assert (await memory.search("greet")).mode == "keyword"
+    embedder.error = None
+    assert (await memory.search("greet")).mode == "hybrid"
+    assert memory.warning is None
+
+
+async def test_a_job_tries_an_embedder_that_failed_again(memory, embedder, clock):
+    embedder.error = EmbedderUnavailable("out of order")
+    await memory.store_rule("greet")
+    job = jobs_of()["index_maintenance"]
+    assert (await job.run(memory, clock.now, ""))["embedded"] == 0
+    embedder.error = None
+    assert (await job.run(memory, clock.now, ""))["embedded"] == 1
+
+
+async def test_any_other_error_of_an_embedder_rises_and_nothing_is_stored(memory, embedder, sql):
+    embedder.error = ZeroDivisionError("a bug")
+    with pytest.raises(ZeroDivisionError):
+        await memory.store_rule("greet")
+    assert sql("SELECT id FROM rules") == []
 
 
 @pytest.mark.parametrize("vector", [[1.0], [float("nan")] * 64, [float("inf")] * 64, ["x"] * 64, [1.0] * 65])
