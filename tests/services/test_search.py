@@ -4,7 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tulving import EmbedderUnavailable, InvalidInput, MemoryModuleConfig, NewEpisode, NewFact, RetrievalConfig
+from tulving import (
+    EmbedderUnavailable,
+    InvalidInput,
+    MemoryModuleConfig,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    RetrievalConfig,
+    open_memory,
+)
+from tulving.config import load_config
 from tulving.domain.ranking import relevance, rrf_score
 from tulving.testing import CLOSE
 from tulving.workers.jobs import jobs_of
@@ -263,6 +273,23 @@ async def test_context_uses_the_butlers_scope(memory):
 async def test_context_takes_up_to_twenty(memory):
     await memory.store_facts([NewFact(subject="user", predicate=f"likes_{n}", content="tea") for n in range(30)])
     assert (await memory.context("tea", butler="b", token_budget=10_000)).count("\n- ") == 20
+
+
+@pytest.mark.scenario("001-127")
+async def test_the_shares_of_facts_and_rules_in_a_context_are_configured(new_url, tmp_path, embedder, clock):
+    counts = {}
+    for share in (0.3, 0.7):
+        quotas = f"section_quotas = {{facts = {share}, rules = {1 - share:.1f}}}"
+        (tmp_path / "tulving.toml").write_text(f"[retrieval]\ndefault_limit = 60\n{quotas}\n")
+        config = load_config(tmp_path, {})
+        async with open_memory(new_url(), config=config, embedder=embedder, clock=clock, background=False) as memory:
+            await memory.store_facts([NewFact(content=f"tea {n} " + "f" * 60) for n in range(30)])
+            await memory.store_rules([NewRule(content=f"tea {n} " + "r" * 60) for n in range(30)])
+            block = await memory.context("tea", butler="b", token_budget=500)
+        facts, rules = block.split("## Active Rules")
+        counts[share] = facts.count("\n- "), rules.count("\n- ")
+        assert len(block) <= 2000
+    assert counts[0.3][0] < counts[0.3][1] and counts[0.7][0] > counts[0.7][1], counts
 
 
 @pytest.mark.scenario("001-088", "001-098")
