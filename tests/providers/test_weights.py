@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import pytest
 
+from tulving.bootstrap import install_weights
 from tulving.errors import WeightsError
 from tulving.providers import weights
 from tulving.providers.digests import sha256
@@ -396,6 +397,19 @@ def test_an_installed_package_is_found_without_importing_it(
     assert weights.find(home) == folder
     (folder / "vocab.txt").write_bytes(b"other")
     assert weights.find(home) is None
+
+
+def test_a_damaged_package_is_replaced_by_weights_of_our_own(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / "site" / PACKAGE / "model")
+    (folder.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("TULVING_HOME", str(home))
+    assert install_weights() == folder
+    (folder / "model.safetensors").write_bytes(b"\xff" + MODEL[1:])
+    assert install_weights() == weights.directory(home)
+    assert_installed(home)
 
 
 def test_the_data_directory_comes_before_the_package(

@@ -45,13 +45,10 @@ class MiniLm:
 
         They are hashed only when they are not the files that were hashed before.
         """
-        if self._folder is None:
-            folder = weights.find(self._home)
-            if folder is None:
-                return weights.advice()
-            if problems := weights.damage(folder, self._digests.of):
-                return "; ".join(problems)
-            self._folder = folder
+        try:
+            self._whole()
+        except WeightsError as error:
+            return str(error)
         return None
 
     def problems(self) -> list[str]:
@@ -69,6 +66,16 @@ class MiniLm:
     @cached_property
     def _digests(self) -> Digests:
         return weights.digests(self._home)
+
+    def _whole(self) -> Path:
+        """The folder with the weights, which are the right ones."""
+        folder = self._folder or weights.find(self._home)
+        if folder is None:
+            raise WeightsError(weights.advice())
+        if folder != self._folder and (problems := weights.damage(folder, self._digests.of)):
+            raise WeightsError("; ".join(problems))
+        self._folder = folder
+        return folder
 
     def _damage(self, folder: Path) -> list[str]:
         """Also makes sure that damaged weights are used no more."""
@@ -95,14 +102,11 @@ class MiniLm:
         return vectors
 
     def _loaded(self) -> "_Network":
-        if self._network is None:
+        network = self._network
+        if network is None:
             with self._loading:
-                if self._network is None:
-                    if problem := self.unready():
-                        raise WeightsError(problem)
-                    assert self._folder is not None
-                    self._network = self._tried(self._folder)
-        return self._network
+                network = self._network = self._network or self._tried(self._whole())
+        return network
 
     def _tried(self, folder: Path) -> "_Network":
         """Loads the network and compares a vector of it with the one that everyone gets."""
