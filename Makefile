@@ -44,7 +44,7 @@ bench: $(VENV)/.dev $(VENV)/.project ## run the benchmarks
 soak: $(VENV)/.dev $(VENV)/.project ## run the long tests: load, kills, faults
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
 
-scenarios: $(VENV)/.created ## list the scenarios of the specification that have no test
+scenarios: $(VENV)/.dev $(VENV)/.project ## list the scenarios of the specification that lack a test on an engine
 	@$(BIN)/python scripts/scenarios.py
 
 lock: $(VENV)/.created ## pin the dependencies anew (UPGRADE=--upgrade takes newer ones)

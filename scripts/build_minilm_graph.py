@@ -17,7 +17,8 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from tulving.providers.weights import MODEL, verify
+from tulving.providers.digests import sha256
+from tulving.providers.weights import MODEL, damage
 
 GRAPH = Path(__file__).parents[1] / "src" / "tulving" / "providers" / "data" / "minilm.onnx"
 
@@ -159,7 +160,8 @@ def attention(graph: Graph, x: str, name: str, hidden: str, as_sequences: str) -
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    verify(folder)
+    if problems := damage(folder, sha256):
+        raise SystemExit("\n".join(problems))
     content = build(Tensors(folder / MODEL.name)).SerializeToString(deterministic=True)
     GRAPH.parent.mkdir(exist_ok=True)
     GRAPH.write_bytes(content)

@@ -20,7 +20,7 @@ from tulving.config import MemoryModuleConfig, data_directory, find_database, lo
 from tulving.domain.scope import Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
-from tulving.ports import Clock, Embedder, Ids
+from tulving.ports import Checkable, Clock, Embedder, Ids
 from tulving.providers import get_embedding_engine
 from tulving.services.memory import Memory
 from tulving.services.service import Bound, Env, Store, log
@@ -101,13 +101,20 @@ def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embe
     return get_embedding_engine(name, home=data_directory())
 
 
+def embedder_state(embedder: Embedder) -> str:
+    """What keeps an embedder from working, else "ready"; it is tried, which may take a second."""
+    problems = embedder.problems() if isinstance(embedder, Checkable) else []
+    return "; ".join(problems) or embedder.unready() or "ready"
+
+
 def install_weights(source: Path | None = None, progress: Callable[[str, int, int], None] | None = None) -> Path:
-    """Put the default embedder's weights where they are looked for; done at once when they are there."""
+    """Put the default embedder's weights where they are looked for; done at once when they are there and whole."""
     from tulving.providers import weights
 
     home = data_directory()
     found = weights.find(home)
-    if source is None and found is not None and found != weights.directory(home):
+    elsewhere = found is not None and found != weights.directory(home)
+    if source is None and found is not None and elsewhere and not weights.damage(found, weights.digests(home).take):
         return found
     return weights.install(home, source, progress)
 

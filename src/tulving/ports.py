@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from tulving.domain.events import Event
@@ -28,6 +28,10 @@ class Embedder(Protocol):
     `model` and `version` are recorded with the store: two embedders whose vectors may not be
     compared must differ in one of them. `light` means a short text costs microseconds, so that no
     thread is worth its hand-over.
+
+    One that was ready and fails all the same raises `EmbedderUnavailable`: then memories are stored without a
+    vector, with a warning, and get it later. Any other error is taken for a bug and rises. One that depends on
+    files or services can be `Checkable` too.
     """
 
     model: str
@@ -42,6 +46,19 @@ class Embedder(Protocol):
     def embed(self, text: str | None) -> list[float]: ...
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]: ...
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """What an embedder may offer beside its port: to look for damage in what it depends on."""
+
+    def problems(self) -> list[str]:
+        """All that is wrong, each in words for a person that say what to do about it; empty when nothing is.
+
+        Thorough rather than fast: it trusts no record and may take a second. What is not installed at all is not
+        damaged; `unready` tells of that.
+        """
+        ...
 
 
 class Publisher(Protocol):

@@ -10,7 +10,6 @@ from tulving.domain.decay import decay_rate, effective_confidence, next_review_a
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-@pytest.mark.scenario("001-014", "004-013")
 @pytest.mark.parametrize(
     ("permanence", "rate"),
     [("permanent", 0.0), ("stable", 0.002), ("standard", 0.008), ("volatile", 0.03), ("ephemeral", 0.1)],
@@ -19,7 +18,7 @@ def test_each_permanence_has_its_rate(permanence, rate):
     assert decay_rate(permanence) == rate
 
 
-@pytest.mark.scenario("001-015", "004-014")
+@pytest.mark.scenario("004-014")
 @pytest.mark.parametrize("permanence", ["super_permanent", "", "Standard", None, 5])
 def test_unknown_permanence_names_the_levels(permanence):
     with pytest.raises(ValueError, match="ephemeral, permanent, stable, standard, volatile"):

@@ -20,7 +20,7 @@ async def refused(client, tool, **arguments):
     return result.content[0].text
 
 
-@pytest.mark.scenario("001-082", "001-083", "001-086")
+@pytest.mark.scenario("001-082", "001-083")
 async def test_a_model_marks_counts_and_cleans_up(connect):
     async with connect(TULVING_TOOLS="all") as client:
         rule = (await ask(client, "memory_store_rule", content="greet first"))["id"]

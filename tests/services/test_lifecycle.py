@@ -39,7 +39,7 @@ async def events_of(memory, kind, id_):
 # -- the decay sweep -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.scenario("001-007", "001-008", "001-037", "001-121", "001-125")
+@pytest.mark.scenario("001-007", "001-008", "001-037", "001-125")
 async def test_a_fact_fades_and_expires(memory, clock):
     """The pinned times: confidence 1.0 at 0.008 a day fades after 201.2 days and expires after 374.5."""
     id_ = (await memory.store_fact("user", "likes", "tea", metadata={"by": "me"})).id
@@ -347,7 +347,17 @@ def _some_time(data, due: list[datetime], as_of: datetime) -> datetime:
 # -- decay is felt ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.scenario("001-035", "001-036")
+@pytest.mark.scenario("001-036")
+async def test_what_was_never_confirmed_is_not_believed(memory, sql):
+    await memory.store_fact("garden", "plant", "roses")
+    await memory.store_rule("water the garden roses")
+    for table in ("facts", "rules"):
+        sql(f"UPDATE {table} SET last_confirmed_at = NULL")
+    found = await memory.search("garden roses", min_confidence=0)
+    assert [hit.effective_confidence for hit in found] == [0.0, 0.0]
+
+
+@pytest.mark.scenario("001-035")
 async def test_decay_is_felt_in_retrieval_before_any_sweep(memory, clock):
     await memory.store_fact("garden", "plant", "roses", permanence="ephemeral")
     await memory.store_fact("garden", "fence", "roses grow there", permanence="permanent", confidence=0.6)

@@ -4,8 +4,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tulving import EmbedderUnavailable, InvalidInput, MemoryModuleConfig, NewEpisode, NewFact, RetrievalConfig
+from tulving import (
+    EmbedderUnavailable,
+    InvalidInput,
+    MemoryModuleConfig,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    RetrievalConfig,
+    open_memory,
+)
+from tulving.config import load_config
 from tulving.domain.ranking import relevance, rrf_score
+from tulving.testing import CLOSE
+from tulving.workers.jobs import jobs_of
 
 
 @pytest.mark.scenario("001-025")
@@ -49,7 +61,7 @@ async def test_semantic_search_is_by_cosine(memory, embedder):
     similarities = [hit.similarity for hit in found]
     assert similarities == sorted(similarities, reverse=True)
     assert found[0].item.content == "alpha beta gamma"
-    assert found[0].similarity == pytest.approx(1.0, abs=1e-5)
+    assert found[0].similarity == pytest.approx(1.0, abs=CLOSE)
     assert found[0].score == found[0].similarity
     assert {hit.item.content for hit in found} == {"alpha beta gamma", "alpha beta delta", "omega", "new"}
     by_vector = await memory.search_similar(embedder.embed("alpha beta gamma"))
@@ -263,6 +275,23 @@ async def test_context_takes_up_to_twenty(memory):
     assert (await memory.context("tea", butler="b", token_budget=10_000)).count("\n- ") == 20
 
 
+@pytest.mark.scenario("001-127")
+async def test_the_shares_of_facts_and_rules_in_a_context_are_configured(new_url, tmp_path, embedder, clock):
+    counts = {}
+    for share in (0.3, 0.7):
+        quotas = f"section_quotas = {{facts = {share}, rules = {1 - share:.1f}}}"
+        (tmp_path / "tulving.toml").write_text(f"[retrieval]\ndefault_limit = 60\n{quotas}\n")
+        config = load_config(tmp_path, {})
+        async with open_memory(new_url(), config=config, embedder=embedder, clock=clock, background=False) as memory:
+            await memory.store_facts([NewFact(content=f"tea {n} " + "f" * 60) for n in range(30)])
+            await memory.store_rules([NewRule(content=f"tea {n} " + "r" * 60) for n in range(30)])
+            block = await memory.context("tea", butler="b", token_budget=500)
+        facts, rules = block.split("## Active Rules")
+        counts[share] = facts.count("\n- "), rules.count("\n- ")
+        assert len(block) <= 2000
+    assert counts[0.3][0] < counts[0.3][1] and counts[0.7][0] > counts[0.7][1], counts
+
+
 @pytest.mark.scenario("001-088", "001-098")
 @pytest.mark.parametrize(
     "config", [MemoryModuleConfig(retrieval=RetrievalConfig(context_token_budget=50, default_limit=7))]
@@ -316,14 +345,55 @@ async def test_without_an_embedder_words_must_do(memory, embedder, clock):
     assert [event.event_type for event in await memory.history("fact", stored.id)] == ["fact_created", "fact_embedded"]
 
 
-async def test_an_embedder_that_fails_costs_no_memory(memory, embedder):
+STORED = {
+    "rule": lambda memory: memory.store_rule("greet Anna"),
+    "fact": lambda memory: memory.store_fact("Anna", "likes", "to greet"),
+    "note": lambda memory: memory.store_note("Anna likes to greet"),
+    "episode": lambda memory: memory.store_episode("Anna did greet", butler="b"),
+}
+
+
+@pytest.mark.parametrize("store", STORED.values(), ids=STORED)
+async def test_an_embedder_that_fails_costs_no_memory_and_is_told_of(memory, embedder, store):
     embedder.error = EmbedderUnavailable("out of order")
-    stored = await memory.store_rule("greet")
-    assert (await memory.get("rule", stored.id)).content == "greet"
+    assert memory.warning is None, "it says that it is ready"
+    stored = await store(memory)
+    assert "out of order" in stored.warning
+    assert memory.warning == memory.bind(user_id="ann").warning == stored.warning
     found = await memory.search("greet")
-    assert len(found) == 1 and "out of order" in found.warning
+    assert [hit.item.id for hit in found] == [stored.id] and "out of order" in found.warning
+    assert await memory.embed_pending() == 0
+    assert (await memory.verify()).pending == 1
     embedder.error = None
     assert await memory.embed_pending() == 1
+    assert memory.warning is None
+    assert (await memory.store_rule("and now all is well")).warning is None
+    assert (await memory.search("greet")).warning is None
+
+
+async def test_an_embedder_that_failed_is_tried_again_at_the_next_search(memory, embedder):
+    await memory.store_rule("greet")
+    embedder.error = EmbedderUnavailable("out of order")
+    assert (await memory.search("greet")).mode == "keyword"
+    embedder.error = None
+    assert (await memory.search("greet")).mode == "hybrid"
+    assert memory.warning is None
+
+
+async def test_a_job_tries_an_embedder_that_failed_again(memory, embedder, clock):
+    embedder.error = EmbedderUnavailable("out of order")
+    await memory.store_rule("greet")
+    job = jobs_of()["index_maintenance"]
+    assert (await job.run(memory, clock.now, ""))["embedded"] == 0
+    embedder.error = None
+    assert (await job.run(memory, clock.now, ""))["embedded"] == 1
+
+
+async def test_any_other_error_of_an_embedder_rises_and_nothing_is_stored(memory, embedder, sql):
+    embedder.error = ZeroDivisionError("a bug")
+    with pytest.raises(ZeroDivisionError):
+        await memory.store_rule("greet")
+    assert sql("SELECT id FROM rules") == []
 
 
 @pytest.mark.parametrize("vector", [[1.0], [float("nan")] * 64, [float("inf")] * 64, ["x"] * 64, [1.0] * 65])

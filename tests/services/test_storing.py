@@ -194,6 +194,7 @@ async def test_an_entity_must_exist(memory, sql):
     assert sql("SELECT 1 FROM facts") == sql("SELECT 1 FROM memory_events") == []
 
 
+@pytest.mark.scenario("001-005")
 async def test_an_entity_is_the_key_when_given(memory, sql):
     entity, other = UUID(int=999), UUID(int=998)
     for id_, tenant in ((entity, "default"), (other, "someone-else")):
@@ -208,6 +209,8 @@ async def test_an_entity_is_the_key_when_given(memory, sql):
     first = await memory.store_fact("Anna", "works_at", "ACME", entity_id=entity)
     second = await memory.store_fact("A. Smith", "works_at", "Initech", entity_id=str(entity))
     assert (first.outcome, second.outcome, second.superseded_id) == ("stored", "superseded", first.id)
+    assert (await memory.get("fact", first.id)).validity == "superseded"
+    assert (await memory.get("fact", second.id)).supersedes_id == first.id
     assert (await memory.get("fact", plain.id)).validity == "active"
     theirs = await memory.bind(user_id="ben").store_fact("Anna", "works_at", "Hooli", entity_id=entity)
     assert theirs.outcome == "stored", "two users do not share a slot, with an entity or without"
@@ -273,6 +276,7 @@ async def test_private_text_reaches_no_file(memory, path):
         assert b"secret123" not in file.read_bytes()
 
 
+@pytest.mark.scenario("002-014")
 async def test_private_text_reaches_no_table(memory, sql):
     await store_secrets(memory)
     for table in ("episodes", "facts", "rules", "memory_events"):
@@ -303,6 +307,38 @@ async def test_batches_are_whole_or_not_at_all(memory, sql):
         await memory.store_facts([NewFact(content="fine"), NewFact(content="bad", source_episode_id=UUID(int=404))])
     assert sql("SELECT count(*) AS n FROM memory_events") == before
     assert await memory.store_facts([]) == await memory.store_rules([]) == await memory.store_episodes([]) == []
+
+
+RATES = {"permanent": 0.0, "stable": 0.002, "standard": 0.008, "volatile": 0.03, "ephemeral": 0.1}
+
+
+@pytest.mark.scenario("001-014", "004-013")
+@pytest.mark.parametrize(("permanence", "rate"), RATES.items())
+async def test_a_memory_is_stored_with_the_rate_of_its_permanence(memory, sql, permanence, rate):
+    fact = await memory.store_fact("user", "likes", "tea", permanence=permanence)
+    note = await memory.store_note("tea is liked", permanence=permanence)
+    rule = await memory.store_rule("offer tea", permanence=permanence)
+    for kind, stored in (("fact", fact), ("fact", note), ("rule", rule)):
+        item = await memory.get(kind, stored.id)
+        assert (item.permanence, item.decay_rate) == (permanence, rate)
+    for table, count in (("facts", 2), ("rules", 1)):
+        kept = [{"permanence": permanence, "decay_rate": rate}] * count
+        assert sql(f"SELECT permanence, decay_rate FROM {table}") == kept
+
+
+@pytest.mark.scenario("001-015")
+@pytest.mark.parametrize("permanence", ["super_permanent", "", "Standard", 5])
+async def test_storing_with_an_unknown_permanence_names_the_levels(memory, sql, permanence):
+    offers = (
+        memory.store_fact("user", "likes", "tea", permanence=permanence),
+        memory.store_note("tea is liked", permanence=permanence),
+        memory.store_rule("offer tea", permanence=permanence),
+    )
+    for offer in offers:
+        with pytest.raises(ValueError, match=r"permanence: .*ephemeral, permanent, stable, standard, volatile"):
+            await offer
+    for table in ("facts", "rules", "memory_events"):
+        assert sql(f"SELECT 1 FROM {table}") == []
 
 
 async def test_half_a_key_is_no_key(memory):

@@ -6,7 +6,7 @@ What is compared, and how strictly:
 * After every call that may change something: all memories of the tenant in every state and its entities, field by
   field, and the events since, field by field and in order. (Which of several waiting memories gets its vector first is
   nobody's promise; here it is fixed, so that their events can be compared too.)
-* Semantic search: the same hits in the same order, similarities equal within 2e-6, all else equal.
+* Semantic search: the same hits in the same order, similarities equal within `CLOSE`, all else equal.
 * Keyword search: BM25 and ts_rank weigh differently, so the order is an engine's own. What is found is not: on the
   agreed vocabulary (words that Porter's and the English Snowball stemmer cut alike) the hits are the same whenever the
   limit cuts nothing off, and so is which of them have all the words. Where any sensible rank gives the same order
@@ -36,9 +36,8 @@ from tulving.domain.text import found_by, query_terms, words
 from tulving.errors import EmbedderMismatch, EmbedderUnavailable, IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
 from tulving.services.search import RECALL_POOL
-from tulving.testing import ManualClock, SequentialIds, WordEmbedder
+from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder
 
-CLOSE = 2e-6
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
 READING = {"search", "search_similar", "all_pages", "get", "get_links", "history", "fact_history", "revisions", "stats"}
 READING |= {"get_entity", "resolve_entity"}

@@ -25,7 +25,7 @@ from tulving.services.memory import Memory
 from tulving.storage.postgres import MOST_TRIES
 from tulving.storage.postgres_connection import STORE_LOCK
 from tulving.storage.waiting import wait
-from tulving.testing import WordEmbedder
+from tulving.testing import CLOSE, WordEmbedder
 from tulving.testing.postgres import PostgresServer
 
 SECRET = "Tr0ub4dor-and-3"
@@ -415,7 +415,7 @@ async def test_writers_go_on_while_the_store_is_reembedded(postgres_url: str) ->
         await asyncio.wait_for(asyncio.gather(*writers), 60)
         assert set(kept) <= set(await everything(converter, ["rule"]))
         (hit,) = await converter.search("word7", mode="semantic", types=["episode"], limit=1)
-        assert hit.similarity == pytest.approx(1, abs=1e-5)
+        assert hit.similarity == pytest.approx(1, abs=CLOSE)
         verification = await converter.verify()
         assert not problems(verification) and verification.pending == 0
         assert len(await memory.search("rule", mode="keyword")) > 0, "by words it is still searched"

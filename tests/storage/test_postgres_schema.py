@@ -17,7 +17,7 @@ from tulving.storage.migrations import postgres_script
 from tulving.storage.postgres_schema import VERSION_TABLE, prepare
 from tulving.storage.revisions import HEAD, REVISIONS
 from tulving.storage.rows import COLUMNS, TABLES
-from tulving.testing import WordEmbedder
+from tulving.testing import CLOSE, WordEmbedder
 from tulving.testing.postgres import Server
 
 COLUMNS_OF = """
@@ -564,7 +564,7 @@ async def test_the_dimension_is_the_embedders(new_database: Callable[..., str], 
         async with opened(copy, embedder=WordEmbedder(dimension), background=False) as memory:
             stored = await memory.store_rule("greet the guests")
             (hit,) = await memory.search("greet the guests", mode="semantic")
-            assert hit.item.id == stored.id and hit.similarity == pytest.approx(1, abs=1e-5)
+            assert hit.item.id == stored.id and hit.similarity == pytest.approx(1, abs=CLOSE)
             assert not problems(await memory.verify())
         found = Catalog(copy)
         for table in TABLES.values():

@@ -89,3 +89,25 @@ async def test_statements_are_answered_by_indexes(memory, path, sql):
     }
     assert len(plans) > 20
     assert scans == {}
+
+
+@pytest.mark.scenario("001-105")
+def test_the_file_allows_one_active_fact_for_each_key(memory, path, sql):
+    """With an entity and without one, side by side."""
+    unique = {row["sql"] for row in sql("SELECT sql FROM sqlite_master WHERE name LIKE 'ux_facts_%'")}
+    keys = {"entity_id, scope, owner, predicate": "NOT NULL", "scope, owner, subject, predicate": "NULL"}
+    for key, entity in keys.items():
+        wanted = f"(tenant_id, {key}) WHERE validity = 'active' AND entity_id IS {entity} AND keyed"
+        assert any(" ".join(each.split()).endswith(wanted) for each in unique), wanted
+
+
+@pytest.mark.scenario("001-106")
+async def test_the_file_has_each_link_once_and_of_a_known_relation(memory, path, sql):
+    one, other = [(await memory.store_rule(text)).id for text in ("one", "other")]
+    await memory.create_link("rule", one, "rule", other, "supports")
+    insert = "INSERT INTO memory_links SELECT tenant_id, source_type, source_id, target_type, ?, ?, created_at"
+    for target, relation, problem in ((other, "contradicts", "UNIQUE"), (one, "causes", "CHECK")):
+        with pytest.raises(sqlite3.IntegrityError, match=problem):
+            sql(f"{insert} FROM memory_links", str(target), relation)
+    (index,) = sql("SELECT sql FROM sqlite_master WHERE name = 'ix_links_target'")
+    assert index["sql"].endswith("(tenant_id, target_type, target_id)")

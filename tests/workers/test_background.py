@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from raw_sql import run_sql
 
 from tulving import open_memory
 from tulving.config import MemoryModuleConfig, ScheduleConfig
@@ -43,8 +44,6 @@ def often(monkeypatch):
 
 @pytest.fixture
 def rows(url, memory_file):
-    from raw_sql import run_sql
-
     return lambda: {row["name"]: row for row in run_sql(url, "SELECT * FROM jobs")}
 
 
@@ -70,6 +69,22 @@ async def test_one_without_a_worker_has_decay_and_cleanup_too(url, clock, rows):
         finished = {name: row["last_finished_at"] for name, row in rows().items()}
         clock.advance(days=1)
         await until(lambda: all(row["last_finished_at"] > finished[name] for name, row in rows().items()))
+
+
+@pytest.mark.scenario("001-122")
+async def test_the_scheduled_cleanup_keeps_to_the_capacity(url, clock, rows):
+    config = MemoryModuleConfig(episode_max_entries=2)
+    async with open_memory(url, embedder=WordEmbedder(), clock=clock, config=config) as memory:
+        for number in range(5):
+            await memory.store_episode(f"event {number}", butler="b")
+            clock.advance(seconds=1)
+        run_sql(url, "UPDATE episodes SET consolidation_status = 'consolidated', consolidated = ?", True)
+        await until(lambda: "episode_cleanup" in rows())
+        clock.advance(days=1)
+        await until(lambda: rows()["episode_cleanup"]["last_finished_at"])
+        assert rows()["episode_cleanup"]["result"] == {"expired_deleted": 0, "capacity_deleted": 3, "remaining": 2}
+        kept = await memory.list_memories("episode")
+        assert [item.content for item in kept.items] == ["event 4", "event 3"], "the oldest went first"
 
 
 async def test_several_open_memories_do_it_once(url, clock, rows, monkeypatch):

@@ -15,6 +15,14 @@ RRF_K = 60
 RECENCY_HALF_LIFE_DAYS = 7.0
 NEUTRAL_IMPORTANCE = 5.0
 
+SIMILARITY_DECIMALS = 5
+"""A cosine similarity is rounded to so many decimals, once, where its engine computes it.
+
+Sums of 32-bit floats differ in the seventh decimal from processor to processor and from engine to engine; rounded,
+equal vectors tie wherever their rows lie and whatever adds them up. A value within 1e-6 of a rounding edge may still
+fall on either side of it: then two memories whose similarities are no farther apart than 1e-5 may change places.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Fused(Generic[Key]):

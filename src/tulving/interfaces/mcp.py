@@ -146,6 +146,6 @@ def _refused(message: str) -> CallToolResult:
 
 
 def _instructions(config: MemoryModuleConfig) -> str:
-    """How to use the memory well, and what is missing. Looks for the embedder's files, and opens none."""
+    """How to use the memory well, and what is missing. Looks at the embedder's files, and loads none."""
     problem = choose_embedder(config).unready()
     return f"{INSTRUCTIONS}\nFor now memories are found by keyword only. {problem}" if problem else INSTRUCTIONS

@@ -22,7 +22,7 @@ AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants of 
 
 
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check the database, its keyword index and its vectors against the memories."""
+    """Check the database, its keyword index and its vectors against the memories, and the embedder's weights."""
 
     async def check() -> Any:
         async with context.obj.open(may_reembed=True) as memory:
@@ -121,7 +121,7 @@ def reembed(
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings in effect, and where each comes from."""
-    from tulving.bootstrap import choose_embedder, is_postgres, store_name
+    from tulving.bootstrap import choose_embedder, embedder_state, is_postgres, store_name
 
     effective, found = context.obj.config(), find_settings(Path.cwd())
     layers = (
@@ -138,7 +138,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         "settings_file": None if found is None else str(found),
         "store": store_name(effective.url),
         "data_directory": str(data_directory()),
-        "embedder": choose_embedder(effective).unready() or "ready",
+        "embedder": embedder_state(choose_embedder(effective)),
     }
     if as_json:
         print_json({**places, "settings": settings})

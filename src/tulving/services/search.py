@@ -158,9 +158,9 @@ class Search(Service):
 
     async def _query_vector(self, line: str) -> tuple[Sequence[float] | None, str | None]:
         """The query's vector; without an embedder the words must do, and the answer says so."""
-        warning = self.warning
-        if warning is not None:
-            return None, warning
+        # One that failed is tried again.
+        if unready := self._env.embedder.unready():
+            return None, unready
         try:
             vector = (await self._vectors([line]))[0]
         except EmbedderUnavailable as error:

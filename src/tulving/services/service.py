@@ -54,7 +54,8 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class Env:
-    """All that the verbs use from outside. `embedding_version` is None while the store waits to be re-embedded."""
+    """All that the verbs use from outside. `embedding_version` is None while the store waits to be re-embedded;
+    `embedder_failure` says why the embedder, ready as it was, could not embed the last time."""
 
     config: MemoryModuleConfig
     store: Store
@@ -64,6 +65,7 @@ class Env:
     ids: Ids
     subscribers: list[tuple[str, Publisher]] = field(default_factory=list)
     tokens: Callable[[str], int] = count_tokens
+    embedder_failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Service:
     @property
     def warning(self) -> str | None:
         """What a person should know about this memory now: that it finds by keyword only, and why."""
-        return self._env.embedder.unready()
+        return self._env.embedder.unready() or self._env.embedder_failure
 
     def _audit(self, now: datetime) -> Audit:
         return Audit(self.caller, now, self._env.ids)
@@ -218,10 +220,15 @@ class Service:
 
     async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
         embedder = self._env.embedder
-        if embedder.light and sum(map(len, texts)) <= SHORT_TEXT:
-            vectors = embedder.embed_batch(texts)
-        else:
-            vectors = await asyncio.to_thread(embedder.embed_batch, texts)
+        try:
+            if embedder.light and sum(map(len, texts)) <= SHORT_TEXT:
+                vectors = embedder.embed_batch(texts)
+            else:
+                vectors = await asyncio.to_thread(embedder.embed_batch, texts)
+        except EmbedderUnavailable as error:
+            self._env.embedder_failure = f"found by keyword only, since the embedder failed: {error}"
+            raise
+        self._env.embedder_failure = None
         if not isinstance(vectors, Sized) or len(vectors) != len(texts):
             problem = f"the embedder {embedder.model} did not give one vector for each of {len(texts)} texts"
             raise InvalidInput("embedding", problem)

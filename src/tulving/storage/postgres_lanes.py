@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
+from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.errors import EmbedderMismatch
 from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
@@ -26,8 +27,11 @@ _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
 _ACTIVE = "SELECT 'active', number, ROW(dimension) FROM embedding_versions WHERE status = 'active'"
-# A vector without direction is as near to all as to none.
-_SIMILARITY = "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1)) * 1e6) / 1e6"
+# A vector without direction is as near to all as to none. Adding zero turns -0.0 into 0.0.
+_SIMILARITY = (
+    "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1))"
+    f" * 1e{SIMILARITY_DECIMALS}) / 1e{SIMILARITY_DECIMALS} + 0.0"
+)
 
 
 class RecordRows(CandidateRows):

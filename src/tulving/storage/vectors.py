@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import KINDS, Kind
+from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.errors import DamagedStore, EmbedderMismatch
 from tulving.storage.rows import TABLES
 
@@ -112,8 +113,9 @@ class Matrix:
         import numpy
 
         # Not `@`: BLAS would use a thread per core, and they wait for each other whenever the machine is busy.
-        # Rounded, so that the order of equal texts does not depend on where their rows lie.
-        return Ranking(list(self.ids), numpy.vecdot(self._rows[: len(self.ids)], query).astype(float).round(6))
+        similarities = numpy.vecdot(self._rows[: len(self.ids)], query).astype(float)
+        # Adding zero turns -0.0 into 0.0.
+        return Ranking(list(self.ids), similarities.round(SIMILARITY_DECIMALS) + 0.0)
 
     def _unit(self, blobs: list[bytes]) -> Any:
         import numpy

@@ -3,6 +3,6 @@
 `tulving.testing.conformance` is the contract of a storage engine as tests; it needs pytest.
 """
 
-from tulving.testing.parts import ManualClock, SequentialIds, WordEmbedder
+from tulving.testing.parts import CLOSE, ManualClock, SequentialIds, WordEmbedder
 
-__all__ = ["ManualClock", "SequentialIds", "WordEmbedder"]
+__all__ = ["CLOSE", "ManualClock", "SequentialIds", "WordEmbedder"]

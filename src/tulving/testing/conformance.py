@@ -53,7 +53,7 @@ from tulving.testing.conformance_parts import (
     rule,
     run,
 )
-from tulving.testing.parts import SequentialIds, WordEmbedder
+from tulving.testing.parts import CLOSE, SequentialIds, WordEmbedder
 
 NewStore = Callable[[], Awaitable[Store]]
 
@@ -427,7 +427,7 @@ class StoreConformance:
 
         expected = {1: 1.0, 2: 0.5**0.5, 3: 0.0, 5: 0.0, 4: -1.0}
         got = store.read(similarities)
-        assert list(got) == list(expected) and got == pytest.approx(expected, abs=2e-6)
+        assert list(got) == list(expected) and got == pytest.approx(expected, abs=CLOSE)
         assert store.read(by_vector, NOWHERE) == [], "a query without direction finds nothing"
 
     def test_of_equal_similarities_the_lower_id_goes_first(self, store: Opened) -> None:
@@ -505,7 +505,7 @@ class StoreConformance:
             assert store.write(maintenance.switch, number, audit, on_behalf=None)
             lanes = store.read(ask, *KINDS, vector=vector, embedding_version=number)
             assert sorted(found(lanes.semantic, lanes)) == [1, 2, 3]
-            assert list(lanes.semantic.values()) == pytest.approx([1.0] * 3)
+            assert list(lanes.semantic.values()) == pytest.approx([1.0] * 3, abs=CLOSE)
             assert [one for one in store.read(maintenance.verify, on_behalf=None) if one.problems] == []
 
     def test_the_number_of_an_embedder_is_nobody_elses(self, store: Opened) -> None:

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from tulving.domain.ranking import SIMILARITY_DECIMALS
+
+CLOSE = 2 / 10**SIMILARITY_DECIMALS
+"""How far apart the similarities of the same two vectors may be on two processors, or on two engines."""
+
 _WORD = re.compile(r"\w+")
 
 
