@@ -533,6 +533,9 @@ async def test_scores_from_elsewhere_are_added(memory, caplog):
     ranked = await memory.resolve_entity("anna", context_hints={"domain_scores": scores})
     assert [(each.entity_id, each.score) for each in ranked] == [(nan, 85.0), (anna, 69.75)]
     assert str(ann) in caplog.text
+    caplog.clear()
+    await memory.resolve_entity("anna", context_hints={"domain_scores": {"x\n2026-01-01 ERROR all is lost": "high"}})
+    assert "x\\n2026" in caplog.messages[0] and "\n" not in caplog.messages[0]
     ranked = await memory.resolve_entity("anna", context_hints={"domain_scores": {anna: -100, nan: 0.00004}})
     assert [(each.entity_id, each.score) for each in ranked] == [(nan, 80.0)]
 

@@ -139,7 +139,7 @@ class Entities(Service):
             raise InvalidInput("enable_fuzzy", f"must be true or false, not {type(enable_fuzzy).__name__}")
         hints = resolution.read_hints(context_hints)
         if hints.skipped:
-            log.warning("domain scores that are no numbers were left out: %s", ", ".join(hints.skipped[:10]))
+            log.warning("domain scores that are no numbers were left out: %s", ", ".join(map(repr, hints.skipped[:10])))
         wanted = _asked(name)
         if not wanted:
             return []
