@@ -39,7 +39,7 @@ async def events_of(memory, kind, id_):
 # -- the decay sweep -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.scenario("001-007", "001-008", "001-037", "001-121", "001-125")
+@pytest.mark.scenario("001-007", "001-008", "001-037", "001-125")
 async def test_a_fact_fades_and_expires(memory, clock):
     """The pinned times: confidence 1.0 at 0.008 a day fades after 201.2 days and expires after 374.5."""
     id_ = (await memory.store_fact("user", "likes", "tea", metadata={"by": "me"})).id

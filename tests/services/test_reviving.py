@@ -167,7 +167,6 @@ async def test_a_warning_is_recalled_after_years(memory, clock, permanence):
 # -- rows without a time for their review ----------------------------------------------------------------------
 
 
-@pytest.mark.scenario("001-121")
 async def test_rows_inserted_without_a_review_are_reviewed_by_the_next_sweep(memory, clock, sql):
     facts = [(await memory.store_fact("user", f"p{n}", "tea")).id for n in range(3)]
     rule = (await memory.store_rule("greet")).id
