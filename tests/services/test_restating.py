@@ -88,10 +88,18 @@ async def test_what_is_given_explicitly_is_taken_over_and_the_rest_stays(memory,
 
 
 async def test_the_event_tells_what_was_believed_before(memory):
-    id_ = await first(memory, confidence=0.9, permanence="stable", source="a letter")
-    await first(memory, confidence=0.4, permanence="volatile", source="another letter")
+    episode = (await memory.store_episode("Anna said so", butler="b")).id
+    given = {"confidence": 0.9, "permanence": "stable", "category": "goal", "source_episode_id": episode}
+    id_ = await first(memory, **given, source="a letter")
+    changed = {"confidence": 0.4, "permanence": "volatile", "category": "context", "occurred_at": LONG_AGO}
+    await first(memory, **changed, source="another letter")
     confirmed = (await memory.history("fact", id_))[-1]
-    assert confirmed.payload["before"] == {"confidence": 0.9, "permanence": "stable"}
+    before = {"confidence": 0.9, "permanence": "stable", "type": "goal", "occurred_at": None}
+    assert confirmed.payload["before"] == before
+    later = (await memory.store_episode("Ben said so", butler="b")).id
+    await first(memory, source_episode_id=later, occurred_at=LONG_AGO + timedelta(days=1))
+    confirmed = (await memory.history("fact", id_))[-1]
+    assert confirmed.payload["before"] == {"source_episode_id": str(episode), "occurred_at": str(LONG_AGO)}
     assert "letter" not in str(confirmed.payload), "events hold no words"
 
 

@@ -28,8 +28,8 @@ _BY_SUBJECT = (
 _BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash = :content_hash AND NOT keyed"
 CONFIRMED = ("validity", "status", "last_confirmed_at", "next_review_at", "updated_at")
 """The columns that a confirmation writes."""
-_BELIEF = ("confidence", "permanence")
-"""What a revision does not keep, so that the event does."""
+_TOLD_BEFORE = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
+"""What a revision does not keep, so that the event does, as far as it is no free text."""
 _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
 
@@ -127,7 +127,7 @@ class _Batch:
         if changes:
             told["revision"] = edits.keep(self._conn, "fact", known, self._audit.now)
             told["changed"] = sorted(changes.keys() - {"decay_rate"})
-            told["before"] = {name: getattr(known, name) for name in _BELIEF if name in changes}
+            told["before"] = {name: _plain(getattr(known, name)) for name in _TOLD_BEFORE if name in changes}
         edits.update(self._conn, "fact", restated(known, changes, self._audit.now), [*CONFIRMED, *changes])
         self._log("fact_confirmed", known.id, by="repetition", **told)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
@@ -147,6 +147,10 @@ class _Batch:
 
     def _log(self, event_type: str, id_: UUID, **payload: object) -> None:
         self.log.append(self._audit.event(event_type, "fact", id_, **payload))
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, float) else str(value)
 
 
 def _key(fact: Fact) -> str:
