@@ -29,7 +29,7 @@ _BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash
 CONFIRMED = ("validity", "status", "last_confirmed_at", "next_review_at", "updated_at")
 """The columns that a confirmation writes."""
 _TOLD_BEFORE = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
-"""What a revision does not keep, so that the event does, as far as it is no free text."""
+"""What a revision does not keep, so that the event does. Free text is left out: events never hold any."""
 _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
 

@@ -8,8 +8,8 @@ branch_labels = None
 depends_on = None
 
 STATEMENTS = (
-    "DROP INDEX ix_facts_review",
-    "DROP INDEX ix_rules_review",
+    "DROP INDEX IF EXISTS ix_facts_review",
+    "DROP INDEX IF EXISTS ix_rules_review",
     """CREATE INDEX ix_facts_review ON facts (COALESCE(next_review_at, created_at))
     WHERE decay_rate > 0 AND validity = 'active'""",
     """CREATE INDEX ix_rules_review ON rules (COALESCE(next_review_at, created_at))
