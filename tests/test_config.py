@@ -4,7 +4,7 @@ import pytest
 
 from tulving import ConfigError, MemoryModuleConfig, RetrievalConfig
 from tulving.bootstrap import database_path
-from tulving.config import find_database, load_config, parse
+from tulving.config import CRONS, find_database, load_config, parse
 
 
 @pytest.mark.scenario("001-097")
@@ -79,6 +79,20 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"postgres": {"statement_timeout": -1}}, "postgres.statement_timeout"),
         ({"postgres": {"exact_rows": 1.5}}, "postgres.exact_rows"),
         ({"postgres": {"dsn": "x"}}, "postgres.dsn"),
+        ({"schedule": "daily"}, "schedule"),
+        ({"schedule": {"decay": "0 3 * * *"}}, "schedule.decay"),
+        ({"schedule": {"decay_sweep": "at noon"}}, "schedule.decay_sweep"),
+        ({"schedule": {"decay_sweep": "61 3 * * *"}}, "schedule.decay_sweep"),
+        ({"schedule": {"decay_sweep": "0 3 30 2 *"}}, "schedule.decay_sweep"),
+        ({"schedule": {"decay_sweep": ""}}, "schedule.decay_sweep"),
+        ({"schedule": {"decay_sweep": 3}}, "schedule.decay_sweep"),
+        ({"schedule": {"episode_cleanup": "r * * * *"}}, "schedule.episode_cleanup"),
+        ({"schedule": {"index_maintenance": "0 0 1 1 * 0 2027"}}, "schedule.index_maintenance"),
+        ({"schedule": {"consolidation": "* *"}}, "schedule.consolidation"),
+        ({"schedule": {"background": "perhaps"}}, "schedule.background"),
+        ({"schedule": {"lease": 0}}, "schedule.lease"),
+        ({"schedule": {"lease": 86_401}}, "schedule.lease"),
+        ({"schedule": {"lease": "long"}}, "schedule.lease"),
         ({"retrieval": {"score_weights": {"luck": 1}}}, "retrieval.score_weights"),
         ({"retrieval": {"score_weights": {"recency": 2}}}, "retrieval.score_weights"),
         ({"retrieval": {"score_weights": [1]}}, "retrieval.score_weights"),
@@ -89,6 +103,24 @@ def test_a_bad_setting_is_named(values, field):
         parse(values)
     assert refused.value.field == field
     assert str(refused.value).startswith(field)
+
+
+def test_the_schedule_is_configured_like_all_else(tmp_path):
+    (tmp_path / "tulving.toml").write_text('[schedule]\ndecay_sweep = "5 4 * * *"\nlease = 60\nbackground = true\n')
+    environ = {
+        "TULVING_SCHEDULE__EPISODE_CLEANUP": "none",
+        "TULVING_SCHEDULE__INDEX_MAINTENANCE": "*/10 * * * * 30",
+        "TULVING_SCHEDULE__BACKGROUND": "off",
+    }
+    schedule = load_config(tmp_path, environ).schedule
+    assert schedule.crons() == {
+        "consolidation": "0 */6 * * *",
+        "decay_sweep": "5 4 * * *",
+        "episode_cleanup": None,
+        "index_maintenance": "*/10 * * * * 30",
+    }
+    assert (schedule.background, schedule.lease) == (False, 60.0)
+    assert load_config(tmp_path / "nowhere", {"TULVING_SCHEDULE__LEASE": "1"}).schedule.lease == 1.0
 
 
 def test_broken_toml_is_named(tmp_path):
@@ -118,9 +150,11 @@ def test_urls_name_files():
 def test_every_setting_is_documented():
     from dataclasses import fields
 
-    from tulving.config import PostgresConfig
+    from tulving.config import _TABLES
 
     text = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
-    for prefix, cls in (("", MemoryModuleConfig), ("retrieval.", RetrievalConfig), ("postgres.", PostgresConfig)):
+    for prefix, cls in (("", MemoryModuleConfig), *((f"{name}.", table) for name, table in _TABLES.items())):
         for field in fields(cls):
             assert f"`{prefix}{field.name}`" in text, field.name
+    for name, cron in CRONS.items():
+        assert f"| `schedule.{name}` | `{cron}` |" in text, name

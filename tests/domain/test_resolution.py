@@ -13,7 +13,6 @@ from tulving.domain.resolution import (
     boost,
     folded,
     joined_metadata,
-    leading,
     matching,
     new_aliases,
     rank,
@@ -148,10 +147,8 @@ def test_the_order_is_by_score_then_by_name():
     hints = Hints(frozenset({"tea"}), {UUID(int=3): 0.5})
     ranked = rank(found, hints, {UUID(int=1): {"tea", "one", "two"}})
     assert [(each.entity_id.int, each.score) for each in ranked] == [(1, 106.6667), (3, 100.5), (2, 100.0), (4, 100.0)]
-    assert [each.names.entity_id.int for each in leading(found, hints, 2)] == [3, 2]
 
 
-@pytest.mark.scenario("001-070")
 @pytest.mark.parametrize(("score", "left"), [(-99.9999, 1), (-100, 0), (-500, 0), (3, 1)])
 def test_a_context_can_rule_out(score: float, left: int):
     found = [Match(names(1, "a"), "exact", 1.0)]

@@ -149,6 +149,17 @@ def test_what_is_not_there_ends_with_code_3(cli, command: str):
 
 
 class TestStoring:
+    def test_the_same_again_takes_over_only_what_is_given(self, cli):
+        shown = cli("store", "fact", "--help").out
+        for default in ("0 to 10 [default: 5]", "ephemeral [default: standard]", "0 to 1 [default: 1]"):
+            assert default in " ".join(shown.split())
+        given = ("--importance", "9", "--tags", "home", "--permanence", "stable")
+        fact = json.loads(cli("store", "fact", "Anna", "color", "green", *given, "--json").out)["id"]
+        assert cli("store", "fact", "Anna", "color", "Green", "--confidence", "0.5").out.startswith("known already")
+        memory = json.loads(cli("get", "fact", fact, "--json").out)["memory"]
+        assert (memory["importance"], memory["permanence"], memory["confidence"]) == (9.0, "stable", 0.5)
+        assert memory["tags"] == ["home"]
+
     def test_outcomes_are_told_in_words(self, cli, fact: str):
         newer = cli("store", "fact", "Anna", "color", "blue")
         assert f"which supersedes {fact}" in newer.out

@@ -120,6 +120,17 @@ async def test_a_session_over_stdio(connect, mode: str):
         assert "blue" not in (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]
 
 
+async def test_a_fact_that_is_stored_again_takes_over_only_what_is_given(connect):
+    async with connect() as client:
+        fact = {"subject": "Anna", "predicate": "color", "content": "green"}
+        stored = await ask(client, "memory_store_fact", **fact, importance=9, tags=["home"], confidence=0.7)
+        again = await ask(client, "memory_store_fact", **fact, permanence="stable", importance=None)
+        assert (again["id"], again["outcome"]) == (stored["id"], "confirmed")
+        memory = (await ask(client, "memory_get", memory_type="fact", memory_id=stored["id"]))["memory"]
+        assert (memory["importance"], memory["tags"], memory["confidence"]) == (9.0, ["home"], 0.7)
+        assert (memory["permanence"], memory["decay_rate"]) == ("stable", 0.002)
+
+
 @pytest.mark.scenario("001-080", "001-081", "001-082", "001-083", "001-084")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryModuleConfig, mode: str):

@@ -258,7 +258,7 @@ async def test_the_tiers_in_their_order(memory):
     )
     assert list(candidates[1].aliases) == ["SAM"]
     assert await found(memory, "Zoe") == []
-    assert len(await memory.resolve_entity("e")) == 3
+    assert len(await memory.resolve_entity("e")) == len(await memory.resolve_entity("e", limit=None)) == 3
     assert len(await memory.resolve_entity("e", limit=2)) == 2
 
 
@@ -500,12 +500,42 @@ async def test_what_another_user_knows_speaks_to_nobody_else(memory):
 
 
 @pytest.mark.scenario("001-070")
+async def test_domain_scores_add_to_all_else_and_what_falls_to_zero_is_dropped(memory):
+    painter, plumber, part = (
+        await make(memory, "Anna"),
+        await make(memory, "Bea", "Anna"),
+        await make(memory, "Annabel"),
+    )
+    await memory.store_fact("Anna", "works_as", "painter", entity_id=painter)
+    topic = {"topic": "works as painter"}
+
+    async def scored(**scores):
+        by_id = {str(id_): scores[name] for name, id_ in ids.items() if name in scores}
+        ranked = await memory.resolve_entity("anna", context_hints={**topic, "domain_scores": by_id})
+        names = {id_: name for name, id_ in ids.items()}
+        return [(names[each.entity_id], each.score) for each in ranked]
+
+    ids = {"painter": painter, "plumber": plumber, "part": part}
+    assert await scored() == [("painter", 120.0), ("plumber", 80.0), ("part", 50.0)]
+    assert await scored(painter=1.5, plumber=45, part=-10.25) == [
+        ("plumber", 125.0),
+        ("painter", 121.5),
+        ("part", 39.75),
+    ]
+    assert await scored(painter=-119.9999, plumber=-80, part=-50.0001) == [("painter", 0.0001)]
+    assert await scored(painter=-120, plumber=-1e300, part=1e300) == [("part", 1e300)]
+
+
+@pytest.mark.scenario("001-070")
 async def test_scores_from_elsewhere_are_added(memory, caplog):
     anna, ann, nan = await make(memory, "Anna"), await make(memory, "Ann"), await make(memory, "Annabel", "Anna")
     scores = {str(anna): -30.25, str(nan): 5, str(ann): "high", str(NOBODY): 7, "nonsense": 1}
     ranked = await memory.resolve_entity("anna", context_hints={"domain_scores": scores})
     assert [(each.entity_id, each.score) for each in ranked] == [(nan, 85.0), (anna, 69.75)]
     assert str(ann) in caplog.text
+    caplog.clear()
+    await memory.resolve_entity("anna", context_hints={"domain_scores": {"x\n2026-01-01 ERROR all is lost": "high"}})
+    assert "x\\n2026" in caplog.messages[0] and "\n" not in caplog.messages[0]
     ranked = await memory.resolve_entity("anna", context_hints={"domain_scores": {anna: -100, nan: 0.00004}})
     assert [(each.entity_id, each.score) for each in ranked] == [(nan, 80.0)]
 
@@ -521,6 +551,9 @@ async def test_scores_from_elsewhere_are_added(memory, caplog):
         ({"context_hints": {"topic": 7}}, "context_hints"),
         ({"enable_fuzzy": "yes"}, "enable_fuzzy"),
         ({"limit": 0}, "limit"),
+        ({"limit": -1}, "limit"),
+        ({"limit": 2**31}, "limit"),
+        ({"limit": True}, "limit"),
         ({"limit": 1.5}, "limit"),
         ({"tenant_id": "other"}, "tenant_id"),
     ],
@@ -533,11 +566,24 @@ async def test_a_bad_question_is_refused_by_field(memory, arguments, field):
 
 async def test_many_names_are_compared_elsewhere(memory, monkeypatch):
     monkeypatch.setattr(verbs, "MANY", 3)
-    monkeypatch.setattr(verbs, "MOST_CANDIDATES", 4)
     ids = [await make(memory, f"Anna {n}") for n in range(6)]
     hints = {"topic": "x", "domain_scores": {str(ids[5]): 1}}
     ranked = await memory.resolve_entity("anna", context_hints=hints, limit=4)
     assert [each.entity_id for each in ranked] == [ids[5], *ids[:3]]
+
+
+@pytest.mark.scenario("001-071")
+async def test_all_whom_a_name_may_mean_are_candidates(memory):
+    """More than any limit of ours ever was, and the facts of each are read."""
+    names = [f"Anna {n:04}" for n in range(1100)]
+    for name in names:
+        await make(memory, name)
+    assert [each[0] for each in await found(memory, "anna")] == names
+    last = (await memory.resolve_entity("anna 1099"))[0].entity_id
+    await memory.store_fact("Anna", "works_as", "painter", entity_id=last)
+    ranked = await found(memory, "anna", context_hints={"topic": "painter"})
+    assert [each[0] for each in ranked] == ["Anna 1099", *names[:-1]]
+    assert len(await memory.resolve_entity("anna", limit=1099)) == 1099
 
 
 # -- merging -----------------------------------------------------------------------------------------------------------
@@ -624,6 +670,55 @@ async def test_what_is_no_longer_true_moves_too(memory, sql):
         fact = await memory.get("fact", stored.id)
         assert (fact.entity_id, fact.validity) == (target, validity)
     assert (await memory.get("fact", new.id)).supersedes_id == old.id
+
+
+@pytest.mark.scenario("001-073", "001-077")
+async def test_each_fact_that_is_repointed_has_its_own_event(memory, clock, sql):
+    source, target = await make(memory, "Bob"), await make(memory, "Robert")
+    moved = [(await memory.store_fact("Bob", f"p{n}", "tea", entity_id=source)).id for n in range(3)]
+    retracted = (await memory.store_fact("Bob", "fears", "cats", entity_id=source)).id
+    await memory.forget("fact", retracted)
+    lost = (await memory.store_fact("Bob", "lives_in", "Rome", entity_id=source, confidence=0.5)).id
+    won = (await memory.store_fact("Bob", "works_as", "painter", entity_id=source, confidence=0.9)).id
+    kept = (await memory.store_fact("Robert", "lives_in", "Oslo", entity_id=target)).id
+    ousted = (await memory.store_fact("Robert", "works_as", "plumber", entity_id=target, confidence=0.5)).id
+    heard = []
+    memory.subscribe(heard.extend)
+    clock.advance(hours=1)
+    merged = await memory.merge_entities(source, target)
+    assert (merged.facts_repointed, merged.facts_superseded) == (5, 2)
+    repointed = [event for event in heard if event.event_type == "fact_repointed"]
+    assert {event.entity_id for event in repointed} == {*moved, retracted, won}
+    assert [event.event_type for event in heard if event.entity_id in (lost, ousted)] == ["fact_superseded"] * 2
+    assert kept not in {event.entity_id for event in heard}
+    for event in repointed:
+        assert (event.entity_type, event.occurred_at, event.payload) == (
+            "fact",
+            clock.now,
+            {"source_entity_id": str(source), "target_entity_id": str(target), "by": "entity_merge"},
+        )
+        assert (await memory.history("fact", event.entity_id))[-1].id == event.id
+    assert heard[-1].event_type == "entity_merge"
+    assert [row["id"] for row in sql("SELECT id FROM memory_events ORDER BY seq")][-len(heard) :] == [
+        event.id for event in heard
+    ]
+    assert (await memory.verify()).ok
+
+
+@pytest.mark.scenario("001-074")
+@pytest.mark.parametrize("source_wins", [True, False])
+async def test_a_winner_keeps_what_it_superseded_before(memory, source_wins):
+    source, target = await make(memory, "Bob"), await make(memory, "Robert")
+    side, other = (source, target) if source_wins else (target, source)
+    first = (await memory.store_fact("Bob", "lives_in", "Bonn", entity_id=side)).id
+    winner = (await memory.store_fact("Bob", "lives_in", "Rome", entity_id=side)).id
+    loser = (await memory.store_fact("Bob", "lives_in", "Oslo", entity_id=other, confidence=0.5)).id
+    await memory.merge_entities(source, target)
+    assert (await memory.get("fact", winner)).supersedes_id == first
+    linked = {(link.target_id, link.relation) for link in await memory.get_links("fact", winner, "outgoing")}
+    assert linked == {(first, "supersedes"), (loser, "supersedes")}
+    assert (await memory.get("fact", loser)).state == "superseded"
+    assert (await memory.verify()).ok
 
 
 @pytest.mark.scenario("001-078")

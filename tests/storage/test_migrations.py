@@ -6,6 +6,7 @@ import sqlite3
 import time
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from fault_parts import NAMED, Children, digest, everything, opened, problems, said
@@ -180,6 +181,20 @@ async def test_what_was_only_in_the_log_is_upgraded_too(tmp_path: Path, empty_st
         raw = sqlite3.connect(place)
         assert raw.execute("SELECT importance FROM episodes").fetchall() == [(9.0,)]
         raw.close()
+
+
+async def test_older_warnings_cease_to_decay_and_older_words_are_replaced(tmp_path: Path) -> None:
+    path = build(tmp_path / "memory.db", sqlite_file.REVISIONS[sqlite_file.REVISIONS.index("mem_012") - 1])
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("UPDATE rules SET maturity = 'anti_pattern', status = 'fading', next_review_at = ?", (NOW,))
+    raw.execute("UPDATE facts SET validity = 'forgotten' WHERE id = ?", (FACT,))
+    raw.close()
+    async with opened(path, clock=ManualClock(), background=False) as memory:
+        rule = (await everything(memory))[UUID(RULE)]
+        assert (rule.permanence, rule.decay_rate, rule.next_review_at, rule.status) == ("permanent", 0.0, None, None)
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT validity FROM facts ORDER BY id").fetchall() == [("retracted",), ("active",)]
+    raw.close()
 
 
 # -- interrupted -----------------------------------------------------------------------------------------------

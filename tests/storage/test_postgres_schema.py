@@ -616,6 +616,20 @@ async def test_an_older_schema_is_upgraded_with_all_that_it_holds(
         await memory.store_fact("s", "p", "another")
 
 
+async def test_older_warnings_cease_to_decay_and_older_words_are_replaced(new_database: Callable[..., str]) -> None:
+    raw = await asyncpg.connect(new_database())
+    async with raw.transaction():
+        await raw.execute(postgres_script(None, VERSION_TABLE, REVISIONS[REVISIONS.index("mem_012") - 1]))
+    await insert(raw, "rules", maturity="'anti_pattern'", status="'fading'", next_review_at="now()")
+    await insert(raw, "rules", tenant_id="'another'")
+    await insert(raw, "facts", validity="'forgotten'")
+    await prepare(raw)
+    rules = await raw.fetch("SELECT permanence, decay_rate, next_review_at, status FROM rules ORDER BY maturity")
+    assert [tuple(rule) for rule in rules] == [("permanent", 0.0, None, None), ("standard", 0.01, None, None)]
+    assert await raw.fetchval("SELECT validity FROM facts") == "retracted"
+    await raw.close()
+
+
 @pytest.mark.scenario("004-016")
 async def test_of_many_who_start_at_once_one_makes_the_schema(
     new_database: Callable[..., str], schema_url: str

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 import pytest
+from raw_sql import run_sql
 
 from tulving import InvalidInput, StoreBusy, open_memory
 from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.storage import jobs as table
 from tulving.testing import ManualClock, WordEmbedder
-from tulving.workers.jobs import Job
+from tulving.workers.jobs import Job, jobs_of
 from tulving.workers.schedule import Schedule
 from tulving.workers.scheduler import TableScheduler
 
@@ -101,6 +102,48 @@ async def test_a_job_runs_once_at_each_tick(new, clock):
     row = await entry(scheduler)
     assert (row.holder, row.last_error, row.result) == (None, None, {"runs": 2})
     assert row.last_started_at == row.last_finished_at == clock.now
+
+
+@pytest.mark.scenario("001-121")
+async def test_when_the_cron_fires_all_that_decays_is_evaluated(memory, clock, url):
+    """Each has its own time to fade and to expire; one was inserted without any time for a review."""
+    ages = {"fresh": 10, "fading": 250, "expired": 400, "permanent": 9999}
+    ids = {}
+    for name, days in ages.items():
+        clock.now = THREE - timedelta(days=days)
+        permanence = "permanent" if name == "permanent" else "standard"
+        ids[name] = (await memory.store_fact("user", name, "tea", permanence=permanence)).id
+        ids[f"{name} rule"] = (await memory.store_rule(name, permanence=permanence)).id
+    run_sql(url, "UPDATE facts SET next_review_at = NULL")
+    run_sql(url, "UPDATE rules SET next_review_at = NULL")
+
+    async def states():
+        facts = {name: (await memory.get("fact", ids[name])).state for name in ages}
+        rules = {name: await memory.get("rule", ids[f"{name} rule"]) for name in ages}
+        return facts, {name: "gone" if rule.forgotten else rule.status for name, rule in rules.items()}
+
+    clock.now = START
+    schedule = Schedule(memory._env.store, clock, "worker", ScheduleConfig())
+    assert schedule.cron("decay_sweep") == "0 3 * * *", "daily"
+    scheduler = TableScheduler(schedule, memory, {"decay_sweep": jobs_of()["decay_sweep"]})
+    assert await scheduler.look() == []
+    clock.now = THREE - timedelta(microseconds=1)
+    before = await states()
+    assert await scheduler.look() == []
+    assert await states() == before == (dict.fromkeys(ages, "active"), dict.fromkeys(ages))
+    clock.now = THREE
+    (run,) = await scheduler.look()
+    assert (run.result["facts_checked"], run.result["rules_checked"]) == (3, 3), "all but the permanent ones"
+    assert await states() == (
+        {"fresh": "active", "fading": "fading", "expired": "expired", "permanent": "active"},
+        {"fresh": None, "fading": "fading", "expired": "gone", "permanent": None},
+    )
+    clock.advance(days=1)
+    (run,) = await scheduler.look()
+    assert (run.result["facts_checked"], run.result["rules_checked"]) == (0, 0), "they have their times now"
+    clock.advance(days=375)
+    await scheduler.look()
+    assert (await states())[0] == {**dict.fromkeys(ages, "expired"), "permanent": "active"}
 
 
 async def test_missed_ticks_are_made_up_for_by_one_run(new, clock):

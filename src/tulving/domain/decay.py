@@ -4,12 +4,14 @@ import math
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from tulving.domain.intake import one_of
+from tulving.domain.intake import LAST, one_of
 
 PERMANENCE = {"permanent": 0.0, "stable": 0.002, "standard": 0.008, "volatile": 0.03, "ephemeral": 0.1}
 RULE_DECAY_RATE = 0.01
 FADING_BELOW = 0.2
 EXPIRED_BELOW = 0.05
+LAST_SWEEP = LAST - timedelta.resolution
+"""What would fade after the end of the calendar has its review at the end, where no sweep looks."""
 _DAY = timedelta(days=1)
 _DOUBT = timedelta(milliseconds=10)
 
@@ -36,7 +38,7 @@ def effective_confidence(confidence: float, rate: float, confirmed_at: datetime 
 def next_review_at(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> datetime | None:
     """When a memory that counts as active is to be reviewed: at the moment at which it begins to fade.
 
-    `now` when it should fade already, None when it never will.
+    `now` when it should fade already, None when it does not decay.
     """
     return _next_below(FADING_BELOW, confidence, rate, confirmed_at, now)
 
@@ -49,9 +51,9 @@ def _next_below(
     if effective_confidence(confidence, rate, confirmed_at, now) < threshold:
         return now
     try:
-        return max(_crossing(confidence, rate, confirmed_at, threshold), now + timedelta.resolution)
+        return min(max(_crossing(confidence, rate, confirmed_at, threshold), now + timedelta.resolution), LAST)
     except OverflowError:
-        return None
+        return LAST
 
 
 def _crossing(confidence: float, rate: float, confirmed_at: datetime, threshold: float) -> datetime:

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tulving.domain.decay import next_review_at
-from tulving.domain.model import Episode, Fact, Item
+from tulving.domain.model import Episode, Fact, Item, Rule
 from tulving.domain.text import content_hash
+
+Decaying = TypeVar("Decaying", bound=Fact | Rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +30,36 @@ def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
     To say what a fact or rule should read is to say that it holds: its decay starts anew. What was out of use before
     stays so.
     """
-    real = {name: value for name, value in changes.items() if _plain(getattr(item, name)) != _plain(value)}
+    real = differing(item, changes)
     if not real:
         return item
     item = replace(item, **real, updated_at=now)
     if "content" not in real:
         return item
     item = replace(item, content_hash=content_hash(item.content))
-    if isinstance(item, Episode) or not _in_use(item):
-        return item
+    return item if isinstance(item, Episode) or not _in_use(item) else confirmed(item, now)
+
+
+def differing(item: Item, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Those changes that would change something."""
+    return {name: value for name, value in changes.items() if _plain(getattr(item, name)) != _plain(value)}
+
+
+def restated(fact: Fact, given: Mapping[str, Any], now: datetime) -> Fact:
+    """A fact that is stored again with equal content: it holds, with what was given explicitly this time. What was left
+    out stays as it was."""
+    return confirmed(replace(fact, **given), now)
+
+
+def confirmed(item: Decaying, now: datetime) -> Decaying:
+    """001-022: the memory as it is once somebody has said that it holds: its decay starts anew, and what decay had
+    taken out of use is back in use."""
     review = next_review_at(item.confidence, item.decay_rate, now, now)
-    if not isinstance(item, Fact) and item.maturity == "anti_pattern":
-        review = None
-    return replace(item, last_confirmed_at=now, status=None, next_review_at=review)
+    item = replace(item, last_confirmed_at=now, updated_at=now, status=None, next_review_at=review)
+    if isinstance(item, Fact):
+        return replace(item, validity="active")
+    kept = {name: value for name, value in item.metadata.items() if name != "forgotten" or not item.forgotten}
+    return replace(item, forgotten=False, metadata=kept)
 
 
 def _in_use(item: Item) -> bool:

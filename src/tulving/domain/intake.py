@@ -20,7 +20,7 @@ T = TypeVar("T", bound=str)
 _PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
 # The very first and last moment are infinities to PostgreSQL's driver.
 _FIRST = datetime.min.replace(microsecond=1, tzinfo=UTC)
-_LAST = datetime.max.replace(microsecond=999_998, tzinfo=UTC)
+LAST = datetime.max.replace(microsecond=999_998, tzinfo=UTC)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 EPISODE_TYPES = ("bugfix", "feature", "refactor", "decision", "discovery", "change", "observation")
@@ -172,7 +172,7 @@ def moment(field: str, value: object) -> datetime | None:
         utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
         raise InvalidInput(field, f"is {value}, out of range in UTC", "years 1 to 9999") from None
-    return min(max(utc, _FIRST), _LAST)
+    return min(max(utc, _FIRST), LAST)
 
 
 def tags(value: object) -> list[str]:

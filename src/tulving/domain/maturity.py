@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from tulving.domain.decay import days_between
+from tulving.domain.decay import days_between, decay_rate
 from tulving.domain.model import Rule
 from tulving.domain.text import content_hash
 
@@ -117,7 +117,7 @@ def inverted(rule: Rule, now: datetime) -> Rule:
     """001-013: the rule turned into a warning against itself; what it said before is kept.
 
     The warning is believed from now on as the rule was when it was new: a rule that has almost faded leaves one that
-    can be recalled. No sweep will take it away.
+    can be recalled. It does not decay, so that it is recalled after years too.
     """
     why = "; ".join(reasons_of(rule)) or NO_REASONS
     content = f"ANTI-PATTERN: Do NOT {rule.content}. This caused problems because: {why}"
@@ -127,6 +127,8 @@ def inverted(rule: Rule, now: datetime) -> Rule:
         content_hash=content_hash(content),
         maturity="anti_pattern",
         needs_inversion=False,
+        permanence="permanent",
+        decay_rate=decay_rate("permanent"),
         status=None,
         last_confirmed_at=now,
         next_review_at=None,

@@ -104,11 +104,13 @@ class Fact(_Memory):
     last_confirmed_at: datetime | None = None
     next_review_at: datetime | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "validity", canonical_state(self.validity))
+
     @property
     def state(self) -> str:
         """004's five states: fading is an active fact whose status says so."""
-        validity = canonical_state(self.validity)
-        return "fading" if validity == "active" and self.status == "fading" else validity
+        return "fading" if self.validity == "active" and self.status == "fading" else self.validity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,16 +160,20 @@ class NewEpisode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFact:
-    """A fact as a caller offers it. Without subject and predicate it is unkeyed and has a category."""
+    """A fact as a caller offers it. Without subject and predicate it is unkeyed and has a category.
+
+    None is what the caller left out: a new fact gets the default for it (importance 5.0, confidence 1.0, permanence
+    standard), and one that is there already keeps what it has.
+    """
 
     content: str
     subject: str | None = None
     predicate: str | None = None
     category: str | None = None
     entity_id: MemoryId | None = None
-    importance: float = 5.0
-    confidence: float = 1.0
-    permanence: str = "standard"
+    importance: float | None = None
+    confidence: float | None = None
+    permanence: str | None = None
     scope: str = "global"
     project: str | None = None
     source: str | None = None

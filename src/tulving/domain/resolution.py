@@ -95,11 +95,6 @@ def _exactly(name: str, all_names: Sequence[str]) -> NameMatch | None:
     return "prefix" if any(name in each for each in all_names) else None
 
 
-def leading(matches: Sequence[Match], hints: Hints, limit: int) -> list[Match]:
-    """The best so many by what is known without their facts."""
-    return sorted(matches, key=lambda match: (-_base(match, hints), *_name(match)))[:limit]
-
-
 def rank(matches: Iterable[Match], hints: Hints, facts: Mapping[UUID, Set[str]]) -> list[EntityCandidate]:
     """001-069 to 001-071: scores with what the context adds, best first, equals by name. `facts` are the words of each
     entity's facts. Whom the context rules out (a score of 0 or less) is no candidate."""

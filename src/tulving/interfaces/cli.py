@@ -20,7 +20,7 @@ from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
-from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
+from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, LogLines, complain, print_json, warn
 from tulving.services.operations import OPERATIONS, Operation
 
 log = logging.getLogger("tulving")
@@ -140,7 +140,9 @@ def _options(
         bool, typer.Option("--version", help="Show the version", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     # A command tells the person itself what went wrong; a server has only its log.
     quiet = logging.WARNING if context.invoked_subcommand == "mcp" else logging.CRITICAL
     log.setLevel(logging.DEBUG if verbose else quiet)

@@ -1,6 +1,7 @@
 """What all commands share: the options before the command, the exit codes, and how to speak to the person."""
 
 import json
+import logging
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -53,6 +54,19 @@ def _say(label: str, message: object, colour: str) -> None:
     typer.echo((label if plain else typer.style(label, fg=colour, bold=True)) + line, err=True)
 
 
+class LogLines(logging.Formatter):
+    """Log records that nobody can forge: a record begins at the left margin, and no text in it can begin another one.
+
+    Its message stays on one line, the lines of a traceback are indented, and control characters are made visible.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record)).replace("\n", "\n    ")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).replace("\n", "\\n")
+
+
 def print_json(value: Any) -> None:
     """One document, for programs."""
     readable = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
@@ -67,4 +81,4 @@ def visible(text: str) -> str:
 
 
 def _controls(sign: str) -> bool:
-    return sign < " " or "\x7f" <= sign <= "\x9f" or "\u202a" <= sign <= "\u202e" or "\u2066" <= sign <= "\u2069"
+    return sign < " " or "\x7f" <= sign <= "\x9f" or "\u2028" <= sign <= "\u202e" or "\u2066" <= sign <= "\u2069"

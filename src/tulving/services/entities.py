@@ -1,9 +1,9 @@
 """Who and what facts are about."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from tulving import storage
@@ -22,6 +22,7 @@ from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import Service, log
 
+T = TypeVar("T")
 DEFAULT_TENANT = "default"
 """What the specified tools have as a default. It means the caller's own tenant, whatever its name."""
 EntityId = Annotated[MemoryId, "The id of an entity"]
@@ -30,10 +31,9 @@ Tenant = Annotated[str, "Whose entities: your own; `default` means them too"]
 Aliases = Annotated[list[str] | None, "Other names; in an update, all that are to be"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
 MOST_ALIASES = 1_000
-MOST_CANDIDATES = 1_000
-"""How many are looked at more closely, with the facts about them."""
+LARGEST_LIMIT = 2**31 - 1
 MANY = 1_000
-"""So many names are compared in a thread, so that others are served meanwhile."""
+"""So many names are compared in a thread, to keep the event loop free."""
 
 
 class Entities(Service):
@@ -123,7 +123,7 @@ class Entities(Service):
             "What the talk is about: topic (text), mentioned_with (names), domain_scores (points by entity id)",
         ] = None,
         enable_fuzzy: Annotated[bool, "Also names that are only similar"] = False,
-        limit: Annotated[int, "How many at most"] = 50,
+        limit: Annotated[int | None, "How many at most; all when left out"] = None,
     ) -> list[EntityCandidate]:
         """Find out whom or what a name means: candidates, best first. Nothing is created.
 
@@ -131,32 +131,29 @@ class Entities(Service):
         hints add up to 20.
         """
         self._check_tenant(tenant_id)
-        limit = intake.whole("limit", limit, 1, MOST_CANDIDATES)
+        if limit is not None:
+            limit = intake.whole("limit", limit, 1, LARGEST_LIMIT)
         if entity_type is not None:
             entity_type = intake.one_of("entity_type", entity_type, ENTITY_TYPES)
         if not isinstance(enable_fuzzy, bool):
             raise InvalidInput("enable_fuzzy", f"must be true or false, not {type(enable_fuzzy).__name__}")
         hints = resolution.read_hints(context_hints)
         if hints.skipped:
-            log.warning("domain scores that are no numbers were left out: %s", ", ".join(hints.skipped[:10]))
+            log.warning("domain scores that are no numbers were left out: %s", ", ".join(map(repr, hints.skipped[:10])))
         wanted = _asked(name)
         if not wanted:
             return []
         known, fuzzy = await self._read(
             storage.entities.candidates, self.caller.tenant_id, wanted, entity_type, enable_fuzzy
         )
-        if len(known) < MANY:
-            matches = resolution.matching(wanted, known, fuzzy)
-        else:
-            matches = await asyncio.to_thread(resolution.matching, wanted, known, fuzzy)
-        matches = resolution.leading(matches, hints, MOST_CANDIDATES)
+        matches = await _computed(len(known), resolution.matching, wanted, known, fuzzy)
         words: dict[UUID, set[str]] = {}
         if hints.terms and matches:
             ids = [match.names.entity_id for match in matches]
             words = await self._read(
                 storage.entities.words_of_facts, self.caller.tenant_id, ids, self._filter(), self._env.clock()
             )
-        return resolution.rank(matches, hints, words)[:limit]
+        return (await _computed(len(matches), resolution.rank, matches, hints, words))[:limit]
 
     @operation(
         "entity_merge",
@@ -197,6 +194,10 @@ class Entities(Service):
         for written in (name, resolution.folded(name)):
             intake.key("canonical_name", self.caller.tenant_id, written)
         return name
+
+
+async def _computed(size: int, function: Callable[..., T], *args: Any) -> T:
+    return function(*args) if size < MANY else await asyncio.to_thread(function, *args)
 
 
 def _asked(name: object) -> str:

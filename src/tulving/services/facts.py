@@ -16,7 +16,15 @@ from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import Service
 
-Permanence = Annotated[str, "How slowly it fades: permanent, stable, standard, volatile, ephemeral"]
+SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
+DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
+"""What a new fact has where the caller says nothing."""
+_COLUMN_OF = {"category": "type"}
+_RESTATED = (
+    *DEFAULTS,
+    *("category", "project", "source", "source_butler", "source_episode_id", "occurred_at", "tags", "metadata"),
+)
+"""What a fact that is there already takes over from an offer that says it."""
 
 
 class Facts(Service):
@@ -27,18 +35,19 @@ class Facts(Service):
         effect="write",
         command="store fact",
         positional=("subject", "predicate", "content"),
+        defaults=DEFAULTS,
     )
     async def store_fact(
         self,
         subject: Annotated[str, "What or whom it is about"],
         predicate: Annotated[str, "Which property, such as favorite_color"],
         content: Annotated[str, "The value, in plain words"],
-        importance: Annotated[float, "0 to 10"] = 5.0,
-        permanence: Permanence = "standard",
+        importance: Annotated[float | None, "0 to 10"] = None,
+        permanence: Annotated[str | None, SLOWLY] = None,
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
         entity_id: Annotated[MemoryId | None, "The entity it is about, as its key instead of the subject"] = None,
-        confidence: Annotated[float, "0 to 1"] = 1.0,
+        confidence: Annotated[float | None, "0 to 1"] = None,
         category: Annotated[str | None, f"One of {', '.join(CATEGORIES)}"] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
         source: Annotated[str | None, "Who said it or how it is known"] = None,
@@ -50,7 +59,8 @@ class Facts(Service):
         """Remember that something is true of a subject.
 
         A fact with the same subject and predicate (or entity and predicate) replaces the one before, which stays
-        as superseded; the same content again confirms it.
+        as superseded. The same content again confirms it, and replaces what is given here (importance, tags ...);
+        what is left out stays as it was.
         """
         offer = NewFact(
             subject=intake.name("subject", subject),
@@ -86,7 +96,7 @@ class Facts(Service):
         category: Annotated[str, f"One of {', '.join(CATEGORIES)}"] = "knowledge",
         importance: Annotated[float, "0 to 10"] = 5.0,
         confidence: Annotated[float, "0 to 1"] = 1.0,
-        permanence: Permanence = "standard",
+        permanence: Annotated[str, SLOWLY] = "standard",
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
     ) -> Stored:
@@ -112,7 +122,7 @@ class Facts(Service):
         facts = [self._fact(offer, now) for offer in offers]
         if not facts:
             return []
-        rows = list(zip(facts, await self._index(facts), strict=True))
+        rows = list(zip(facts, await self._index(facts), map(_given, offers, facts), strict=True))
         warning = self.warning
 
         def answer(result: tuple[list[Stored], list[Event]]) -> list[Stored]:
@@ -131,8 +141,11 @@ class Facts(Service):
         category = "knowledge" if offer.category is None and not keyed else offer.category
         if category is not None:
             intake.one_of("category", category, CATEGORIES)
-        rate = decay_rate(offer.permanence)
-        confidence = intake.number("confidence", offer.confidence, 0, 1)
+        said = {
+            name: default if (given := getattr(offer, name)) is None else given for name, default in DEFAULTS.items()
+        }
+        rate = decay_rate(said["permanence"])
+        confidence = intake.number("confidence", said["confidence"], 0, 1)
         subject = intake.name("subject", offer.subject) if keyed else "user"
         predicate = intake.name("predicate", offer.predicate) if keyed else str(category)
         scope = self.bound.scope or intake.name("scope", offer.scope)
@@ -156,9 +169,9 @@ class Facts(Service):
             ref=None if keyed else f"fact_{id_.hex[-8:]}",
             entity_id=intake.optional_id("entity_id", offer.entity_id),
             scope=scope,
-            importance=intake.number("importance", offer.importance, 0, 10),
+            importance=intake.number("importance", said["importance"], 0, 10),
             confidence=confidence,
-            permanence=offer.permanence,
+            permanence=said["permanence"],
             decay_rate=rate,
             source=intake.optional_name("source", offer.source),
             source_butler=intake.optional_name("source_butler", offer.source_butler),
@@ -167,3 +180,11 @@ class Facts(Service):
             last_confirmed_at=now,
             next_review_at=next_review_at(confidence, rate, now, now),
         )
+
+
+def _given(offer: NewFact, fact: Fact) -> dict[str, Any]:
+    """The columns of a fact that its offer names, in the form in which they were accepted."""
+    named = [_COLUMN_OF.get(name, name) for name in _RESTATED if getattr(offer, name) is not None]
+    if "permanence" in named:
+        named.append("decay_rate")
+    return {name: getattr(fact, name) for name in named}

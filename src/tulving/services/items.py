@@ -94,11 +94,15 @@ class Items(Service):
     )
     @once
     async def confirm(self, memory_type: MemoryType, memory_id: Id) -> bool:
-        """Confirm that a fact or rule still holds, so that it starts to fade anew; false when there is none."""
+        """Confirm that a fact or rule still holds, so that it starts to fade anew; what has faded away comes back.
+
+        False when there is none, or it was superseded or forgotten. An expired fact whose place another one has taken
+        is refused.
+        """
         kind = intake.one_of("memory_type", memory_type, KINDS)
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
-        return bool(await self._change(storage.items.confirm, kind, memory_id, "confirmed", answer=bool))
+        return bool(await self._change(storage.reviews.confirm, kind, memory_id, "confirmed", answer=bool))
 
     @operation(
         "memory_forget",

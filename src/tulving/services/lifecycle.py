@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 from tulving import storage
 from tulving.domain import intake
+from tulving.domain.decay import LAST_SWEEP
 from tulving.domain.model import Kind
 from tulving.domain.retention import MAX_ENTRIES, graced_before, surplus
 from tulving.errors import InvalidInput
@@ -52,7 +53,7 @@ class Lifecycle(Service):
         nothing happens then. A dry run only counts.
         """
         now = self._env.clock()
-        as_of = intake.moment("as_of", as_of) or now
+        as_of = min(intake.moment("as_of", as_of) or now, LAST_SWEEP)
         due = await self._read_all(storage.reviews.count_due, as_of)
         audit_of = self._audit_of(now, self._env.ids())
         counts: dict[Kind, Counter[str]] = {kind: Counter() for kind in REVIEWED}

@@ -1,6 +1,7 @@
 """Memories put into other words: what one was before becomes a revision, and what it is found by is renewed."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from tulving.storage.connection import Connection
 from tulving.storage.rows import COLUMNS, TABLES, IndexEntry, insert_statement, item_params
 
 EDITABLE = ("content", "tags", "importance")
-_CHANGED = (*EDITABLE, "content_hash", "updated_at", "last_confirmed_at", "status", "next_review_at")
+_CHANGED = (*EDITABLE, "content_hash", "updated_at", "last_confirmed_at", "validity", "status", "next_review_at")
 _REVISED = "tenant_id memory_type memory_id number content tags metadata importance created_at".split()
 _KEEP = insert_statement("revisions", tuple(_REVISED))
 _OF_MEMORY = "tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id"
@@ -33,7 +34,7 @@ def edit(
     if new is item:
         return item, []
     _check_unique(conn, new)
-    number = _keep(conn, kind, item, audit)
+    number = keep(conn, kind, item, audit.now)
     update(conn, kind, new, [name for name in _CHANGED if name in COLUMNS[kind]])
     if entry is not None and new.content != item.content:
         reindex(conn, kind, new, entry)
@@ -79,7 +80,8 @@ def reindex(conn: Connection, kind: Kind, item: Item, entry: IndexEntry) -> None
     conn.run(f"DELETE FROM next_embeddings WHERE {_OF_MEMORY}", key)
 
 
-def _keep(conn: Connection, kind: Kind, item: Item, audit: Audit) -> int:
+def keep(conn: Connection, kind: Kind, item: Item, now: datetime) -> int:
+    """Make a revision of a memory that is about to be changed; its number."""
     key = {"tenant_id": item.tenant_id, "kind": kind, "id": item.id}
     last = conn.one(f"SELECT COALESCE(MAX(number), 0) AS number FROM revisions WHERE {_OF_MEMORY}", key)
     number = (last["number"] if last else 0) + 1
@@ -94,7 +96,7 @@ def _keep(conn: Connection, kind: Kind, item: Item, audit: Audit) -> int:
             "tags": item.tags,
             "metadata": item.metadata,
             "importance": getattr(item, "importance", None),
-            "created_at": audit.now,
+            "created_at": now,
         },
     )
     return number

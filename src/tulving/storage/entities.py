@@ -1,7 +1,7 @@
 """Entities: who or what facts are about. A merged one stays as a tombstone that says where it went."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from datetime import datetime
 from operator import attrgetter
@@ -135,17 +135,14 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> t
     found = {row["id"]: Entity(**row) for row in rows}
     source = _check_alive("source_entity_id", found.get(source_id), source_id)
     target = _check_alive("target_entity_id", found.get(target_id), target_id)
-    happened, lost = _settle_slots(conn, source_id, target_id, audit)
-    moved = conn.run(
-        "UPDATE facts SET entity_id = :target_id, updated_at = :now WHERE tenant_id = :tenant_id AND entity_id = :id",
-        {"tenant_id": tenant_id, "id": source_id, "target_id": target_id, "now": audit.now},
-    )
+    superseded, lost = _settle_slots(conn, source_id, target_id, audit)
+    moved = _repoint(conn, source_id, target_id, lost, audit)
     added = new_aliases(target, source)
     done = EntitiesMerged(
         target_entity_id=target_id,
         source_entity_id=source_id,
-        facts_repointed=moved - lost,
-        facts_superseded=len(happened),
+        facts_repointed=len(moved),
+        facts_superseded=len(superseded),
         aliases_added=len(added),
     )
     joined = replace(target, aliases=[*target.aliases, *added], metadata=joined_metadata(target, source))
@@ -162,13 +159,28 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> t
         facts_superseded=done.facts_superseded,
         aliases_added=done.aliases_added,
     )
-    events.append(conn, event)
-    return done, [*happened, event]
+    happened = [*superseded, *moved, event]
+    events.append(conn, *happened)
+    return done, happened
 
 
-def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[list[Event], int]:
-    """Where both have a fact in one slot, the winner supersedes the loser: an event for each, and how many the source
-    has lost."""
+def _repoint(conn: Connection, source_id: UUID, target_id: UUID, lost: Set[UUID], audit: Audit) -> list[Event]:
+    """Make all facts of the source the target's: an event for each, but for those that were superseded on the way and
+    have theirs."""
+    key = {"tenant_id": audit.caller.tenant_id, "id": source_id}
+    of_source = "SELECT id FROM facts WHERE tenant_id = :tenant_id AND entity_id = :id ORDER BY id"
+    rows = conn.all(of_source + conn.for_update, key)
+    conn.run(
+        "UPDATE facts SET entity_id = :target_id, updated_at = :now WHERE tenant_id = :tenant_id AND entity_id = :id",
+        {**key, "target_id": target_id, "now": audit.now},
+    )
+    ends = {"source_entity_id": str(source_id), "target_entity_id": str(target_id), "by": "entity_merge"}
+    return [audit.event("fact_repointed", "fact", row["id"], **ends) for row in rows if row["id"] not in lost]
+
+
+def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[list[Event], set[UUID]]:
+    """Where both have a fact in one slot, the winner supersedes the loser: an event for each, and which facts of the
+    source have lost."""
     tenant_id = audit.caller.tenant_id
     rows = conn.all(
         "SELECT id, entity_id, scope, owner, predicate, confidence FROM facts WHERE tenant_id = :tenant_id"
@@ -177,18 +189,19 @@ def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Aud
     )
     theirs = {_slot(row): row for row in rows if row["entity_id"] == target_id}
     happened: list[Event] = []
-    lost = 0
+    lost: set[UUID] = set()
     for mine in rows:
         if mine["entity_id"] != source_id or (other := theirs.get(_slot(mine))) is None:
             continue
         won = source_wins(mine["confidence"], other["confidence"])
         winner, loser = (mine, other) if won else (other, mine)
-        lost += not won
+        if not won:
+            lost.add(mine["id"])
         event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
         facts.supersede(conn, tenant_id, loser["id"], audit.now)
-        events.append(conn, event)
+        # What it superseded before stays its predecessor; the link has the other.
         conn.run(
-            "UPDATE facts SET supersedes_id = :supersedes_id, updated_at = :now"
+            "UPDATE facts SET supersedes_id = COALESCE(supersedes_id, :supersedes_id), updated_at = :now"
             " WHERE tenant_id = :tenant_id AND id = :id",
             {"tenant_id": tenant_id, "id": winner["id"], "supersedes_id": loser["id"], "now": audit.now},
         )

@@ -1,5 +1,6 @@
 """The audit trail: appended to, read in order, never changed."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
 from uuid import UUID
@@ -25,3 +26,13 @@ def of_entity(conn: Connection, tenant_id: str, entity_id: UUID) -> list[Event]:
         {"tenant_id": tenant_id, "entity_id": entity_id},
     )
     return [Event(**row) for row in rows]
+
+
+def last(conn: Connection, tenant_id: str, entity_id: UUID, event_types: Sequence[str]) -> str | None:
+    """Which of these events was the last of a memory, if there was any."""
+    row = conn.one(
+        "SELECT event_type FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id"
+        f" AND {conn.within('event_type', 'event_types')} ORDER BY seq DESC LIMIT 1",
+        {"tenant_id": tenant_id, "entity_id": entity_id, "event_types": list(event_types)},
+    )
+    return row["event_type"] if row else None

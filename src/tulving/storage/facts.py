@@ -1,14 +1,16 @@
 """Facts: at most one active row per key, whoever writes at the same time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from tulving.domain.editing import differing, restated
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Stored
 from tulving.errors import InvalidInput
-from tulving.storage import events, items, links
+from tulving.storage import edits, events, items, links
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry, Row
 
@@ -24,21 +26,28 @@ _BY_SUBJECT = (
     " AND entity_id IS NULL AND keyed"
 )
 _BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash = :content_hash AND NOT keyed"
+CONFIRMED = ("validity", "status", "last_confirmed_at", "next_review_at", "updated_at")
+"""The columns that a confirmation writes."""
+_TOLD_BEFORE = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
+"""What a revision does not keep, so that the event does. Free text is left out: events never hold any."""
 _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
 
 def store(
-    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry]], audit: Audit
+    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]], audit: Audit
 ) -> tuple[list[Stored], list[Event]]:
-    """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession."""
-    items.check_embedding_version(conn, [entry for _, entry in offers])
-    conn.lock(*(_key(fact) for fact, _ in offers))
-    facts = [fact for fact, _ in offers]
+    """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession.
+
+    Each comes with the columns that its caller gave explicitly: those a fact with equal content takes over.
+    """
+    items.check_embedding_version(conn, [entry for _, entry, _ in offers])
+    facts = [fact for fact, _, _ in offers]
+    conn.lock(*map(_key, facts))
     _check_entities(conn, facts)
     for fact in facts:
         items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
     batch = _Batch(conn, audit, facts)
-    stored = [batch.take(fact, entry) for fact, entry in offers]
+    stored = [batch.take(*offer) for offer in offers]
     batch.write()
     events.append(conn, *batch.log)
     return stored, batch.log
@@ -48,6 +57,11 @@ def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
     """The id behind a short reference such as fact_1a2b3c4d."""
     row = conn.one(_BY_REF, {"tenant_id": tenant_id, "ref": ref})
     return row["id"] if row else None
+
+
+def holder(conn: Connection, fact: Fact) -> Row | None:
+    """The active fact that has the key of this one."""
+    return _current(conn, [fact]).get(_key(fact))
 
 
 def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
@@ -70,12 +84,12 @@ class _Batch:
         self._new: dict[UUID, tuple[Fact, IndexEntry]] = {}
         self.log: list[Event] = []
 
-    def take(self, fact: Fact, entry: IndexEntry) -> Stored:
+    def take(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any]) -> Stored:
         current = self._current.get(_key(fact))
         if current is not None and current["id"] in self._new:
             self.write()  # it is to be changed
         if current is not None and current["content_hash"] == fact.content_hash:
-            return self._meet_again(fact, current)
+            return self._meet_again(fact, current, given)
         if current is not None:
             self._supersede(fact, current)
             fact = replace(fact, supersedes_id=current["id"])
@@ -101,13 +115,22 @@ class _Batch:
             items.insert(self._conn, "fact", list(self._new.values()))
             self._new.clear()
 
-    def _meet_again(self, fact: Fact, current: Row) -> Stored:
-        """The same content again: a keyed fact is confirmed, an unkeyed one skipped as it stands."""
+    def _meet_again(self, fact: Fact, current: Row, given: Mapping[str, Any]) -> Stored:
+        """The same content again: a keyed fact is confirmed and takes over what is given, an unkeyed one is skipped as
+        it stands."""
         if not fact.keyed:
             return Stored(id=current["id"], outcome="duplicate", ref=current["ref"])
-        items.renew(self._conn, fact.tenant_id, "fact", current["id"], self._audit.now)
-        self._log("fact_confirmed", current["id"], by="repetition")
-        return Stored(id=current["id"], outcome="confirmed", ref=current["ref"])
+        known = items.get(self._conn, fact.tenant_id, "fact", current["id"], to_change=True)
+        assert isinstance(known, Fact)  # the transaction has held it since it was looked up
+        changes = differing(known, given)
+        told: dict[str, Any] = {}
+        if changes:
+            told["revision"] = edits.keep(self._conn, "fact", known, self._audit.now)
+            told["changed"] = sorted(changes.keys() - {"decay_rate"})
+            told["before"] = {name: _plain(getattr(known, name)) for name in _TOLD_BEFORE if name in changes}
+        edits.update(self._conn, "fact", restated(known, changes, self._audit.now), [*CONFIRMED, *changes])
+        self._log("fact_confirmed", known.id, by="repetition", **told)
+        return Stored(id=known.id, outcome="confirmed", ref=known.ref)
 
     def _supersede(self, fact: Fact, current: Row) -> None:
         supersede(self._conn, fact.tenant_id, current["id"], self._audit.now)
@@ -124,6 +147,10 @@ class _Batch:
 
     def _log(self, event_type: str, id_: UUID, **payload: object) -> None:
         self.log.append(self._audit.event(event_type, "fact", id_, **payload))
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, float) else str(value)
 
 
 def _key(fact: Fact) -> str:

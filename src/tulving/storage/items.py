@@ -1,10 +1,9 @@
-"""What every kind of memory can undergo: insertion, reference, confirmation, forgetting, deletion, listing."""
+"""What every kind of memory can undergo: insertion, reference, forgetting, deletion, listing."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from tulving.domain.decay import next_review_at
 from tulving.domain.events import Event
 from tulving.domain.model import Fact, Item, Kind
 from tulving.domain.scope import Filter
@@ -89,37 +88,6 @@ def touch_one(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, now: date
     """001-021: one memory, with this reference already counted."""
     touch(conn, tenant_id, {kind: [id_]}, now)
     return get(conn, tenant_id, kind, id_)
-
-
-def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool:
-    """001-022: start the decay of a live fact or rule anew; False when there is none."""
-    confirmed = renew(conn, event.tenant_id, kind, id_, now)
-    if confirmed:
-        events.append(conn, event)
-    return confirmed
-
-
-def renew(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, now: datetime) -> bool:
-    """A confirmation without its event, which is the caller's."""
-    alive = "validity = 'active'" if kind == "fact" else "NOT forgotten"
-    row = conn.one(
-        f"SELECT confidence, decay_rate FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND {alive}"
-        + conn.for_update,
-        {"tenant_id": tenant_id, "id": id_},
-    )
-    if row is None:
-        return False
-    conn.run(
-        f"UPDATE {TABLES[kind]} SET last_confirmed_at = :now, updated_at = :now, status = NULL,"
-        " next_review_at = :review WHERE tenant_id = :tenant_id AND id = :id",
-        {
-            "tenant_id": tenant_id,
-            "id": id_,
-            "now": now,
-            "review": next_review_at(row["confidence"], row["decay_rate"], now, now),
-        },
-    )
-    return True
 
 
 def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool | None:

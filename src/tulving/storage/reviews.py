@@ -1,14 +1,18 @@
-"""The decay sweep: what is due for a review is looked at again, whosever it is, a small batch at a time."""
+"""What decay does to facts and rules, and what undoes it: the sweep, in small batches over all tenants, and
+confirmation."""
 
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
+from uuid import UUID
 
 from tulving.domain.decay import Standing, review
+from tulving.domain.editing import confirmed
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Kind, Rule
-from tulving.storage import events
+from tulving.errors import InvalidInput
+from tulving.storage import edits, events, facts, items
 from tulving.storage.connection import Connection
 from tulving.storage.rows import SELECTED, TABLES, Row, to_item
 
@@ -19,7 +23,12 @@ _ALIVE: dict[Kind, str] = {
     "fact": "m.validity = 'active'",
     "rule": "NOT m.forgotten AND m.maturity <> 'anti_pattern'",
 }
-_DUE = {kind: f"m.next_review_at <= :as_of AND m.decay_rate > 0 AND {_ALIVE[kind]}" for kind in REVIEWED}
+# The expression and the conditions of the indexes ix_facts_review and ix_rules_review. A row that was inserted without
+# a time for its review has been due since it was made.
+_DUE_AT = "COALESCE(m.next_review_at, m.created_at)"
+_DUE = {kind: f"{_DUE_AT} <= :as_of AND m.decay_rate > 0 AND {_ALIVE[kind]}" for kind in REVIEWED}
+_CONFIRMED_RULE = ("forgotten", "metadata", "status", "last_confirmed_at", "next_review_at", "updated_at")
+_ENDS_OF_RULES = ("rule_expired", "rule_forgotten")
 _MINE = "WHERE tenant_id = :tenant_id AND id = :id"
 _EXPIRE: dict[Kind, str] = {
     "fact": "UPDATE facts SET validity = 'expired', status = NULL, next_review_at = NULL, updated_at = :now " + _MINE,
@@ -47,7 +56,7 @@ def sweep(
     """
     rows = conn.all(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}"
-        f" ORDER BY m.next_review_at, m.id, m.tenant_id LIMIT :limit{conn.for_update}",
+        f" ORDER BY {_DUE_AT}, m.id, m.tenant_id LIMIT :limit{conn.for_update}",
         {"as_of": as_of, "limit": limit},
     )
     counts: Counter[str] = Counter(checked=len(rows))
@@ -80,6 +89,38 @@ def forecast(conn: Connection, kind: Kind, as_of: datetime) -> Counter[str]:
         if (became := _transition(item, _standing(item, as_of))) is not None:
             counts[became] += 1
     return counts
+
+
+def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool:
+    """001-022: start the decay of a fact or rule anew, and bring back what decay has taken out of use.
+
+    False when there is none, and for what is out of use for another reason: superseded, or forgotten by a person.
+    """
+    item = items.get(conn, event.tenant_id, kind, id_, to_change=True)
+    if not isinstance(item, Fact | Rule) or not _holds_again(conn, item):
+        return False
+    if isinstance(item, Fact):
+        _check_place(conn, item)
+        edits.update(conn, kind, confirmed(item, now), facts.CONFIRMED)
+    else:
+        edits.update(conn, kind, confirmed(item, now), _CONFIRMED_RULE)
+    events.append(conn, event)
+    return True
+
+
+def _holds_again(conn: Connection, item: Fact | Rule) -> bool:
+    """Whether it is in use, or only decay has ended that. Of a forgotten rule its last event says which it was."""
+    if isinstance(item, Fact):
+        return item.validity in ("active", "expired")
+    return not item.forgotten or events.last(conn, item.tenant_id, item.id, _ENDS_OF_RULES) == "rule_expired"
+
+
+def _check_place(conn: Connection, fact: Fact) -> None:
+    """A fact that expired can't come back to a key that another one has taken since."""
+    if fact.validity == "active" or (other := facts.holder(conn, fact)) is None:
+        return
+    problem = f"the fact {fact.ref or fact.id} has expired, and {other['ref'] or other['id']} has taken its place"
+    raise InvalidInput("memory_id", problem, "confirm that one, or forget it first")
 
 
 def _item(kind: Kind, row: Row) -> Fact | Rule:

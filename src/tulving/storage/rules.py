@@ -16,7 +16,8 @@ _MARKED = (
     " last_applied_at last_evaluated_at updated_at"
 ).split()
 _INVERTED = (
-    "content content_hash maturity needs_inversion status metadata last_confirmed_at next_review_at updated_at"
+    "content content_hash maturity permanence decay_rate needs_inversion status metadata"
+    " last_confirmed_at next_review_at updated_at"
 ).split()
 _APPLY = insert_statement("rule_applications", ("tenant_id", "id", "rule_id", "outcome", "applied_at", "context"))
 

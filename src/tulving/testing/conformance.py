@@ -374,7 +374,7 @@ class StoreConformance:
 
         def offer(number: int) -> Callable[[Connection], Any]:
             new = fact(number, f"tea {number}")
-            return lambda conn: facts.store(conn, [(new, entry(new, EAST))], audit)
+            return lambda conn: facts.store(conn, [(new, entry(new, EAST), {})], audit)
 
         answers = [answer[0][0] for answer in store.write_at_once(*map(offer, range(1, 9)))]
         assert sorted(answer.outcome for answer in answers) == ["stored"] + ["superseded"] * 7
