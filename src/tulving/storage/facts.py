@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Stored
+from tulving.domain.scope import Bound
 from tulving.errors import InvalidInput
 from tulving.storage import events, items, links
 from tulving.storage.connection import Connection
@@ -28,15 +29,14 @@ _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref
 
 
 def store(
-    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry]], audit: Audit
+    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry]], audit: Audit, bound: Bound
 ) -> tuple[list[Stored], list[Event]]:
     """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession."""
     items.check_embedding_version(conn, [entry for _, entry in offers])
     conn.lock(*(_key(fact) for fact, _ in offers))
     facts = [fact for fact, _ in offers]
     _check_entities(conn, facts)
-    for fact in facts:
-        items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
+    items.check_sources(conn, bound, facts)
     batch = _Batch(conn, audit, facts)
     stored = [batch.take(fact, entry) for fact, entry in offers]
     batch.write()
