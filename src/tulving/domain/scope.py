@@ -72,7 +72,7 @@ class Bound:
     @property
     def everything(self) -> bool:
         """Whether it reaches the whole tenant."""
-        return not (self.owner.key or self.project or self.scope)
+        return not self.owner.key and self.project is None and self.scope is None
 
     def covers(self, item: Item) -> bool:
         """Whether a memory may be read, and judged by use. Facts and rules may also be global."""
@@ -94,8 +94,8 @@ def scope_of(item: Item) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one memory is. Made by the check that its caller may reach it (`Items._address`): a function of the storage
-    that takes one can't be given an unchecked id."""
+    """Where one memory is. Made by the check that its caller may reach it (`Items._address`), so that a storage
+    function which takes one can't be given an unchecked id."""
 
     tenant_id: str
     kind: Kind
@@ -103,7 +103,7 @@ class Address:
 
 
 def address_of(item: Item) -> Address:
-    """Where a memory is that was read."""
+    """The address of a memory that was read."""
     return Address(item.tenant_id, KIND_OF[type(item)], item.id)
 
 

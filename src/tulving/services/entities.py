@@ -177,9 +177,7 @@ class Entities(Service):
         self._check_tenant(tenant_id)
         if not self.bound.everything:
             problem = "a merge changes facts of the whole tenant, and this connection is bound to a part of it"
-            raise InvalidInput(
-                "source_entity_id", problem, "a connection without user, household, persona, project, scope"
-            )
+            raise InvalidInput("source_entity_id", problem, "a connection to the whole tenant")
         source = intake.memory_id("source_entity_id", source_entity_id)
         target = intake.memory_id("target_entity_id", target_entity_id)
         if source == target:

@@ -277,8 +277,10 @@ class Items(Service):
         standard=False,
     )
     async def history(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
-        """List the audit events of a memory, oldest first. They outlive a deleted memory, but then only a connection
-        to the whole tenant is shown them: nobody can tell any more whose it was."""
+        """List the audit events of a memory, oldest first; they outlive a deleted memory.
+
+        Then only a connection to the whole tenant is shown them, since the row that said whose it was is gone.
+        """
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id)
         return [] if address is None else await self._read(storage.events.of_item, address)
@@ -302,8 +304,8 @@ class Items(Service):
     ) -> Address | None:
         """Where the memory is that a caller means; None when there is none that this connection may read.
 
-        A global memory that may be read but not changed is refused. A connection to the whole tenant needs no look at
-        the memory, and the store is not asked.
+        `to_change` refuses a global memory that may be read but not changed. A connection to the whole tenant needs no
+        look at the memory, so the store is not asked.
         """
         short = kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_")
         name = intake.identifier(field, memory_id, most=40) if short else intake.memory_id(field, memory_id)

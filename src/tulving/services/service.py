@@ -69,8 +69,8 @@ class Env:
 class Service:
     """The base of all verbs. An instance is bound to one caller; `bind` makes another one beside it.
 
-    `request` is what `requests.once` runs a verb under. It belongs to the instance, not to the context of the task:
-    tasks that a subscriber starts are no part of it.
+    `request` is what `requests.once` runs a verb under. It belongs to the instance and not to the context of the task,
+    which tasks that a subscriber starts would inherit.
     """
 
     def __init__(self, env: Env, caller: Caller, bound: Bound | None = None, request: "Request | None" = None) -> None:
