@@ -33,7 +33,7 @@ def test_butler_toml_overrides(tmp_path):
     assert (config.retrieval.default_limit, config.retrieval.configured_limit) == (5, 5)
     assert config.retrieval.default_mode == "keyword"
     assert config.retrieval.score_weights == {"relevance": 0.9, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
-    shown = config.retrieval.defaults({"limit": 10, "mode": "hybrid", "token_budget": 3000})
+    shown = config.defaults({"limit": 10, "mode": "hybrid", "token_budget": 3000})
     assert shown == {"limit": 5, "mode": "keyword", "token_budget": 100}
 
 

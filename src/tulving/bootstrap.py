@@ -17,13 +17,13 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from uuid import UUID
 
 from tulving.config import MemoryModuleConfig, data_directory, find_database, load_config
-from tulving.domain.scope import Caller, Owner
+from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
 from tulving.ports import Checkable, Clock, Embedder, Ids
 from tulving.providers import get_embedding_engine
 from tulving.services.memory import Memory
-from tulving.services.service import Bound, Env, Store, log
+from tulving.services.service import Env, Store, log
 from tulving.workers.background import tend
 from tulving.workers.jobs import Job, jobs_of
 from tulving.workers.patient import PatientStore

@@ -56,15 +56,6 @@ class RetrievalConfig:
         """The limit that somebody configured, if anybody did."""
         return None if isinstance(self.default_limit, _Unchosen) else self.default_limit
 
-    def defaults(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """A verb's written defaults, overridden by what is configured."""
-        configured = {
-            "limit": self.configured_limit,
-            "mode": self.default_mode,
-            "token_budget": self.context_token_budget,
-        }
-        return {name: configured.get(name) or value for name, value in written.items()}
-
 
 @dataclass(frozen=True, slots=True)
 class PostgresConfig:
@@ -146,6 +137,16 @@ class MemoryModuleConfig:
         _check("tools", self.tools in ("standard", "all"), "standard, all")
         _check("busy_timeout", 0 <= self.busy_timeout <= 3600, "seconds from 0 to 3600")
         _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")
+
+    def defaults(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """A verb's written defaults, overridden by what is configured."""
+        configured = {
+            "limit": self.retrieval.configured_limit,
+            "mode": self.retrieval.default_mode,
+            "token_budget": self.retrieval.context_token_budget,
+            "max_entries": self.episode_max_entries,
+        }
+        return {name: value if configured.get(name) is None else configured[name] for name, value in written.items()}
 
 
 def _check(name: str, fine: bool, allowed: str) -> None:

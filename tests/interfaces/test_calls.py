@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tulving import DamagedStore, InvalidInput, Memory, NotFound, StoreUnavailable
-from tulving.config import RetrievalConfig
+from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import accept, parameters
 from tulving.services.operations import OPERATIONS
@@ -171,8 +171,11 @@ def test_a_whole_number_may_come_as_a_float():
 
 
 def test_configured_defaults_are_shown():
-    settings = RetrievalConfig(default_limit=30, default_mode="keyword", context_token_budget=500)
+    retrieval = RetrievalConfig(default_limit=30, default_mode="keyword", context_token_budget=500)
+    settings = MemoryModuleConfig(retrieval=retrieval, episode_max_entries=0)
     shown = {each.name: each.default for each in parameters(OPERATIONS["memory_search"], settings)}
     assert (shown["limit"], shown["mode"]) == (30, "keyword")
     budget = {each.name: each.default for each in parameters(OPERATIONS["memory_context"], settings)}
     assert budget["token_budget"] == 500
+    [most, *_] = parameters(OPERATIONS["memory_run_episode_cleanup"], settings)
+    assert (most.name, most.default) == ("max_entries", 0), "none is a number too"

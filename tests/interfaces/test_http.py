@@ -302,6 +302,32 @@ async def test_the_id_of_a_request_is_in_the_trail(environ):
             assert [event.request_id for event in await memory.history("rule", id_)] == [kept]
 
 
+async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):
+    async with inside() as here:
+        secret = await here.create()
+
+        async def store(content, **headers):
+            params = {"name": "memory_store_rule", "arguments": {"content": content}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            return await here.send(json=body, headers=bearer(secret) | headers)
+
+        def id_of(answer):
+            return answer.json()["result"]["structuredContent"]["id"]
+
+        keyed = {"idempotency-key": "k-1", "x-request-id": "trace"}
+        first = id_of(await store("wave", **keyed))
+        assert id_of(await store("wave", **keyed)) == first
+        refused = (await store("smile", **keyed)).json()["result"]
+        assert refused["isError"] and "idempotency_key: 'k-1' was used before" in refused["content"][0]["text"]
+        traced = {"x-request-id": "trace"}
+        assert len({first, id_of(await store("wave", **traced)), id_of(await store("wave", **traced))}) == 3
+        for unfit in ("x" * 201, " ", "a\x7fb"):
+            answer = await store("bow", **{"idempotency-key": unfit})
+            assert (answer.status_code, answer.json()["error"]) == (400, "invalid_idempotency_key"), unfit
+        listed = (await (await here.memory()).list_memories("rule")).items
+        assert sorted(rule.content for rule in listed) == ["wave"] * 3
+
+
 # -- who must not come in --------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tulving import Caller, InvalidInput, NotFound, open_memory
+from tulving import Caller, InvalidInput, NewFact, NotFound, open_memory
 from tulving.bootstrap import copy_store
 from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import CLOSE, SequentialIds, WordEmbedder
@@ -258,8 +258,8 @@ async def test_revisions_travel(memory, new_url, url, clock, tmp_path, config):
 # -- the same request again ------------------------------------------------------------------------------------
 
 
-def as_request(memory, request_id, tenant="default", **owner):
-    return memory.bind(caller=Caller(tenant, "anna", request_id), **owner)
+def as_request(memory, key, tenant="default", actor="anna", **owner):
+    return memory.bind(caller=Caller(tenant, actor, idempotency_key=key), **owner)
 
 
 async def count(sql):
@@ -316,20 +316,108 @@ async def test_the_first_answer_is_the_answer_whatever_came_after(memory, clock)
         await as_request(memory, "r-1").mark_helpful(id_)
 
 
-async def test_the_same_id_for_something_else_is_refused(memory, sql):
+async def test_the_same_key_for_something_else_is_refused(memory, sql):
     mine = as_request(memory, "r-1")
     await mine.store_fact("user", "likes", "tea")
+    refusal = r"idempotency_key: 'r-1' was used before, for another call of store_fact;"
     for arguments in (("user", "likes", "coffee"), ("user", "hates", "tea")):
-        with pytest.raises(InvalidInput, match=r"request_id: 'r-1' was used before, for another call of store_facts"):
+        with pytest.raises(InvalidInput, match=refusal):
             await mine.store_fact(*arguments)
-    with pytest.raises(InvalidInput, match="request_id"):
+    with pytest.raises(InvalidInput, match="idempotency_key"):
         await mine.store_fact("user", "likes", "tea", importance=6)
-    with pytest.raises(InvalidInput, match="request_id"):
-        await as_request(memory, "r-1", user_id="bob").store_fact("user", "likes", "tea")
+    with pytest.raises(InvalidInput, match="idempotency_key"):
+        await as_request(memory, "r-1", project="atlas").store_fact("user", "likes", "tea")
     assert len(sql("SELECT 1 FROM facts")) == 1
-    stored = await mine.store_rule("wave")
-    assert stored.outcome == "stored", "another verb is another request"
-    assert (await as_request(memory, "r-1", tenant="other").store_fact("user", "likes", "milk")).outcome == "stored"
+
+
+async def test_the_refusal_names_the_verb_that_was_called(memory):
+    entity = (await memory.create_entity("Ada", "person")).entity_id
+    calls = {
+        "store_note": lambda mine, text: mine.store_note(text),
+        "store_rule": lambda mine, text: mine.store_rule(text),
+        "store_episode": lambda mine, text: mine.store_episode(text, butler="b"),
+        "store_facts": lambda mine, text: mine.store_facts([NewFact(content=text)]),
+        "update_entity": lambda mine, text: mine.update_entity(entity, canonical_name=text),
+    }
+    for verb, call in calls.items():
+        mine = as_request(memory, "r-1")
+        await call(mine, f"first {verb}")
+        with pytest.raises(InvalidInput, match=f"for another call of {verb};"):
+            await call(mine, f"second {verb}")
+
+
+async def test_a_key_belongs_to_its_caller_and_to_one_verb(memory, sql):
+    """Two users of a tenant, two actors, two tenants and two verbs may count their calls alike."""
+    mine = as_request(memory, "1")
+    first = await mine.store_fact("user", "likes", "tea")
+    others = [
+        as_request(memory, "1", user_id="bob"),
+        as_request(memory, "1", user_id="anna"),
+        as_request(memory, "1", household_id="bob"),
+        as_request(memory, "1", tenant="other"),
+    ]
+    for number, other in enumerate(others):
+        assert (await other.store_fact("user", "likes", f"milk {number}")).outcome == "stored"
+    assert (await as_request(memory, "1", actor="ben").store_fact("user", "likes", "wine")).superseded_id == first.id
+    assert (await as_request(memory, "1", actor=None).store_fact("user", "likes", "water")).outcome == "superseded"
+    assert (await mine.store_rule("wave")).outcome == "stored"
+    assert await mine.store_fact("user", "likes", "tea") == first
+    assert len(sql("SELECT 1 FROM requests")) == 8
+
+
+async def test_the_longest_names_fit_into_the_key(memory):
+    longest = "\U0001f600" * 200
+    mine = memory.bind(
+        caller=Caller(longest, longest, longest, longest), user_id=longest, household_id=longest, persona_id=longest
+    )
+    first = await mine.store_rule("wave")
+    assert await mine.store_rule("wave") == first
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\nb", "a\x00", "\ud800", 7, b"k"])
+async def test_what_is_no_key_is_refused(memory, key):
+    with pytest.raises(InvalidInput, match="idempotency_key"):
+        memory.bind(idempotency_key=key)
+    with pytest.raises(InvalidInput, match="idempotency_key"):
+        Caller(idempotency_key=key)
+
+
+async def test_two_calls_of_one_trace_are_two_calls(memory):
+    """The id of a request is a label in the events: a trace may have many calls."""
+    traced = memory.bind(caller=Caller("default", "anna", request_id="trace-1"))
+    stored = [await traced.store_fact("user", "likes", word) for word in ("tea", "coffee")]
+    assert [each.outcome for each in stored] == ["stored", "superseded"]
+    assert {event.request_id for each in stored for event in await memory.history("fact", each.id)} == {"trace-1"}
+    assert (await traced.store_episode("it rained", butler="b")).id != (
+        await traced.store_episode("it rained", butler="b")
+    ).id
+
+
+async def test_a_bound_key_is_of_that_connection_only(memory, sql):
+    first = await memory.bind(idempotency_key="k").store_rule("wave")
+    assert await memory.bind(idempotency_key="k", project=None).store_rule("wave") == first
+    assert memory.caller.idempotency_key is None
+    assert (await memory.store_rule("wave")).id != first.id
+    assert len(sql("SELECT 1 FROM rules")) == 2
+
+
+async def test_a_task_that_a_subscriber_starts_can_store(memory, sql):
+    """It is a call of its own, not a part of the request that it heard of."""
+    tasks = []
+
+    def learn(events):
+        if events[0].event_type == "episode_created":
+            tasks.append(asyncio.create_task(memory.store_fact("user", "likes", "tea")))
+            tasks.append(asyncio.create_task(as_request(memory, "r-1").store_rule("wave")))
+
+    memory.subscribe(learn)
+    first = await as_request(memory, "r-1").store_episode("tea again", butler="b")
+    fact, rule = await asyncio.gather(*tasks)
+    assert (fact.outcome, rule.outcome) == ("stored", "stored")
+    assert [row["content"] for row in sql("SELECT content FROM facts")] == ["tea"]
+    assert await as_request(memory, "r-1").store_episode("tea again", butler="b") == first
+    assert await as_request(memory, "r-1").store_rule("wave") == rule
+    assert len(tasks) == 2
 
 
 async def test_what_failed_may_be_tried_again(memory, sql):
@@ -369,7 +457,7 @@ async def test_the_same_request_many_times_at_once(memory, url, clock, embedder,
     assert len(sql("SELECT 1 FROM episodes")) == len(sql("SELECT 1 FROM memory_events")) == 1
 
 
-async def test_without_a_request_id_nothing_is_kept(memory, sql):
+async def test_without_a_key_nothing_is_kept(memory, sql):
     await memory.store_episode("it rained", butler="b")
     await memory.store_episode("it rained", butler="b")
     assert len(sql("SELECT 1 FROM episodes")) == 2

@@ -151,7 +151,7 @@ async def test_a_change_is_published(memory):
 
 async def test_a_request_that_is_repeated_is_done_once(memory, sql, clock):
     def asking(request: str):
-        return memory.bind(caller=Caller("default", request_id=request))
+        return memory.bind(idempotency_key=request)
 
     first = await asking("1").create_entity("Bob", "person")
     assert await asking("1").create_entity("Bob", "person") == first
@@ -164,7 +164,7 @@ async def test_a_request_that_is_repeated_is_done_once(memory, sql, clock):
     merged = await asking("3").merge_entities(first.entity_id, robert)
     assert await asking("3").merge_entities(first.entity_id, robert) == merged
     assert len(sql("SELECT 1 FROM memory_events")) == 5
-    with pytest.raises(InvalidInput, match="request_id"):
+    with pytest.raises(InvalidInput, match="idempotency_key: '3' was used before, for another call of merge_entities"):
         await asking("3").merge_entities(robert, first.entity_id)
 
 

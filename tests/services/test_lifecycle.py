@@ -531,17 +531,21 @@ async def test_the_tool_is_for_ones_own_tenant_and_the_worker_for_all(memory, cl
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(schedule=QUIET, episode_max_entries=2)])
-async def test_the_worker_takes_the_configured_capacity(memory, sql):
+@pytest.mark.parametrize("verb", ["run_store_cleanup", "run_episode_cleanup"])
+async def test_without_a_capacity_the_configured_one_counts(memory, sql, verb):
     await fill(memory, sql, a="consolidated", b="consolidated", c="consolidated")
-    assert (await memory.run_store_cleanup())["capacity_deleted"] == 1
+    assert (await getattr(memory, verb)(max_entries=3))["capacity_deleted"] == 0
+    assert (await getattr(memory, verb)())["capacity_deleted"] == 1
 
 
 async def test_a_cleanup_as_of_another_time(memory, clock, sql):
     await fill(memory, sql, learned="consolidated")
-    with pytest.raises(InvalidInput, match="as_of: is yet to come"):
-        await memory.run_episode_cleanup(as_of=clock.now + timedelta(days=8))
-    later = await memory.run_episode_cleanup(as_of=clock.now + timedelta(days=8), dry_run=True)
-    assert later["expired_deleted"] == 1
+    for verb in (memory.run_episode_cleanup, memory.run_store_cleanup):
+        for later in (timedelta(microseconds=1), timedelta(days=8)):
+            with pytest.raises(InvalidInput, match="as_of: is yet to come"):
+                await verb(as_of=clock.now + later)
+        assert (await verb(as_of=clock.now + timedelta(days=8), dry_run=True))["expired_deleted"] == 1
+        assert (await verb(as_of=clock.now))["remaining"] == 1
     clock.advance(days=10)
     assert (await memory.run_episode_cleanup(as_of=clock.now - timedelta(days=5)))["expired_deleted"] == 0
     clock.advance(days=-20)
@@ -550,7 +554,7 @@ async def test_a_cleanup_as_of_another_time(memory, clock, sql):
     assert (await memory.run_store_cleanup())["remaining"] == 1
 
 
-@pytest.mark.parametrize("most", [-1, 1.5, "10", None, True])
+@pytest.mark.parametrize("most", [-1, 1.5, "10", True])
 async def test_a_capacity_that_is_none_is_refused(memory, most):
     with pytest.raises(InvalidInput, match="max_entries"):
         await memory.run_episode_cleanup(max_entries=most)

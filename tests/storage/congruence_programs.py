@@ -70,6 +70,10 @@ WHO: dict[str, tuple[str, dict[str, str]]] = {
     "acme": ("acme", {}),
     "ann": ("acme", {"user_id": "ann"}),
     "bob": ("acme", {"user_id": "bob", "household_id": "home"}),
+    "work": ("acme", {"scope": "work"}),
+    "health": ("acme", {"scope": "health"}),
+    "atlas": ("acme", {"project": "atlas"}),
+    "borealis": ("acme", {"project": "borealis"}),
     "bolt": ("bolt", {}),
     "odd": ("it's %s \\ 😀", {"scope": "work", "project": "atlas"}),
 }
@@ -104,7 +108,7 @@ def program(seed: int, steps: int) -> list[Call]:
     random = Random(seed)
     stores = random.choices((store_facts, store_episodes, store_rules, crowd, create_entity), k=steps // 12)
     verbs = stores + random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=steps - len(stores))
-    callers = random.choices(list(WHO), (6, 1, 1, 2, 1), k=steps)
+    callers = random.choices(list(WHO), (12, 2, 2, 1, 1, 1, 1, 4, 2), k=steps)
     return [(who, *verb(random)) for who, verb in zip(callers, verbs, strict=True)]
 
 

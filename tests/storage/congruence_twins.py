@@ -84,7 +84,7 @@ class Side:
 
     def bound(self, who: str) -> Memory:
         tenant, owner = WHO[who]
-        return self.memory.bind(caller=Caller(tenant, "tester", self.request), **owner)
+        return self.memory.bind(caller=Caller(tenant, "tester", self.request, idempotency_key=self.request), **owner)
 
     async def items(self, tenant: str) -> dict[Kind, list[Item]]:
         memory = self.memory.bind(caller=Caller(tenant))
@@ -131,7 +131,7 @@ class Twins:
         await self.finish()
 
     async def step(self, who: str, verb: str, args: dict[str, Any]) -> None:
-        """One call, under a request id of its own; or `again` the last one that may have changed something."""
+        """One call, under an idempotency key of its own; or `again` the last one that may have changed something."""
         if verb != "again":
             self._steps += 1
             call = who, verb, self.resolved(who, args)

@@ -532,7 +532,6 @@ TENANT_CLAUSES = (
     "{self._where}",
     "{_ACTIVE}",
     "{_MINE}",
-    "{_SPENT}",
     "{mine}",
 )  # shown to have the tenant below
 WHOLE_STORE = {  # by file and the beginning of the function's name
@@ -631,7 +630,8 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert where.startswith("m.tenant_id = :tenant_id AND ")
         assert params["tenant_id"] == "mine"
         assert ":tenant_id" in INSERTS[kind]
-    clauses = (entities._MINE, reviews._MINE, cleanup._SPENT)
+    assert cleanup._whose("mine", Filter())[0] == "m.tenant_id = :tenant_id"
+    clauses = (entities._MINE, reviews._MINE)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in columns for columns in transfer.TABLES.values())

@@ -157,6 +157,23 @@ async def test_an_old_file_is_upgraded_with_its_data(tmp_path: Path, empty_store
     assert not list(tmp_path.glob("*.part"))
 
 
+async def test_kept_answers_are_dropped_where_a_key_was_a_trace(tmp_path: Path, empty_store: Path) -> None:
+    path = build(tmp_path / "old.db", "mem_008")
+    raw = sqlite3.connect(path)
+    raw.execute("INSERT INTO requests VALUES ('default', 'trace', 'store_rules', 'f', '{}', ?)", (NOW,))
+    raw.commit()
+    raw.close()
+    async with opened(path, clock=ManualClock(), background=False) as memory:
+        mine = memory.bind(idempotency_key="trace")
+        first = await mine.store_rule("greet")
+        assert await mine.store_rule("greet") == first
+    raw = sqlite3.connect(path)
+    [(caller, operation)] = raw.execute("SELECT caller, operation FROM requests").fetchall()
+    assert (len(caller), operation) == (64, "store_rule")
+    raw.close()
+    await assert_upgraded(path, empty_store)
+
+
 @pytest.mark.parametrize("revision", OLD)
 async def test_the_copy_is_the_way_back(tmp_path: Path, empty_store: Path, revision: str) -> None:
     path = build(tmp_path / "memory.db", revision)

@@ -630,6 +630,31 @@ async def test_older_warnings_cease_to_decay_and_older_words_are_replaced(new_da
     await raw.close()
 
 
+async def test_kept_answers_are_dropped_where_a_key_was_a_trace_and_their_policies_stay(
+    new_database: Callable[..., str], schema_url: str
+) -> None:
+    url = new_database()
+    raw = await asyncpg.connect(url)
+    async with raw.transaction():
+        await raw.execute(postgres_script(None, VERSION_TABLE, "mem_008"))
+    await raw.execute("INSERT INTO requests VALUES ('t', 'trace', 'store_rules', 'f', '{}', now())")
+    await raw.execute(
+        "ALTER TABLE requests ENABLE ROW LEVEL SECURITY; ALTER TABLE requests FORCE ROW LEVEL SECURITY;"
+        "CREATE POLICY own_tenant ON requests USING (tenant_id = 'nobody'); GRANT SELECT ON requests TO public"
+    )
+    await prepare(raw)
+    assert await raw.fetchval("SELECT COUNT(*) FROM requests") == 0
+    assert await raw.fetchval("SELECT policyname FROM pg_policies WHERE tablename = 'requests'") == "own_tenant"
+    assert await raw.fetchval("SELECT relforcerowsecurity FROM pg_class WHERE oid = 'requests'::regclass")
+    granted = "SELECT privilege_type FROM information_schema.role_table_grants"
+    assert await raw.fetchval(f"{granted} WHERE table_name = 'requests' AND grantee = 'PUBLIC'") == "SELECT"
+    await raw.close()
+    async with opened(url, tenant="t", embedder=WordEmbedder(384), background=False) as memory:
+        mine = memory.bind(idempotency_key="trace")
+        first = await mine.store_rule("greet")
+        assert await mine.store_rule("greet") == first
+
+
 @pytest.mark.scenario("004-016")
 async def test_of_many_who_start_at_once_one_makes_the_schema(
     new_database: Callable[..., str], schema_url: str

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
-from tulving.config import RetrievalConfig, load_config
+from tulving.config import MemoryModuleConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
@@ -105,7 +105,7 @@ def application() -> typer.Typer:
     app.callback()(_options)
     for command in (setup.init, demo.demo):
         app.command(short_help=_short(command.__doc__))(command)
-    _add_operations(app, _retrieval())
+    _add_operations(app, _settings())
     app.command(short_help=_short(views.show.__doc__))(views.show)
     care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
     for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, worker.worker, mcp):
@@ -168,14 +168,14 @@ def mcp(
     serve(config)
 
 
-def _retrieval() -> RetrievalConfig:
+def _settings() -> MemoryModuleConfig | None:
     """Whose defaults help texts show. A setting that is wrong is the affair of the command that uses it."""
     with suppress(InvalidInput, OSError):
-        return load_config().retrieval
-    return RetrievalConfig()
+        return load_config()
+    return None
 
 
-def _add_operations(app: typer.Typer, retrieval: RetrievalConfig) -> None:
+def _add_operations(app: typer.Typer, settings: MemoryModuleConfig | None) -> None:
     """One command for each operation; those of two words go into a group."""
     commands = {tuple(each.command.split()): each for each in OPERATIONS.values() if each.command}
     groups: dict[tuple[str, ...], typer.Typer] = {(): app}
@@ -186,7 +186,7 @@ def _add_operations(app: typer.Typer, retrieval: RetrievalConfig) -> None:
             last = [other[-1] for other in commands if other[:-1] == group]
             app.add_typer(groups[group], name=group[0], help=_group_help(group[0], last))
         text = describe(operation)
-        groups[group].command(words[-1], help=text, short_help=_short(text))(_command(operation, retrieval))
+        groups[group].command(words[-1], help=text, short_help=_short(text))(_command(operation, settings))
 
 
 def _help(context: typer.Context) -> None:
@@ -209,9 +209,9 @@ def _any_of(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _command(operation: Operation, retrieval: RetrievalConfig) -> Callable[..., None]:
+def _command(operation: Operation, settings: MemoryModuleConfig | None) -> Callable[..., None]:
     """A function with the signature from which Typer makes a command."""
-    taken = {parameter.name: parameter for parameter in parameters(operation, retrieval)}
+    taken = {parameter.name: parameter for parameter in parameters(operation, settings)}
     order = dict.fromkeys((*operation.positional, *taken))
 
     def command(context: typer.Context, as_json: bool, **given: Any) -> None:

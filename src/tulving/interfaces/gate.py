@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,12 +104,12 @@ class Gate:
     async def _admit(self, headers: Headers) -> Guest | Response:
         shown = headers.get("authorization")
         if shown is not None:
-            return await self._with_token(shown, headers.get("x-request-id"))
+            return await self._with_token(shown, headers)
         if not self.closed and not any(name in headers for name in _FORWARDED):
-            return await self._without_token(headers.get("x-request-id"))
+            return await self._without_token(headers)
         return _unauthorized()
 
-    async def _with_token(self, shown: str, request_id: str | None) -> Guest | Response:
+    async def _with_token(self, shown: str, headers: Headers) -> Guest | Response:
         scheme, _, secret = shown.partition(" ")
         if scheme.lower() != "bearer":
             return _unauthorized("the scheme must be Bearer")
@@ -120,9 +121,9 @@ class Gate:
             return _error(503, "temporarily_unavailable", "the store can't be reached", retry_after=True)
         if token is None:
             return _unauthorized("the token is unknown, expired or revoked")
-        return Guest(_same(memory.bind(caller=_caller(token.caller(), request_id))), token.rights)
+        return _guest(memory, token.caller(), headers, token.rights)
 
-    async def _without_token(self, request_id: str | None) -> Guest | Response:
+    async def _without_token(self, headers: Headers) -> Guest | Response:
         try:
             memory = await self._memory()
             self.closed = self.closed or await memory.needs_token()
@@ -132,7 +133,7 @@ class Gate:
             return Guest(_unavailable(error))
         if self.closed:
             return _unauthorized()
-        return Guest(_same(memory.bind(caller=_caller(memory.caller, request_id))))
+        return _guest(memory, memory.caller, headers)
 
 
 def guest_of(context: Any) -> Guest:
@@ -177,11 +178,15 @@ def _is_local(origin: str) -> bool:
         return False
 
 
-def _caller(caller: Caller, request_id: str | None) -> Caller:
+def _guest(memory: Memory, caller: Caller, headers: Headers, *rights: Any) -> Guest | Response:
+    """Who came in, with the label of the request and the key under which it may be repeated."""
+    with suppress(InvalidInput):  # a label that can't be written down is left out
+        caller = replace(caller, request_id=headers.get("x-request-id"))
     try:
-        return replace(caller, request_id=request_id)
-    except InvalidInput:  # a header that is no fit name for a request is left out
-        return caller
+        memory = memory.bind(caller=replace(caller, idempotency_key=headers.get("idempotency-key")))
+    except InvalidInput as error:  # without its key the request would be done twice
+        return _error(400, "invalid_idempotency_key", f"the header Idempotency-Key: {error.problem}")
+    return Guest(_same(memory), *rights)
 
 
 def _same(memory: Memory) -> Opener:

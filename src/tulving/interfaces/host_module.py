@@ -217,7 +217,7 @@ def _signature(operation: Operation, settings: MemoryModuleConfig) -> inspect.Si
             default=inspect.Parameter.empty if each.required else each.default,
             annotation=_annotation(each),
         )
-        for each in parameters(operation, settings.retrieval)
+        for each in parameters(operation, settings)
     ]
     return inspect.Signature(taken, return_annotation=dict[str, Any])
 

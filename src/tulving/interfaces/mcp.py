@@ -99,7 +99,7 @@ def build_shared(config: MemoryModuleConfig, guest_of: Callable[[Any], Guest]) -
 
 def tool(operation: Operation, config: MemoryModuleConfig) -> Tool:
     """An operation as a tool."""
-    taken = parameters(operation, config.retrieval)
+    taken = parameters(operation, config)
     title = operation.tool.removeprefix("memory_").replace("_", " ").capitalize()
     return Tool(
         name=operation.tool,

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from tulving.config import RetrievalConfig
+from tulving.config import MemoryModuleConfig
 from tulving.errors import InvalidInput
 from tulving.services.operations import Operation
 
@@ -102,10 +102,10 @@ _JSON_TYPES: dict[Any, JsonType] = {
 }
 
 
-def parameters(operation: Operation, settings: RetrievalConfig | None = None) -> list[Parameter]:
+def parameters(operation: Operation, settings: MemoryModuleConfig | None = None) -> list[Parameter]:
     """What an operation takes, in the order of its signature, with the defaults that are configured."""
     hints = get_type_hints(operation.method, include_extras=True)
-    defaults = (settings or RetrievalConfig()).defaults(operation.defaults)
+    defaults = operation.defaults if settings is None else settings.defaults(operation.defaults)
     return [
         _parameter(name, hints[name], declared.default, defaults.get(name))
         for name, declared in inspect.signature(operation.method).parameters.items()

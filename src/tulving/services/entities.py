@@ -37,7 +37,8 @@ MANY = 1_000
 
 
 class Entities(Service):
-    """Verbs on entities. They belong to the whole tenant, whichever user or scope a connection is bound to."""
+    """Verbs on entities. They belong to the whole tenant, whichever user or scope a connection is bound to; the facts
+    about them do not."""
 
     @operation("entity_create", effect="write", command="entity create", positional=("canonical_name", "entity_type"))
     @once
@@ -67,7 +68,7 @@ class Entities(Service):
         )
         event = self._audit(now).event("entity_created", "entity", entity.id, aliases=len(entity.aliases))
         created = EntityCreated(entity_id=entity.id)
-        await self._write(storage.entities.create, entity, event, answer=lambda _: created)
+        await self._write_once(lambda _: created, storage.entities.create, entity, event)
         self._publish([event])
         return created
 
@@ -86,6 +87,7 @@ class Entities(Service):
         answer="entity",
         idempotent=True,
     )
+    @once
     async def update_entity(
         self,
         entity_id: EntityId,
@@ -98,19 +100,14 @@ class Entities(Service):
         self._check_tenant(tenant_id)
         id_ = intake.memory_id("entity_id", entity_id)
         name = None if canonical_name is None else self._name(canonical_name)
-        if not await self._update_entity(id_, name, _aliases(aliases), _metadata(metadata)):
-            return None
-        return await self._read(storage.entities.get, self.caller.tenant_id, id_)
-
-    @once
-    async def _update_entity(
-        self, id_: UUID, name: str | None, aliases: list[str] | None, metadata: dict[str, Any]
-    ) -> bool:
+        aliases, details = _aliases(aliases), _metadata(metadata)
         changed = [part for part, given in (("canonical_name", name), ("aliases", aliases)) if given is not None]
         event = self._audit(self._env.clock()).event("entity_updated", "entity", id_, changed=changed)
-        found = await self._write(storage.entities.update, id_, name, aliases, metadata, event, answer=bool)
-        self._publish([event] if found else [])
-        return found
+        entity = await self._write_once(
+            lambda entity: entity, storage.entities.update, id_, name, aliases, details, event
+        )
+        self._publish([event] if entity else [])
+        return entity
 
     @operation("entity_resolve", effect="read", command="entity resolve", positional=("name",), answer="candidates")
     async def resolve_entity(
@@ -171,15 +168,19 @@ class Entities(Service):
         """Make one entity of two that are the same: facts and names of the source become the target's.
 
         Where both have a fact of the same predicate, the surer one stays and the other is superseded. The source is
-        found no more. There is no way back.
+        found no more. There is no way back. A connection that is bound to one user, project or scope can't merge,
+        since that changes the facts of the others too.
         """
         self._check_tenant(tenant_id)
+        if not self.bound.everything:
+            problem = "a merge changes facts of the whole tenant, and this connection is bound to a part of it"
+            raise InvalidInput("source_entity_id", problem, "a connection to the whole tenant")
         source = intake.memory_id("source_entity_id", source_entity_id)
         target = intake.memory_id("target_entity_id", target_entity_id)
         if source == target:
             raise InvalidInput("target_entity_id", "is the source itself", "the id of another entity")
         audit = self._audit(self._env.clock())
-        merged, events = await self._write(storage.entities.merge, source, target, audit, answer=itemgetter(0))
+        merged, events = await self._write_once(itemgetter(0), storage.entities.merge, source, target, audit)
         self._publish(events)
         return merged
 

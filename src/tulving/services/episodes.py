@@ -1,7 +1,8 @@
 """What happened."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Annotated, Any
 
 from tulving import storage
@@ -10,7 +11,7 @@ from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
 from tulving.domain.text import content_hash
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service
+from tulving.services.service import Service, T
 
 
 def _not_stored(error: Exception) -> dict[str, Any]:
@@ -27,6 +28,7 @@ class Episodes(Service):
         positional=("content",),
         fallback=_not_stored,
     )
+    @once
     async def store_episode(
         self,
         content: Annotated[str, "What happened, in plain words"],
@@ -59,11 +61,15 @@ class Episodes(Service):
             tags=tags,
             metadata=metadata,
         )
-        return (await self.store_episodes([offer]))[0]
+        return await self._store_episodes([offer], itemgetter(0))
 
     @once
     async def store_episodes(self, offers: Sequence[NewEpisode]) -> list[Stored]:
         """Remember many things that happened: one embedding batch, one transaction, all or none."""
+        return await self._store_episodes(offers, list)
+
+    async def _store_episodes(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
+        """`of` is what the verb answers of what is stored."""
         now = self._env.clock()
         audit = self._audit(now)
         episodes = [self._episode(offer, now) for offer in offers]
@@ -87,14 +93,14 @@ class Episodes(Service):
             for episode in episodes
         ]
         if rows:
-            await self._write(storage.items.store, "episode", rows, answer=lambda _: stored)
+            await self._write_once(lambda _: of(stored), storage.items.store, "episode", rows, self.bound)
         self._publish([event for _, _, event in rows])
-        return stored
+        return of(stored)
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
         content = intake.content(offer.content)
         title = intake.optional_name("title", offer.title)
-        butler = intake.name("butler", offer.butler)
+        butler = self.bound.scope or intake.name("butler", offer.butler)
         intake.key("butler", self.caller.tenant_id, butler)
         days = None if offer.type is not None else self._env.config.episode_ttl_days
         return Episode(

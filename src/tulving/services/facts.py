@@ -1,8 +1,9 @@
 """What is true."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Annotated, Any
 
 from tulving import storage
@@ -14,7 +15,7 @@ from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service
+from tulving.services.service import Service, T
 
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
 DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
@@ -37,6 +38,7 @@ class Facts(Service):
         positional=("subject", "predicate", "content"),
         defaults=DEFAULTS,
     )
+    @once
     async def store_fact(
         self,
         subject: Annotated[str, "What or whom it is about"],
@@ -80,7 +82,7 @@ class Facts(Service):
             occurred_at=occurred_at,
             metadata=metadata,
         )
-        return (await self.store_facts([offer]))[0]
+        return await self._store_facts([offer], itemgetter(0))
 
     @operation(
         "memory_store_note",
@@ -90,6 +92,7 @@ class Facts(Service):
         standard=False,
         idempotent=True,
     )
+    @once
     async def store_note(
         self,
         content: Annotated[str, "What is true, in plain words"],
@@ -113,22 +116,26 @@ class Facts(Service):
             scope=scope,
             tags=tags,
         )
-        return (await self.store_facts([offer]))[0]
+        return await self._store_facts([offer], itemgetter(0))
 
     @once
     async def store_facts(self, offers: Sequence[NewFact]) -> list[Stored]:
         """Remember many facts: one embedding batch, one transaction, in order, all or none."""
+        return await self._store_facts(offers, list)
+
+    async def _store_facts(self, offers: Sequence[NewFact], of: Callable[[list[Stored]], T]) -> T:
+        """`of` is what the verb answers of what is stored."""
         now = self._env.clock()
         facts = [self._fact(offer, now) for offer in offers]
         if not facts:
-            return []
+            return of([])
         rows = list(zip(facts, await self._index(facts), map(_given, offers, facts), strict=True))
         warning = self.warning
 
-        def answer(result: tuple[list[Stored], list[Event]]) -> list[Stored]:
-            return [replace(one, warning=warning) for one in result[0]] if warning else result[0]
+        def answer(result: tuple[list[Stored], list[Event]]) -> T:
+            return of([replace(one, warning=warning) for one in result[0]] if warning else result[0])
 
-        result = await self._write(storage.facts.store, rows, self._audit(now), answer=answer)
+        result = await self._write_once(answer, storage.facts.store, rows, self._audit(now), self.bound)
         self._publish(result[1])
         return answer(result)
 

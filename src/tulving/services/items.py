@@ -25,10 +25,12 @@ from tulving.domain.model import (
     Relation,
     canonical_state,
 )
+from tulving.domain.scope import Address, address_of
 from tulving.errors import InvalidInput, NotFound, StoreUnavailable
 from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import Service, log
+from tulving.storage.connection import Connection
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
@@ -42,14 +44,14 @@ class Items(Service):
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
         """Read one memory in full, whatever its state, and count the reference; nothing when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        id_ = await self._id(kind, memory_id)
-        if id_ is None:
+        address = await self._address(kind, memory_id)
+        if address is None:
             return None
         try:
-            return await self._write(storage.items.touch_one, self.caller.tenant_id, kind, id_, self._env.clock())
+            return await self._write(storage.items.touch_one, address, self._env.clock())
         except StoreUnavailable as error:
             log.warning("read, but the reference was not counted: %s", error)
-            return await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
+            return await self._read(storage.items.get, address)
 
     @operation("memory_list", effect="read", command="list", positional=("memory_type",), standard=False)
     async def list_memories(
@@ -102,7 +104,8 @@ class Items(Service):
         kind = intake.one_of("memory_type", memory_type, KINDS)
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
-        return bool(await self._change(storage.reviews.confirm, kind, memory_id, "confirmed", answer=bool))
+        address = await self._address(kind, memory_id)
+        return address is not None and bool(await self._change(bool, storage.reviews.confirm, address, "confirmed"))
 
     @operation(
         "memory_forget",
@@ -116,10 +119,11 @@ class Items(Service):
     async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Forget a memory: it is found no more, but its row is kept; false when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        found = await self._change(
-            storage.items.forget, kind, memory_id, "forgotten", answer=lambda changed: changed is not None
-        )
-        return found is not None
+        address = await self._address(kind, memory_id, to_change=True)
+        if address is None:
+            return False
+        changed = await self._change(lambda done: done is not None, storage.items.forget, address, "forgotten")
+        return changed is not None
 
     @operation(
         "memory_delete",
@@ -133,17 +137,17 @@ class Items(Service):
     async def delete(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Delete a memory for good. An event without content remains; an unknown id is an error."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        id_ = await self._id(kind, memory_id)
-        event = self._audit(self._env.clock()).event(f"{kind}_deleted", kind, id_)
+        address = await self._address(kind, memory_id, to_change=True)
 
         def answer(deleted: bool) -> bool:
             if not deleted:
                 raise NotFound(f"there is no {kind} {memory_id}")
             return True
 
-        if id_ is None:
+        if address is None:
             return answer(False)
-        answer(await self._write(storage.items.delete, kind, id_, event, answer=answer))
+        event = self._audit(self._env.clock()).event(f"{kind}_deleted", kind, address.id)
+        answer(await self._write_once(answer, storage.items.delete, address, event))
         self._publish([event])
         return True
 
@@ -182,9 +186,9 @@ class Items(Service):
         if not changes:
             raise InvalidInput("content", "nothing is to be changed", "content, tags or importance")
         now = self._env.clock()
-        id_ = await self._id(kind, memory_id)
-        item = None if id_ is None else await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
-        if id_ is None or item is None:
+        address = await self._address(kind, memory_id, to_change=True)
+        item = None if address is None else await self._read(storage.items.get, address)
+        if address is None or item is None:
             raise NotFound(f"there is no {kind} {memory_id}")
         new = edited(item, changes, now)
         entry = (await self._index([new]))[0] if "content" in changes else None
@@ -194,7 +198,7 @@ class Items(Service):
                 raise NotFound(f"there is no {kind} {memory_id}")
             return result[0]
 
-        result = await self._write(storage.edits.edit, kind, id_, changes, entry, self._audit(now), answer=answer)
+        result = await self._write_once(answer, storage.edits.edit, address, changes, entry, self._audit(now))
         self._publish(result[1])
         return answer(result)
 
@@ -209,8 +213,8 @@ class Items(Service):
     async def revisions(self, memory_type: MemoryType, memory_id: Id) -> list[Revision]:
         """List what a memory was before each of its edits, oldest first."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        id_ = await self._id(kind, memory_id)
-        return [] if id_ is None else await self._read(storage.edits.revisions, self.caller.tenant_id, kind, id_)
+        address = await self._address(kind, memory_id)
+        return [] if address is None else await self._read(storage.edits.revisions, address)
 
     @operation(
         "memory_create_link",
@@ -231,26 +235,20 @@ class Items(Service):
         relation: Annotated[Relation, f"One of {', '.join(RELATIONS)}"],
     ) -> bool:
         """Link two memories; true when the link is new, false when it was there already."""
-        now = self._env.clock()
         source_type = intake.one_of("source_type", source_type, KINDS)
         target_type = intake.one_of("target_type", target_type, KINDS)
-        link = Link(
-            source_type=source_type,
-            source_id=await self._required_id("source_id", source_type, source_id),
-            target_type=target_type,
-            target_id=await self._required_id("target_id", target_type, target_id),
-            relation=intake.one_of("relation", relation, RELATIONS),
-            created_at=now,
-        )
-        event = self._audit(now).event(
+        relation = intake.one_of("relation", relation, RELATIONS)
+        source = await self._end("source_id", source_type, source_id, to_change=True)
+        target = await self._end("target_id", target_type, target_id)
+        event = self._audit(self._env.clock()).event(
             "link_created",
-            link.source_type,
-            link.source_id,
-            relation=link.relation,
-            target_type=link.target_type,
-            target_id=str(link.target_id),
+            source.kind,
+            source.id,
+            relation=relation,
+            target_type=target.kind,
+            target_id=str(target.id),
         )
-        added = await self._write(storage.links.create, link, event, answer=bool)
+        added = await self._write_once(bool, storage.links.create, source, target, relation, event)
         self._publish([event] if added else [])
         return added
 
@@ -271,10 +269,8 @@ class Items(Service):
         """List the links of a memory: where it came from, what it replaced, what it supports."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         direction = intake.one_of("direction", direction, DIRECTIONS)
-        id_ = await self._id(kind, memory_id)
-        if id_ is None:
-            return []
-        return await self._read(storage.links.of_item, self.caller.tenant_id, kind, id_, direction)
+        address = await self._address(kind, memory_id)
+        return [] if address is None else await self._read(storage.links.of_item, address, direction, self.bound)
 
     @operation(
         "memory_history",
@@ -285,46 +281,54 @@ class Items(Service):
         standard=False,
     )
     async def history(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
-        """List the audit events of a memory, oldest first; they outlive a deleted memory."""
+        """List the audit events of a memory, oldest first; they outlive a deleted memory.
+
+        Then only a connection to the whole tenant is shown them, since the row that said whose it was is gone.
+        """
         kind = intake.one_of("memory_type", memory_type, KINDS)
-        id_ = await self._id(kind, memory_id)
-        return [] if id_ is None else await self._read(storage.events.of_entity, self.caller.tenant_id, id_)
+        address = await self._address(kind, memory_id)
+        return [] if address is None else await self._read(storage.events.of_item, address)
 
     async def _change(
         self,
-        transaction: Callable[..., bool | None],
-        kind: Kind,
-        memory_id: MemoryId,
-        done: str,
         answer: Callable[[bool | None], bool],
+        transaction: Callable[[Connection, Address, datetime, Event], bool | None],
+        address: Address,
+        done: str,
     ) -> bool | None:
-        """Run a change and publish its event if it changed anything; None when there is no such memory."""
-        id_ = await self._id(kind, memory_id)
-        if id_ is None:
-            return None
+        """Run a change and publish its event if it changed anything."""
         now = self._env.clock()
-        event = self._audit(now).event(f"{kind}_{done}", kind, id_)
-        changed = await self._write(transaction, kind, id_, now, event, answer=answer)
+        event = self._audit(now).event(f"{address.kind}_{done}", address.kind, address.id)
+        changed = await self._write_once(answer, transaction, address, now, event)
         self._publish([event] if changed else [])
         return changed
 
-    async def _id(self, kind: Kind, memory_id: MemoryId, field: str = "memory_id") -> UUID | None:
-        """The UUID behind what a caller calls a memory; None when it leads nowhere that this caller may go."""
-        if kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_"):
-            ref = intake.identifier(field, memory_id, most=40)
-            id_ = await self._read(storage.facts.id_of_ref, self.caller.tenant_id, ref)
-        else:
-            id_ = intake.memory_id(field, memory_id)
-        if id_ is None or not self.bound.owner.key:
-            return id_
-        item = await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
-        return id_ if item is not None and self.bound.owner.covers(item) else None
+    async def _address(
+        self, kind: Kind, memory_id: MemoryId, field: str = "memory_id", *, to_change: bool = False
+    ) -> Address | None:
+        """Where the memory is that a caller means; None when there is none that this connection may read.
 
-    async def _required_id(self, field: str, kind: Kind, memory_id: MemoryId) -> UUID:
-        id_ = await self._id(kind, memory_id, field)
-        if id_ is None:
+        `to_change` refuses a global memory that may be read but not changed. A connection to the whole tenant needs no
+        look at the memory, so the store is not asked.
+        """
+        short = kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_")
+        name = intake.identifier(field, memory_id, most=40) if short else intake.memory_id(field, memory_id)
+        if isinstance(name, UUID) and self.bound.everything:
+            return Address(self.caller.tenant_id, kind, name)
+        item = await self._read(storage.items.locate, self.caller.tenant_id, kind, name, self.bound)
+        if item is None:
+            return None
+        if to_change and not self.bound.may_change(item):
+            problem = f"the {kind} {memory_id} is global, which a connection bound to a scope may read but not change"
+            raise InvalidInput(field, problem, f"a {kind} of the scope {self.bound.scope}")
+        return address_of(item)
+
+    async def _end(self, field: str, kind: Kind, memory_id: MemoryId, *, to_change: bool = False) -> Address:
+        """One end of a new link, which is a statement about its source."""
+        address = await self._address(kind, memory_id, field, to_change=to_change)
+        if address is None:
             raise InvalidInput(field, f"there is no {kind} {memory_id}", f"the id of a {kind} of yours")
-        return id_
+        return address
 
 
 def _write_cursor(item: Item) -> str:

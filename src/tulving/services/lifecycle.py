@@ -11,6 +11,7 @@ from tulving.domain import intake
 from tulving.domain.decay import LAST_SWEEP
 from tulving.domain.model import Kind
 from tulving.domain.retention import MAX_ENTRIES, graced_before, surplus
+from tulving.domain.scope import Bound
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.service import Service
@@ -76,10 +77,16 @@ class Lifecycle(Service):
             for kind in REVIEWED
         }
 
-    @operation("memory_run_episode_cleanup", effect="destroy", command="cleanup", idempotent=True)
+    @operation(
+        "memory_run_episode_cleanup",
+        effect="destroy",
+        command="cleanup",
+        idempotent=True,
+        defaults={"max_entries": MAX_ENTRIES},
+    )
     async def run_episode_cleanup(
         self,
-        max_entries: Annotated[int, "How many episodes may stay"] = MAX_ENTRIES,
+        max_entries: Annotated[int | None, "How many episodes may stay"] = None,
         as_of: Annotated[datetime | None, "As if it were this time; one to come only with dry_run"] = None,
         dry_run: Annotated[bool, "Only count what would be deleted"] = False,
     ) -> CleanedUp:
@@ -88,20 +95,18 @@ class Lifecycle(Service):
         What waits to be learned from is never deleted to make room, and has a few days of grace when it expires.
         """
         now = self._env.clock()
-        as_of = intake.moment("as_of", as_of) or now
-        if as_of > now and not dry_run:
-            raise InvalidInput("as_of", "is yet to come, and what is deleted is gone", "a time up to now, or a dry run")
         audit = self._audit(now)
-        return await self._clean_up(self.caller.tenant_id, max_entries, as_of, dry_run, lambda _: audit)
+        return await self._clean_up(
+            self.caller.tenant_id, self.bound, max_entries, now, as_of, dry_run, lambda _: audit
+        )
 
     async def run_store_cleanup(
         self, max_entries: int | None = None, as_of: datetime | None = None, dry_run: bool = False
     ) -> CleanedUp:
         """001-122: the cleanup of all tenants. Each may have as many episodes as given, else as configured."""
         now = self._env.clock()
-        as_of = intake.moment("as_of", as_of) or now
-        most = self._env.config.episode_max_entries if max_entries is None else max_entries
-        return await self._clean_up(None, most, as_of, dry_run, self._audit_of(now, self._env.ids()))
+        audit_of = self._audit_of(now, self._env.ids())
+        return await self._clean_up(None, Bound(), max_entries, now, as_of, dry_run, audit_of)
 
     @operation("memory_stats", effect="read", command="stats")
     async def stats(
@@ -119,28 +124,41 @@ class Lifecycle(Service):
         return {"episodes": counts["episode"], "facts": counts["fact"], "rules": counts["rule"]}
 
     async def _clean_up(
-        self, tenant_id: str | None, max_entries: int, as_of: datetime, dry_run: bool, audit_of: AuditOf
+        self,
+        tenant_id: str | None,
+        bound: Bound,
+        max_entries: int | None,
+        now: datetime,
+        as_of: datetime | None,
+        dry_run: bool,
+        audit_of: AuditOf,
     ) -> CleanedUp:
-        """Of one tenant, or (None) of all, each with the capacity for itself."""
-        most = intake.whole("max_entries", max_entries, 0, MOST_ENTRIES)
+        """Of what one caller may reach, or (None) of all tenants, each with the capacity for itself."""
+        as_of = intake.moment("as_of", as_of) or now
+        if as_of > now and not dry_run:
+            raise InvalidInput("as_of", "is yet to come, and what is deleted is gone", "a time up to now, or a dry run")
+        configured = self._env.config.episode_max_entries
+        most = intake.whole("max_entries", configured if max_entries is None else max_entries, 0, MOST_ENTRIES)
         graced = graced_before(as_of, self._env.config.episode_grace_days)
         store = self._env.store
         tenants = [tenant_id] if tenant_id is not None else await self._read_all(storage.cleanup.tenants)
         expired = capacity = 0
         if dry_run:
-            over = await store.read(tenant_id, storage.cleanup.count_expired, tenant_id, as_of, graced)
+            over = await store.read(tenant_id, storage.cleanup.count_expired, tenant_id, bound, as_of, graced)
             expired = sum(over.values())
             for tenant in tenants:
-                there = await store.read(tenant_id, storage.cleanup.count, tenant) - over.get(tenant, 0)
-                spent = await store.read(tenant_id, storage.cleanup.count_spent, tenant, as_of, graced)
+                there = await store.read(tenant_id, storage.cleanup.count, tenant, bound) - over.get(tenant, 0)
+                spent = await store.read(tenant_id, storage.cleanup.count_spent, tenant, bound, as_of, graced)
                 capacity += surplus(there, most, spent)
         else:
             expired = await self._delete(
-                tenant_id, storage.cleanup.delete_expired, tenant_id, as_of, graced, BATCH, audit_of
+                tenant_id, storage.cleanup.delete_expired, tenant_id, bound, as_of, graced, BATCH, audit_of
             )
             for tenant in tenants:
-                capacity += await self._delete(tenant_id, storage.cleanup.delete_surplus, tenant, most, BATCH, audit_of)
-        left = await store.read(tenant_id, storage.cleanup.count, tenant_id)
+                capacity += await self._delete(
+                    tenant_id, storage.cleanup.delete_surplus, tenant, bound, most, BATCH, audit_of
+                )
+        left = await store.read(tenant_id, storage.cleanup.count, tenant_id, bound)
         return {
             "expired_deleted": expired,
             "capacity_deleted": capacity,

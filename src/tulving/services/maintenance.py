@@ -98,7 +98,9 @@ class Maintenance(Service):
             entries = await self._index([item for _, item in batch], version)
             if any(entry.embedding is None for entry in entries):
                 raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
-            converted = [(kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)]
+            converted: list[tuple[Kind, Item, IndexEntry]] = [
+                (kind, item, entry) for (kind, item), entry in zip(batch, entries, strict=True)
+            ]
             await self._write_all(storage.maintenance.add_converted, version, converted)
             last = batch[-1]
             missing = max(0, missing - len(batch))

@@ -10,38 +10,36 @@ from typing import Any, TypeVar
 
 from tulving import storage
 from tulving.domain import intake
-from tulving.services.service import REQUEST, Service
+from tulving.services.service import Service
 
 Verb = TypeVar("Verb", bound=Callable[..., Awaitable[Any]])
 
 
 def once(verb: Verb) -> Verb:
-    """For a verb whose change goes through one `_write(..., answer=...)`: under a caller with a request id, the change
-    and the answer are kept together, and the same call again has no effect but the same answer.
+    """For a verb whose change goes through one `_write_once`: under a caller with an idempotency key, the change and
+    the answer are kept together, and the same call again has no effect but the same answer.
 
-    The same id for a call with other arguments is refused.
+    The same key for a call of the verb with other arguments is refused.
     """
     signature = inspect.signature(verb)
 
     @wraps(verb)
     async def done_once(self: Service, *args: Any, **kwargs: Any) -> Any:
-        if self.caller.request_id is None or REQUEST.get() is not None:
+        if self.caller.idempotency_key is None:
             return await verb(self, *args, **kwargs)
         request = storage.requests.Request(
             self.caller.tenant_id,
-            self.caller.request_id,
+            _digest([self.caller.actor, self.bound.owner.key]),
             verb.__name__,
+            self.caller.idempotency_key,
             _fingerprint(self, signature.bind(self, *args, **kwargs)),
             self._env.clock(),
         )
-        token = REQUEST.set(request)
         try:
             await self._read(storage.requests.check, request)
-            return await verb(self, *args, **kwargs)
+            return await verb(type(self)(self._env, self.caller, self.bound, request), *args, **kwargs)
         except storage.requests.Answered as before:
             return before.answer
-        finally:
-            REQUEST.reset(token)
 
     return done_once  # pyright: ignore[reportReturnType]
 
@@ -50,8 +48,11 @@ def _fingerprint(service: Service, call: inspect.BoundArguments) -> str:
     """Equal for calls that ask for the same, on behalf of the same owner."""
     call.apply_defaults()
     asked = {name: value for name, value in call.arguments.items() if value is not service}
-    text = json.dumps([_plain(service.bound), _plain(asked)])
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return _digest([_plain(service.bound), _plain(asked)])
+
+
+def _digest(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode(errors="surrogatepass")).hexdigest()
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

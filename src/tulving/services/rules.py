@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Annotated, Any
 
 from tulving import storage
@@ -14,6 +15,7 @@ from tulving.errors import InvalidInput, NotFound, StoreBusy
 from tulving.services.items import Items
 from tulving.services.operations import operation
 from tulving.services.requests import once
+from tulving.services.service import T
 
 INITIAL_CONFIDENCE = 0.5
 LONGEST_REASON = 2_000
@@ -28,6 +30,7 @@ class Rules(Items):
     """Verbs on rules."""
 
     @operation("memory_store_rule", effect="write", command="store rule", positional=("content",))
+    @once
     async def store_rule(
         self,
         content: Annotated[str, "How to act, in plain words"],
@@ -50,11 +53,15 @@ class Rules(Items):
             source_episode_id=source_episode_id,
             metadata=metadata,
         )
-        return (await self.store_rules([offer]))[0]
+        return await self._store_rules([offer], itemgetter(0))
 
     @once
     async def store_rules(self, offers: Sequence[NewRule]) -> list[Stored]:
         """Remember many rules: one embedding batch, one transaction, all or none."""
+        return await self._store_rules(offers, list)
+
+    async def _store_rules(self, offers: Sequence[NewRule], of: Callable[[list[Stored]], T]) -> T:
+        """`of` is what the verb answers of what is stored."""
         now = self._env.clock()
         audit = self._audit(now)
         rules = [self._rule(offer, now) for offer in offers]
@@ -65,9 +72,9 @@ class Rules(Items):
         warning = self.warning
         stored = [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
         if rows:
-            await self._write(storage.items.store, "rule", rows, answer=lambda _: stored)
+            await self._write_once(lambda _: of(stored), storage.items.store, "rule", rows, self.bound)
         self._publish([event for _, _, event in rows])
-        return stored
+        return of(stored)
 
     @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))
     @once
@@ -94,9 +101,9 @@ class Rules(Items):
 
         One that was turned round before stays as it is.
         """
-        id_ = await self._id("rule", rule_id, "rule_id")
-        rule = None if id_ is None else await self._read(storage.rules.get, self.caller.tenant_id, id_)
-        if id_ is None or rule is None:
+        address = await self._address("rule", rule_id, "rule_id", to_change=True)
+        rule = None if address is None else await self._read(storage.rules.get, address)
+        if rule is None:
             raise NotFound(f"Rule not found: {rule_id}")
         if rule.maturity == "anti_pattern":
             return rule
@@ -117,17 +124,17 @@ class Rules(Items):
         self, rule_id: MemoryId, outcome: maturity.Outcome, reason: str | None, circumstances: dict[str, Any] | None
     ) -> Rule:
         known = _circumstances(circumstances) | ({"reason": reason} if reason else {})
-        id_ = await self._id("rule", rule_id, "rule_id")
+        address = await self._address("rule", rule_id, "rule_id")
 
         def answer(result: tuple[Rule | None, list[Event]]) -> Rule:
             if result[0] is None:
                 raise NotFound(f"Rule not found: {rule_id}")
             return result[0]
 
-        if id_ is None:
+        if address is None:
             return answer((None, []))
         audit = self._audit(self._env.clock())
-        result = await self._write(storage.rules.mark, id_, outcome, reason, known, audit, answer=answer)
+        result = await self._write_once(answer, storage.rules.mark, address, outcome, reason, known, audit)
         self._publish(result[1])
         return answer(result)
 

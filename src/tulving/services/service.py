@@ -5,10 +5,9 @@ import logging
 import math
 import struct
 from collections.abc import Callable, Sequence, Sized
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from uuid import UUID
 
 from tulving import storage
@@ -16,10 +15,11 @@ from tulving.config import MemoryModuleConfig
 from tulving.domain import intake
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Item
-from tulving.domain.scope import Caller, Filter, Owner
+from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.text import count_tokens, found_by, search_text
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher
+from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ ABOUT_ONE = 1e-6
 MAINTENANCE = "maintenance"
 """Who acts when nobody in particular does."""
 
-REQUEST: ContextVar["Request | None"] = ContextVar("REQUEST", default=None)
-"""What the verb that runs now was asked under; set by `requests.once`."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Store(Protocol):
@@ -68,22 +68,18 @@ class Env:
     embedder_failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What a connection is bound to: these values are given to what it stores and demanded of what it reads."""
-
-    owner: Owner = field(default_factory=Owner)
-    project: str | None = None
-    scope: str | None = None
-
-
 class Service:
-    """The base of all verbs. An instance is bound to one caller; `bind` makes another one beside it."""
+    """The base of all verbs. An instance is bound to one caller; `bind` makes another one beside it.
 
-    def __init__(self, env: Env, caller: Caller, bound: Bound | None = None) -> None:
+    `request` is what `requests.once` runs a verb under. It belongs to the instance and not to the context of the task,
+    which tasks that a subscriber starts would inherit.
+    """
+
+    def __init__(self, env: Env, caller: Caller, bound: Bound | None = None, request: "Request | None" = None) -> None:
         self._env = env
         self.caller = caller
         self.bound = bound or Bound()
+        self._request = request
 
     def bind(
         self,
@@ -94,8 +90,13 @@ class Service:
         persona_id: str | None = None,
         project: str | None = None,
         scope: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Self:
-        """The same store for another caller, or for one user, household, persona, project or scope only."""
+        """The same store for another caller, or for one user, household, persona, project or scope only; or under an
+        idempotency key, for one call that may be repeated."""
+        caller = caller or self.caller
+        if idempotency_key is not None:
+            caller = replace(caller, idempotency_key=idempotency_key)
         owner = Owner(
             self.bound.owner.user_id if user_id is None else user_id,
             self.bound.owner.household_id if household_id is None else household_id,
@@ -106,7 +107,7 @@ class Service:
             intake.optional_name("project", project) or self.bound.project,
             intake.optional_name("scope", scope) or self.bound.scope,
         )
-        return type(self)(self._env, caller or self.caller, bound)
+        return type(self)(self._env, caller, bound)
 
     def subscribe(self, publisher: Publisher) -> None:
         """Be told of every change to this tenant's memory made through this process, after it is committed."""
@@ -168,27 +169,39 @@ class Service:
         }
 
     async def _write(
-        self, transaction: Callable[..., Any], *args: Any, answer: Callable[[Any], Any] | None = None, **kwargs: Any
-    ) -> Any:
-        """Run a transaction. `answer` makes of its result what the verb will answer, and may refuse it by raising: a
-        verb under `requests.once` keeps that beside the change, in case it is asked for again."""
-        request = REQUEST.get()
-        if answer is None or request is None:
-            return await self._env.store.write(self.caller.tenant_id, transaction, *args, **kwargs)
+        self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a transaction. Its arguments are checked by type, so that a memory is reached by a checked address."""
+        return await self._env.store.write(self.caller.tenant_id, transaction, *args, **kwargs)
 
-        def change(conn: Any) -> Any:
+    async def _write_once(
+        self,
+        answer: Callable[[T], Any],
+        transaction: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The transaction of a verb under `requests.once`. `answer` makes of its result what the verb will answer, and
+        may refuse it by raising: that is kept beside the change, in case it is asked for again."""
+        request = self._request
+        if request is None:
+            return await self._write(transaction, *args, **kwargs)
+
+        def change(conn: Connection) -> T:
             return transaction(conn, *args, **kwargs)
 
-        return await self._env.store.write(self.caller.tenant_id, storage.requests.once, request, change, answer)
+        return await self._write(storage.requests.once, request, change, answer)
 
-    async def _read(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._env.store.read(self.caller.tenant_id, query, *args, **kwargs)
 
-    async def _write_all(self, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def _write_all(
+        self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """A write that concerns the whole store, whoever asks for it."""
         return await self._env.store.write(None, transaction, *args, **kwargs)
 
-    async def _read_all(self, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def _read_all(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._env.store.read(None, query, *args, **kwargs)
 
     def _publish(self, events: Sequence[Event]) -> None:

@@ -7,8 +7,10 @@ from operator import itemgetter
 from uuid import UUID
 
 from tulving.domain.events import Audit, Event
+from tulving.domain.scope import Bound
 from tulving.storage import events
 from tulving.storage.connection import Connection
+from tulving.storage.filters import reach
 from tulving.storage.rows import Row
 
 AuditOf = Callable[[str], Audit]
@@ -17,7 +19,6 @@ AuditOf = Callable[[str], Audit]
 _OVER = (
     "expires_at <= :as_of AND (forgotten OR consolidation_status NOT IN ('pending', 'failed') OR expires_at <= :graced)"
 )
-_SPENT = "tenant_id = :tenant_id AND consolidated"
 
 
 def tenants(conn: Connection) -> list[str]:
@@ -26,58 +27,76 @@ def tenants(conn: Connection) -> list[str]:
     return [row["tenant_id"] for row in conn.all("SELECT DISTINCT tenant_id FROM episodes ORDER BY tenant_id")]
 
 
-def count(conn: Connection, tenant_id: str | None) -> int:
-    """How many episodes there are, of one tenant or of all, in whatever state."""
-    row = conn.one(f"SELECT COUNT(*) AS episodes FROM episodes WHERE TRUE{_of(tenant_id)}", {"tenant_id": tenant_id})
+def count(conn: Connection, tenant_id: str | None, bound: Bound) -> int:
+    """How many episodes there are, of one caller or of all tenants, in whatever state."""
+    where, params = _whose(tenant_id, bound)
+    row = conn.one(f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where}", params)
     return row["episodes"] if row else 0
 
 
-def count_expired(conn: Connection, tenant_id: str | None, as_of: datetime, graced: datetime) -> dict[str, int]:
+def count_expired(
+    conn: Connection, tenant_id: str | None, bound: Bound, as_of: datetime, graced: datetime
+) -> dict[str, int]:
     """How many episodes of each tenant are over."""
+    where, params = _whose(tenant_id, bound)
     rows = conn.all(
-        f"SELECT tenant_id, COUNT(*) AS episodes FROM episodes WHERE {_OVER}{_of(tenant_id)} GROUP BY tenant_id",
-        {"tenant_id": tenant_id, "as_of": as_of, "graced": graced},
+        f"SELECT tenant_id, COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND {_OVER} GROUP BY tenant_id",
+        {**params, "as_of": as_of, "graced": graced},
     )
     return {row["tenant_id"]: row["episodes"] for row in rows}
 
 
-def count_spent(conn: Connection, tenant_id: str, as_of: datetime, graced: datetime) -> int:
+def count_spent(conn: Connection, tenant_id: str, bound: Bound, as_of: datetime, graced: datetime) -> int:
     """How many episodes may be deleted to make room, beside those that are over."""
+    where, params = reach("episode", tenant_id, bound)
     row = conn.one(
-        f"SELECT COUNT(*) AS episodes FROM episodes WHERE {_SPENT} AND NOT COALESCE({_OVER}, FALSE)",
-        {"tenant_id": tenant_id, "as_of": as_of, "graced": graced},
+        f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND consolidated"
+        f" AND NOT COALESCE({_OVER}, FALSE)",
+        {**params, "as_of": as_of, "graced": graced},
     )
     return row["episodes"] if row else 0
 
 
 def delete_expired(
-    conn: Connection, tenant_id: str | None, as_of: datetime, graced: datetime, limit: int, audit_of: AuditOf
+    conn: Connection,
+    tenant_id: str | None,
+    bound: Bound,
+    as_of: datetime,
+    graced: datetime,
+    limit: int,
+    audit_of: AuditOf,
 ) -> list[Event]:
-    """001-058: delete episodes that are over, of one tenant or of all; the events, one for each."""
+    """001-058: delete episodes that are over, of one caller or of all tenants; the events, one for each."""
+    where, params = _whose(tenant_id, bound)
     rows = conn.all(
-        f"SELECT tenant_id, id FROM episodes WHERE {_OVER}{_of(tenant_id)}"
+        f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND {_OVER}"
         f" ORDER BY expires_at, tenant_id, id LIMIT :limit{conn.for_update}",
-        {"tenant_id": tenant_id, "as_of": as_of, "graced": graced, "limit": limit},
+        {**params, "as_of": as_of, "graced": graced, "limit": limit},
     )
     return _delete(conn, rows, "expiry", audit_of)
 
 
-def delete_surplus(conn: Connection, tenant_id: str, most: int, limit: int, audit_of: AuditOf) -> list[Event]:
-    """001-059: delete the oldest episodes that were learned from, as long as the tenant has too many."""
+def delete_surplus(
+    conn: Connection, tenant_id: str, bound: Bound, most: int, limit: int, audit_of: AuditOf
+) -> list[Event]:
+    """001-059: delete the oldest episodes that were learned from, as long as the caller has too many."""
     # Two cleanups that count at the same time would both delete the surplus.
     conn.lock(f"{tenant_id} episode cleanup")
-    surplus = count(conn, tenant_id) - most
+    surplus = count(conn, tenant_id, bound) - most
     if surplus <= 0:
         return []
+    where, params = reach("episode", tenant_id, bound)
     rows = conn.all(
-        f"SELECT tenant_id, id FROM episodes WHERE {_SPENT} ORDER BY created_at, id LIMIT :limit{conn.for_update}",
-        {"tenant_id": tenant_id, "limit": min(limit, surplus)},
+        f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND consolidated"
+        f" ORDER BY created_at, id LIMIT :limit{conn.for_update}",
+        {**params, "limit": min(limit, surplus)},
     )
     return _delete(conn, rows, "capacity", audit_of)
 
 
-def _of(tenant_id: str | None) -> str:
-    return "" if tenant_id is None else " AND tenant_id = :tenant_id"
+def _whose(tenant_id: str | None, bound: Bound) -> tuple[str, Row]:
+    """The episodes that one caller may read, or (None) those of all tenants."""
+    return ("TRUE", {}) if tenant_id is None else reach("episode", tenant_id, bound)
 
 
 def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -> list[Event]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Item, Kind
+from tulving.domain.scope import Address
 from tulving.errors import InvalidInput
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
@@ -21,13 +21,14 @@ _OF_MEMORY = "tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id
 
 
 def edit(
-    conn: Connection, kind: Kind, id_: UUID, changes: Mapping[str, Any], entry: IndexEntry | None, audit: Audit
+    conn: Connection, address: Address, changes: Mapping[str, Any], entry: IndexEntry | None, audit: Audit
 ) -> tuple[Item | None, list[Event]]:
     """Change a memory and keep what it was; None when there is none. `entry` comes with new content only.
 
     Changes that change nothing leave no trace.
     """
-    item = items.get(conn, audit.caller.tenant_id, kind, id_, to_change=True)
+    kind = address.kind
+    item = items.get(conn, address, to_change=True)
     if item is None:
         return None, []
     new = edited(item, changes, audit.now)
@@ -39,17 +40,19 @@ def edit(
     if entry is not None and new.content != item.content:
         reindex(conn, kind, new, entry)
     differing = [name for name in EDITABLE if getattr(new, name, None) != getattr(item, name, None)]
-    event = audit.event(f"{kind}_edited", kind, id_, revision=number, changed=differing, content_hash=new.content_hash)
+    event = audit.event(
+        f"{kind}_edited", kind, item.id, revision=number, changed=differing, content_hash=new.content_hash
+    )
     events.append(conn, event)
     return new, [event]
 
 
-def revisions(conn: Connection, tenant_id: str, kind: Kind, id_: UUID) -> list[Revision]:
+def revisions(conn: Connection, address: Address) -> list[Revision]:
     """What a memory was before each of its edits, oldest first."""
     rows = conn.all(
         f"SELECT number, content, tags, metadata, importance, created_at FROM revisions WHERE {_OF_MEMORY}"
         " ORDER BY number",
-        {"tenant_id": tenant_id, "kind": kind, "id": id_},
+        {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
     )
     return [Revision(**row) for row in rows]
 

@@ -55,11 +55,11 @@ def update(
     aliases: Sequence[str] | None,
     metadata: Mapping[str, Any],
     event: Event,
-) -> bool:
-    """001-064: replace the name and the aliases where given, add to the metadata; False when there is none."""
+) -> Entity | None:
+    """001-064: replace the name and the aliases where given, add to the metadata; None when there is none."""
     entity = get(conn, event.tenant_id, id_, to_change=True)
     if entity is None:
-        return False
+        return None
     _check_alive("entity_id", entity)
     changed = replace(
         entity,
@@ -71,7 +71,7 @@ def update(
     _check_free(conn, changed)
     conn.run(_UPDATE, _params(changed))
     events.append(conn, event)
-    return True
+    return changed
 
 
 def candidates(

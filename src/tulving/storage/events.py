@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
-from uuid import UUID
 
 from tulving.domain.events import Event
+from tulving.domain.scope import Address
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
 
@@ -19,20 +19,20 @@ def append(conn: Connection, *events: Event) -> None:
     conn.many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in events])
 
 
-def of_entity(conn: Connection, tenant_id: str, entity_id: UUID) -> list[Event]:
+def of_item(conn: Connection, address: Address) -> list[Event]:
     """The history of one memory, oldest first."""
     rows = conn.all(
         "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
-        {"tenant_id": tenant_id, "entity_id": entity_id},
+        {"tenant_id": address.tenant_id, "entity_id": address.id},
     )
     return [Event(**row) for row in rows]
 
 
-def last(conn: Connection, tenant_id: str, entity_id: UUID, event_types: Sequence[str]) -> str | None:
+def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str | None:
     """Which of these events was the last of a memory, if there was any."""
     row = conn.one(
         "SELECT event_type FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id"
         f" AND {conn.within('event_type', 'event_types')} ORDER BY seq DESC LIMIT 1",
-        {"tenant_id": tenant_id, "entity_id": entity_id, "event_types": list(event_types)},
+        {"tenant_id": address.tenant_id, "entity_id": address.id, "event_types": list(event_types)},
     )
     return row["event_type"] if row else None

@@ -9,6 +9,7 @@ from uuid import UUID
 from tulving.domain.editing import differing, restated
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Stored
+from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, items, links
 from tulving.storage.connection import Connection
@@ -34,7 +35,7 @@ _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref
 
 
 def store(
-    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]], audit: Audit
+    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]], audit: Audit, bound: Bound
 ) -> tuple[list[Stored], list[Event]]:
     """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession.
 
@@ -44,8 +45,7 @@ def store(
     facts = [fact for fact, _, _ in offers]
     conn.lock(*map(_key, facts))
     _check_entities(conn, facts)
-    for fact in facts:
-        items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
+    items.check_sources(conn, bound, facts)
     batch = _Batch(conn, audit, facts)
     stored = [batch.take(*offer) for offer in offers]
     batch.write()
@@ -120,7 +120,7 @@ class _Batch:
         it stands."""
         if not fact.keyed:
             return Stored(id=current["id"], outcome="duplicate", ref=current["ref"])
-        known = items.get(self._conn, fact.tenant_id, "fact", current["id"], to_change=True)
+        known = items.get(self._conn, Address(fact.tenant_id, "fact", current["id"]), to_change=True)
         assert isinstance(known, Fact)  # the transaction has held it since it was looked up
         changes = differing(known, given)
         told: dict[str, Any] = {}

@@ -1,11 +1,13 @@
 """Which rows a read may see, as one SQL condition on the table alias `m`."""
 
+from collections.abc import Collection
 from datetime import datetime
+from uuid import UUID
 
 from tulving.domain.model import Kind
-from tulving.domain.scope import Filter
+from tulving.domain.scope import Bound, Filter
 from tulving.storage.connection import Connection
-from tulving.storage.rows import Row
+from tulving.storage.rows import TABLES, Row
 
 ALIVE: dict[Kind, str] = {
     "episode": "NOT m.forgotten AND (m.expires_at IS NULL OR m.expires_at > :now)",
@@ -27,27 +29,50 @@ _WHEN: dict[Kind, str] = {
 }
 
 
+def reach(kind: Kind, tenant_id: str, bound: Bound) -> tuple[str, Row]:
+    """What a connection may read at all, in whatever state (`Bound.covers`). The tenant comes first and is never
+    optional."""
+    clauses = ["m.tenant_id = :tenant_id"]
+    params: Row = {"tenant_id": tenant_id}
+    if bound.scope is not None:
+        clauses.append("m.butler = :scope" if kind == "episode" else "m.scope IN ('global', :scope)")
+        params["scope"] = bound.scope
+    for column in ("user_id", "household_id", "persona_id"):
+        if (value := getattr(bound.owner, column)) is not None:
+            clauses.append(f"m.{column} = :{column}")
+            params[column] = value
+    if bound.project is not None:
+        clauses.append("m.project = :project")
+        params["project"] = bound.project
+    return " AND ".join(clauses), params
+
+
+def reachable(conn: Connection, kind: Kind, tenant_id: str, bound: Bound, ids: Collection[UUID]) -> set[UUID]:
+    """Those of some memories that exist and that a connection may read."""
+    if not ids:
+        return set()
+    where, params = reach(kind, tenant_id, bound)
+    rows = conn.all(
+        f"SELECT m.id FROM {TABLES[kind]} AS m WHERE {where} AND {conn.within('m.id', 'ids')}",
+        {**params, "ids": list(ids)},
+    )
+    return {row["id"] for row in rows}
+
+
 def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: datetime) -> tuple[str, Row]:
-    """The condition and its parameters. The tenant comes first and is never optional."""
+    """What a filter leaves of it, as a condition and its parameters."""
     if kind == "fact" and wanted.state:
         alive = _FACT_STATE[wanted.state]
     elif wanted.state == "any":
         alive = "TRUE"
     else:
         alive = ALIVE[kind]
-    clauses = ["m.tenant_id = :tenant_id", alive]
-    params: Row = {"tenant_id": tenant_id, "now": now}
-    if wanted.scope is not None:
-        clauses.append("m.butler = :scope" if kind == "episode" else "m.scope IN ('global', :scope)")
-        params["scope"] = wanted.scope
-    for column in ("user_id", "household_id", "persona_id"):
-        if (value := getattr(wanted.owner, column)) is not None:
-            clauses.append(f"m.{column} = :{column}")
-            params[column] = value
-    for column in ("type", "project"):
-        if (value := getattr(wanted, column)) is not None:
-            clauses.append(f"m.{column} = :{column}")
-            params[column] = value
+    where, params = reach(kind, tenant_id, wanted)
+    clauses = [where, alive]
+    params["now"] = now
+    if wanted.type is not None:
+        clauses.append("m.type = :type")
+        params["type"] = wanted.type
     if wanted.since is not None:
         clauses.append(f"{_WHEN[kind]} >= :since")
         params["since"] = wanted.since

@@ -5,13 +5,13 @@ from datetime import datetime
 from uuid import UUID
 
 from tulving.domain.events import Event
-from tulving.domain.model import Fact, Item, Kind
-from tulving.domain.scope import Filter
+from tulving.domain.model import Episode, Fact, Item, Kind
+from tulving.domain.scope import Address, Bound, Filter
 from tulving.errors import EmbedderMismatch, InvalidInput
 from tulving.storage import events, links
 from tulving.storage.connection import Connection
-from tulving.storage.filters import visible
-from tulving.storage.rows import INSERTS, SELECTED, TABLES, IndexEntry, item_params, to_item
+from tulving.storage.filters import reachable, visible
+from tulving.storage.rows import INSERTS, SELECTED, TABLES, IndexEntry, Row, item_params, to_item
 
 _FORGET: dict[Kind, str] = {
     "episode": "expires_at = :now, forgotten = TRUE",
@@ -36,11 +36,10 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
     )
 
 
-def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]]) -> None:
+def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> None:
     """New episodes or rules, all or none."""
     check_embedding_version(conn, [entry for _, entry, _ in offers])
-    for item, _, _ in offers:
-        check_source_episode(conn, item.tenant_id, getattr(item, "source_episode_id", None))
+    check_sources(conn, bound, [item for item, _, _ in offers])
     insert(conn, kind, [(item, entry) for item, entry, _ in offers])
     events.append(conn, *(event for _, _, event in offers))
 
@@ -55,23 +54,37 @@ def check_embedding_version(conn: Connection, entries: Iterable[IndexEntry]) -> 
             raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
 
 
-def check_source_episode(conn: Connection, tenant_id: str, episode_id: UUID | None) -> None:
-    """Provenance must point to an episode of the same tenant."""
-    if episode_id is None:
-        return
-    found = "SELECT 1 AS found FROM episodes WHERE tenant_id = :tenant_id AND id = :id"
-    if not conn.one(found, {"tenant_id": tenant_id, "id": episode_id}):
-        raise InvalidInput("source_episode_id", f"episode {episode_id} does not exist", "the id of an episode of yours")
+def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:
+    """Provenance must point to episodes that its caller may read; any other is refused as if it did not exist."""
+    sources = [item.source_episode_id for item in new if not isinstance(item, Episode)]
+    cited = [id_ for id_ in sources if id_ is not None]
+    known = reachable(conn, "episode", new[0].tenant_id, bound, cited) if cited else set()
+    for id_ in cited:
+        if id_ not in known:
+            problem = f"episode {id_} does not exist"
+            raise InvalidInput("source_episode_id", problem, "the id of an episode of yours")
 
 
-def get(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, *, to_change: bool = False) -> Item | None:
+def get(conn: Connection, address: Address, *, to_change: bool = False) -> Item | None:
     """One memory in whatever state it is, without leaving a trace."""
+    kind = address.kind
     row = conn.one(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.id = :id"
         + (conn.for_update if to_change else ""),
-        {"tenant_id": tenant_id, "id": id_},
+        _key(address),
     )
     return to_item(kind, row) if row else None
+
+
+def locate(conn: Connection, tenant_id: str, kind: Kind, name: UUID | str, bound: Bound) -> Item | None:
+    """The memory that a caller means by an id or a short reference; None when there is none that it may read."""
+    column = "id" if isinstance(name, UUID) else "ref"
+    row = conn.one(
+        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.{column} = :{column}",
+        {"tenant_id": tenant_id, column: name},
+    )
+    item = to_item(kind, row) if row else None
+    return item if item is not None and bound.covers(item) else None
 
 
 def touch(conn: Connection, tenant_id: str, ids: dict[Kind, list[UUID]], now: datetime) -> None:
@@ -84,15 +97,16 @@ def touch(conn: Connection, tenant_id: str, ids: dict[Kind, list[UUID]], now: da
         )
 
 
-def touch_one(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, now: datetime) -> Item | None:
+def touch_one(conn: Connection, address: Address, now: datetime) -> Item | None:
     """001-021: one memory, with this reference already counted."""
-    touch(conn, tenant_id, {kind: [id_]}, now)
-    return get(conn, tenant_id, kind, id_)
+    touch(conn, address.tenant_id, {address.kind: [address.id]}, now)
+    return get(conn, address)
 
 
-def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool | None:
+def forget(conn: Connection, address: Address, now: datetime, event: Event) -> bool | None:
     """001-006, 001-023, 001-024: out of sight at once, but kept; False when it was before, None when there is none."""
-    item = get(conn, event.tenant_id, kind, id_, to_change=True)
+    kind = address.kind
+    item = get(conn, address, to_change=True)
     if item is None:
         return None
     if item.state == "retracted" if isinstance(item, Fact) else item.forgotten:
@@ -100,8 +114,7 @@ def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event)
     conn.run(
         f"UPDATE {TABLES[kind]} SET {_FORGET[kind]}, updated_at = :now WHERE tenant_id = :tenant_id AND id = :id",
         {
-            "tenant_id": event.tenant_id,
-            "id": id_,
+            **_key(address),
             "now": now,
             **({"metadata": {**item.metadata, "forgotten": True}} if kind == "rule" else {}),
         },
@@ -110,15 +123,14 @@ def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event)
     return True
 
 
-def delete(conn: Connection, kind: Kind, id_: UUID, event: Event) -> bool:
+def delete(conn: Connection, address: Address, event: Event) -> bool:
     """Remove a memory, its links, its revisions and its index entry for good; the event stays, without content."""
-    key = {"tenant_id": event.tenant_id, "id": id_}
-    if not conn.run(f"DELETE FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id", key):
+    if not conn.run(f"DELETE FROM {TABLES[address.kind]} WHERE tenant_id = :tenant_id AND id = :id", _key(address)):
         return False
-    links.delete_of_item(conn, event.tenant_id, kind, id_)
+    links.delete_of_item(conn, address)
     conn.run(
         "DELETE FROM revisions WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
-        {**key, "kind": kind},
+        {**_key(address), "kind": address.kind},
     )
     events.append(conn, event)
     return True
@@ -143,3 +155,7 @@ def listing(
         {**params, "limit": limit},
     )
     return [to_item(kind, row) for row in rows]
+
+
+def _key(address: Address) -> Row:
+    return {"tenant_id": address.tenant_id, "id": address.id}

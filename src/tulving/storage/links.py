@@ -4,10 +4,12 @@ from datetime import datetime
 from uuid import UUID
 
 from tulving.domain.events import Event
-from tulving.domain.model import Direction, Kind, Link, Relation
+from tulving.domain.model import KINDS, Direction, Kind, Link, Relation
+from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput
 from tulving.storage import events
 from tulving.storage.connection import Connection
+from tulving.storage.filters import reachable
 from tulving.storage.rows import TABLES
 
 _INSERT = """
@@ -42,42 +44,60 @@ def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
     )
 
 
-def create(conn: Connection, link: Link, event: Event) -> bool:
+def create(conn: Connection, source: Address, target: Address, relation: Relation, event: Event) -> bool:
     """001-020, 001-110: an edge between two memories that exist; doing it again is no error."""
-    ends: tuple[tuple[str, Kind, UUID], ...] = (
-        ("source_id", link.source_type, link.source_id),
-        ("target_id", link.target_type, link.target_id),
-    )
-    for field, kind, id_ in ends:
+    for field, end in (("source_id", source), ("target_id", target)):
         if not conn.one(
-            f"SELECT 1 AS found FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id",
-            {"tenant_id": event.tenant_id, "id": id_},
+            f"SELECT 1 AS found FROM {TABLES[end.kind]} WHERE tenant_id = :tenant_id AND id = :id",
+            {"tenant_id": end.tenant_id, "id": end.id},
         ):
-            raise InvalidInput(field, f"there is no {kind} {id_}", f"the id of a {kind} of yours")
-    added = insert(conn, event.tenant_id, link)
+            raise InvalidInput(field, f"there is no {end.kind} {end.id}", f"the id of a {end.kind} of yours")
+    link = Link(
+        source_type=source.kind,
+        source_id=source.id,
+        target_type=target.kind,
+        target_id=target.id,
+        relation=relation,
+        created_at=event.occurred_at,
+    )
+    added = insert(conn, source.tenant_id, link)
     if added:
         events.append(conn, event)
     return added
 
 
-def of_item(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, direction: Direction) -> list[Link]:
-    """001-109: the edges at one memory, oldest first."""
+def of_item(conn: Connection, address: Address, direction: Direction, bound: Bound) -> list[Link]:
+    """001-109: the edges between one memory and others that the caller may read, oldest first."""
     # Not OR, which no index serves: it would read all links of the tenant.
     sides = " UNION ".join(
         f"SELECT {_COLUMNS} FROM memory_links WHERE tenant_id = :tenant_id AND {side}" for side in _SIDES[direction]
     )
     rows = conn.all(
-        f"{sides} ORDER BY created_at, source_id, target_id", {"tenant_id": tenant_id, "kind": kind, "id": id_}
+        f"{sides} ORDER BY created_at, source_id, target_id",
+        {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
     )
-    return [Link(**row) for row in rows]
+    found = [Link(**row) for row in rows]
+    if bound.everything:
+        return found
+    ends = {end for link in found for end in _ends(link)}
+    known = {
+        (kind, id_)
+        for kind in KINDS
+        for id_ in reachable(conn, kind, address.tenant_id, bound, {id_ for of_kind, id_ in ends if of_kind == kind})
+    }
+    return [link for link in found if known.issuperset(_ends(link))]
 
 
-def delete_of_item(conn: Connection, tenant_id: str, kind: Kind, id_: UUID) -> None:
+def _ends(link: Link) -> tuple[tuple[Kind, UUID], tuple[Kind, UUID]]:
+    return (link.source_type, link.source_id), (link.target_type, link.target_id)
+
+
+def delete_of_item(conn: Connection, address: Address) -> None:
     """All edges at one memory."""
     for side in _SIDES["both"]:
         conn.run(
             f"DELETE FROM memory_links WHERE tenant_id = :tenant_id AND {side}",
-            {"tenant_id": tenant_id, "kind": kind, "id": id_},
+            {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
         )
 
 

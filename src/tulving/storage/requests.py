@@ -10,13 +10,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain.model import KIND_OF, EntitiesMerged, EntityCreated, Item, Kind, Stored
+from tulving.domain.model import KIND_OF, EntitiesMerged, Entity, EntityCreated, Item, Stored
+from tulving.domain.scope import Address
 from tulving.errors import InvalidInput, NotFound
-from tulving.storage import items
+from tulving.storage import entities, items
 from tulving.storage.connection import Connection
 from tulving.storage.rows import COLUMNS, insert_statement
 
-_INSERT = insert_statement("requests", ("tenant_id", "request_id", "operation", "fingerprint", "result", "created_at"))
+_KEY = ("tenant_id", "caller", "operation", "idempotency_key")
+_INSERT = insert_statement("requests", (*_KEY, "fingerprint", "result", "created_at"))
 _RECORDS = {record.__name__: record for record in (Stored, EntityCreated, EntitiesMerged)}
 """Answers that hold ids and numbers only."""
 _STATES = frozenset({"maturity", "validity", "status", "consolidation_status", "permanence"})
@@ -24,17 +26,21 @@ _STATES = frozenset({"maturity", "validity", "status", "consolidation_status", "
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call of a verb under an id that its caller may use again for the same call."""
+    """A call of a verb under a key that its caller may use again for the same call.
+
+    `caller` is a digest of the actor and the owner, which are too long for an index.
+    """
 
     tenant_id: str
-    request_id: str
+    caller: str
     operation: str
+    idempotency_key: str
     fingerprint: str
     now: datetime
 
     @property
     def key(self) -> dict[str, str]:
-        return {"tenant_id": self.tenant_id, "request_id": self.request_id, "operation": self.operation}
+        return {name: getattr(self, name) for name in _KEY}
 
 
 class Answered(Exception):
@@ -58,23 +64,23 @@ def once(conn: Connection, request: Request, change: Callable[[Connection], Any]
 def check(conn: Connection, request: Request) -> None:
     """Raise the answer of a request that has one; one that was for something else is refused."""
     row = conn.one(
-        "SELECT fingerprint, result FROM requests WHERE tenant_id = :tenant_id AND request_id = :request_id"
-        " AND operation = :operation",
+        "SELECT fingerprint, result FROM requests WHERE tenant_id = :tenant_id AND caller = :caller"
+        " AND operation = :operation AND idempotency_key = :idempotency_key",
         request.key,
     )
     if row is None:
         return
     if row["fingerprint"] != request.fingerprint:
-        problem = f"{request.request_id!r:.80} was used before, for another call of {request.operation}"
-        raise InvalidInput("request_id", problem, "a new one for each request")
+        problem = f"{request.idempotency_key!r:.80} was used before, for another call of {request.operation}"
+        raise InvalidInput("idempotency_key", problem, "a new one for each request")
     raise Answered(_unpacked(conn, request.tenant_id, row["result"]["answer"]))
 
 
 def delete_before(conn: Connection, moment: datetime, limit: int) -> int:
     """Drop old answers of all tenants; how many."""
-    old = "SELECT tenant_id, request_id, operation FROM requests WHERE created_at < :moment LIMIT :limit"
+    key = ", ".join(_KEY)
     return conn.run(
-        f"DELETE FROM requests WHERE (tenant_id, request_id, operation) IN ({old})",
+        f"DELETE FROM requests WHERE ({key}) IN (SELECT {key} FROM requests WHERE created_at < :moment LIMIT :limit)",
         {"moment": moment, "limit": limit},
     )
 
@@ -99,6 +105,8 @@ def _packed(value: Any) -> Any:
             return {"record": type(value).__name__, "values": values}
         case _ if type(value) in KIND_OF:
             return {"memory": KIND_OF[type(value)], "id": str(value.id), "values": _wordless(value)}
+        case Entity():
+            return {"entity": str(value.id)}
     raise TypeError(f"{type(value).__name__} can't be kept as an answer")
 
 
@@ -117,14 +125,16 @@ def _unpacked(conn: Connection, tenant_id: str, value: Any) -> Any:
         case {"record": name, "values": values}:
             return _RECORDS[name](**{field: _unpacked(conn, tenant_id, part) for field, part in values.items()})
         case {"memory": kind, "id": id_, "values": values}:
-            return _memory(conn, tenant_id, kind, UUID(id_), values)
+            return _memory(conn, Address(tenant_id, kind, UUID(id_)), values)
+        case {"entity": id_}:
+            return entities.get(conn, tenant_id, UUID(id_))
         case list():
             return [_unpacked(conn, tenant_id, inner) for inner in value]
     return value
 
 
-def _memory(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, values: dict[str, Any]) -> Item:
-    item = items.get(conn, tenant_id, kind, id_)
+def _memory(conn: Connection, address: Address, values: dict[str, Any]) -> Item:
+    item = items.get(conn, address)
     if item is None:
-        raise NotFound(f"the request was done before, but the {kind} {id_} is deleted since")
-    return replace(item, **{name: _unpacked(conn, tenant_id, part) for name, part in values.items()})
+        raise NotFound(f"the request was done before, but the {address.kind} {address.id} is deleted since")
+    return replace(item, **{name: _unpacked(conn, address.tenant_id, part) for name, part in values.items()})

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
-from uuid import UUID
 
 from tulving.domain.decay import Standing, review
 from tulving.domain.editing import confirmed
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Kind, Rule
+from tulving.domain.scope import Address, address_of
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, facts, items
 from tulving.storage.connection import Connection
@@ -91,19 +91,19 @@ def forecast(conn: Connection, kind: Kind, as_of: datetime) -> Counter[str]:
     return counts
 
 
-def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool:
+def confirm(conn: Connection, address: Address, now: datetime, event: Event) -> bool:
     """001-022: start the decay of a fact or rule anew, and bring back what decay has taken out of use.
 
     False when there is none, and for what is out of use for another reason: superseded, or forgotten by a person.
     """
-    item = items.get(conn, event.tenant_id, kind, id_, to_change=True)
+    item = items.get(conn, address, to_change=True)
     if not isinstance(item, Fact | Rule) or not _holds_again(conn, item):
         return False
     if isinstance(item, Fact):
         _check_place(conn, item)
-        edits.update(conn, kind, confirmed(item, now), facts.CONFIRMED)
+        edits.update(conn, address.kind, confirmed(item, now), facts.CONFIRMED)
     else:
-        edits.update(conn, kind, confirmed(item, now), _CONFIRMED_RULE)
+        edits.update(conn, address.kind, confirmed(item, now), _CONFIRMED_RULE)
     events.append(conn, event)
     return True
 
@@ -112,7 +112,7 @@ def _holds_again(conn: Connection, item: Fact | Rule) -> bool:
     """Whether it is in use, or only decay has ended that. Of a forgotten rule its last event says which it was."""
     if isinstance(item, Fact):
         return item.validity in ("active", "expired")
-    return not item.forgotten or events.last(conn, item.tenant_id, item.id, _ENDS_OF_RULES) == "rule_expired"
+    return not item.forgotten or events.last(conn, address_of(item), _ENDS_OF_RULES) == "rule_expired"
 
 
 def _check_place(conn: Connection, fact: Fact) -> None:

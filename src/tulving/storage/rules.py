@@ -7,6 +7,7 @@ from uuid import UUID
 from tulving.domain import maturity
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Rule
+from tulving.domain.scope import Address, address_of
 from tulving.storage import edits, events, items
 from tulving.storage.connection import Connection
 from tulving.storage.rows import SELECTED, IndexEntry, insert_statement, to_item
@@ -24,14 +25,14 @@ _APPLY = insert_statement("rule_applications", ("tenant_id", "id", "rule_id", "o
 
 def mark(
     conn: Connection,
-    rule_id: UUID,
+    address: Address,
     outcome: maturity.Outcome,
     reason: str | None,
     context: Mapping[str, Any] | None,
     audit: Audit,
 ) -> tuple[Rule | None, list[Event]]:
     """001-090, 001-091, 001-118: judge a rule by one more use, and keep a record of it; None when there is none."""
-    rule = get(conn, audit.caller.tenant_id, rule_id, to_change=True)
+    rule = get(conn, address, to_change=True)
     if rule is None:
         return None, []
     helpful = outcome == "helpful"
@@ -69,7 +70,7 @@ def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tup
     The rule as it is now, and whether that is final: it is not, when people said more about the harm meanwhile. None
     for a rule that is gone or not refuted any more.
     """
-    rule = get(conn, event.tenant_id, made.id, to_change=True)
+    rule = get(conn, address_of(made), to_change=True)
     if rule is not None and rule.maturity == "anti_pattern":
         return rule, True, []
     if rule is None or not maturity.is_refuted(rule):
@@ -96,8 +97,8 @@ def refuted(conn: Connection, limit: int, after: tuple[str, UUID] | None) -> lis
     return [_rule(to_item("rule", row)) for row in rows]
 
 
-def get(conn: Connection, tenant_id: str, rule_id: UUID, *, to_change: bool = False) -> Rule | None:
-    found = items.get(conn, tenant_id, "rule", rule_id, to_change=to_change)
+def get(conn: Connection, address: Address, *, to_change: bool = False) -> Rule | None:
+    found = items.get(conn, address, to_change=to_change)
     return None if found is None else _rule(found)
 
 

@@ -21,8 +21,8 @@ from uuid import UUID
 import pytest
 
 from tulving.domain.events import Audit
-from tulving.domain.model import KIND_OF, KINDS, Item, Link
-from tulving.domain.scope import Caller, Filter
+from tulving.domain.model import KINDS, Item
+from tulving.domain.scope import Address, Bound, Caller, Filter, address_of
 from tulving.errors import EmbedderMismatch, IntegrityError, StoreUnavailable
 from tulving.services.service import Store
 from tulving.storage import events, facts, items, links, maintenance, transfer
@@ -104,21 +104,21 @@ class StoreConformance:
             next_review_at=datetime(9999, 12, 31, 23, 59, 59, 999_998, tzinfo=UTC),
         )
         store.write(put, episode(1, forgotten=True, consolidated=False), full)
-        kept = store.read(items.get, ONE, "fact", full.id)
+        kept = store.read(items.get, Address(ONE, "fact", full.id))
         assert kept == full
         assert [type(value) for value in kept.metadata["a"]] == [int, float, type(None), bool, dict]
-        assert store.read(items.get, ONE, "episode", UUID(int=1)).forgotten is True
+        assert store.read(items.get, Address(ONE, "episode", UUID(int=1))).forgotten is True
 
     @pytest.mark.parametrize("text", TEXTS, ids=lambda text: f"{len(text)} letters")
     def test_texts_of_every_script_and_length_are_kept(self, store: Opened, text: str) -> None:
         kept = rule(1, text, project=text[:200], metadata={text[:200]: text}, tags=[text[:200]])
         store.write(put, kept)
-        assert store.read(items.get, ONE, "rule", kept.id) == kept
+        assert store.read(items.get, Address(ONE, "rule", kept.id)) == kept
 
     def test_a_time_of_another_zone_is_the_same_moment(self, store: Opened) -> None:
         moment = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))
         store.write(put, episode(1, occurred_at=moment))
-        kept = store.read(items.get, ONE, "episode", UUID(int=1)).occurred_at
+        kept = store.read(items.get, Address(ONE, "episode", UUID(int=1))).occurred_at
         assert kept == moment and kept.utcoffset() == timedelta()
 
     def test_vectors_are_kept_bit_by_bit(self, store: Opened) -> None:
@@ -243,7 +243,7 @@ class StoreConformance:
             conn.run(update, {**key, "more": row["reference_count"] + 1})
 
         assert store.write_at_once(*[increase] * 12) == [None] * 12
-        assert store.read(items.get, ONE, "rule", UUID(int=1)).reference_count == 12
+        assert store.read(items.get, Address(ONE, "rule", UUID(int=1))).reference_count == 12
 
     def test_a_name_is_locked_by_one_at_a_time(self, store: Opened) -> None:
         log: list[tuple[str, int]] = []
@@ -299,7 +299,7 @@ class StoreConformance:
         for change in ("UPDATE memory_events SET actor = 'me'", "DELETE FROM memory_events"):
             with pytest.raises(IntegrityError):
                 store.write(lambda conn, change=change: conn.run(change))
-        kept = store.read(events.of_entity, ONE, UUID(int=9))
+        kept = store.read(events.of_item, Address(ONE, "fact", UUID(int=9)))
         assert [(each.id.int, each.actor, dict(each.payload)) for each in kept] == [(1, None, {"n": 1}), (2, None, {})]
         assert kept[0].seq < kept[1].seq
 
@@ -334,9 +334,9 @@ class StoreConformance:
     def test_what_was_learned_outlives_its_source(self, store: Opened) -> None:
         learned = fact(2, source_episode_id=UUID(int=1)), fact(3, predicate="p", supersedes_id=UUID(int=2))
         store.write(put, episode(1), *learned, rule(4, source_episode_id=UUID(int=1)))
-        assert store.write(items.delete, "episode", UUID(int=1), event(91))
-        assert store.write(items.delete, "fact", UUID(int=2), event(92))
-        kept = [store.read(items.get, ONE, kind, UUID(int=number)) for kind, number in (("fact", 3), ("rule", 4))]
+        assert store.write(items.delete, Address(ONE, "episode", UUID(int=1)), event(91))
+        assert store.write(items.delete, Address(ONE, "fact", UUID(int=2)), event(92))
+        kept = [store.read(items.get, address_of(one)) for one in (learned[1], rule(4))]
         assert (kept[0].supersedes_id, kept[1].source_episode_id) == (None, None)
 
     # -- merging
@@ -357,8 +357,8 @@ class StoreConformance:
         source, target = opened(), opened()
         source.write(put, episode(1, TEXTS[3], title="t", occurred_at=NOW), vector=BETWEEN)
         source.write(put, fact(2, source_episode_id=UUID(int=1), metadata={"a": [None]}), rule(3, tags=["x"]))
-        ends = {"source_type": "rule", "source_id": UUID(int=3), "target_type": "fact", "target_id": UUID(int=2)}
-        assert source.write(links.create, Link(**ends, relation="supports", created_at=NOW), event(90))
+        ends = Address(ONE, "rule", UUID(int=3)), Address(ONE, "fact", UUID(int=2))
+        assert source.write(links.create, *ends, "supports", event(90))
         rows = source.read(rows_of)
         for added in (len(rows), 0):
             counts = target.write(transfer.load, lambda: enumerate(rows, 2), ONE, 1, 4)
@@ -374,7 +374,7 @@ class StoreConformance:
 
         def offer(number: int) -> Callable[[Connection], Any]:
             new = fact(number, f"tea {number}")
-            return lambda conn: facts.store(conn, [(new, entry(new, EAST), {})], audit)
+            return lambda conn: facts.store(conn, [(new, entry(new, EAST), {})], audit, Bound())
 
         answers = [answer[0][0] for answer in store.write_at_once(*map(offer, range(1, 9)))]
         assert sorted(answer.outcome for answer in answers) == ["stored"] + ["superseded"] * 7
@@ -462,7 +462,7 @@ class StoreConformance:
         lanes = store.read(ask, *KINDS, terms=["tea"], vector=EAST)
         assert sorted(found(lanes.semantic, lanes)) == sorted(found(lanes.keyword, lanes)) == [5, 6, 7]
         for one in (episode(5), fact(6), rule(7)):
-            assert store.write(items.delete, KIND_OF[type(one)], one.id, event(90 + one.id.int, one))
+            assert store.write(items.delete, address_of(one), event(90 + one.id.int, one))
         lanes = store.read(ask, *KINDS, terms=["tea"], vector=EAST)
         assert not lanes.semantic and not lanes.keyword
 
@@ -522,7 +522,7 @@ class StoreConformance:
     def test_a_healthy_store_is_found_healthy(self, store: Opened) -> None:
         store.write(put, episode(1), fact(2), rule(3), vector=EAST)
         store.write(put, rule(1, tenant_id=OTHER), vector=EAST, on_behalf=OTHER)
-        store.write(items.forget, "rule", UUID(int=3), NOW, event(90))
+        store.write(items.forget, Address(ONE, "rule", UUID(int=3)), NOW, event(90))
         store.read(by_vector)
         findings = store.read(lambda conn: conn.verify_engine(), on_behalf=None)
         assert findings and [finding for finding in findings if finding.problems] == []
