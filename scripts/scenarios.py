@@ -25,21 +25,21 @@ SPECIFICATION = ROOT.parent / "shared" / "spec" / "scenarios.tsv"
 ENGINES = ("sqlite", "postgres")
 ONE_ENGINE = {
     "sqlite": {
-        "002-001": "the file of a new memory is created",
-        "002-002": "the file is written to disk",
-        "002-005": "FTS5 is SQLite's",
+        "002-001": "creates the database file",
+        "002-002": "writes the database file to disk",
+        "002-005": "is about FTS5",
     },
     "postgres": {
-        "001-102": "extensions of PostgreSQL",
-        "001-103": "its kinds of indexes",
-        "001-104": "its kinds of indexes",
-        "001-107": "its kinds of indexes",
-        "001-108": "its types of columns",
-        "004-015": "the planner uses a vector index",
-        "004-016": "a database is migrated by a host's Alembic",
+        "001-102": "is about extensions of PostgreSQL",
+        "001-103": "names GIN or IVFFlat indexes",
+        "001-104": "names GIN or IVFFlat indexes",
+        "001-107": "names GIN or IVFFlat indexes",
+        "001-108": "names UUID, JSONB and TIMESTAMPTZ columns",
+        "004-015": "is about the planner of PostgreSQL",
+        "004-016": "migrates the database of a host",
     },
 }
-"""Scenarios that speak of one engine only, and why."""
+"""Scenarios that apply to one engine only, and why."""
 
 
 def read_scenarios(path: Path) -> dict[str, str]:

@@ -29,9 +29,9 @@ class Embedder(Protocol):
     compared must differ in one of them. `light` means a short text costs microseconds, so that no
     thread is worth its hand-over.
 
-    One that was ready and fails all the same raises `EmbedderUnavailable`: then memories are stored without a
-    vector, with a warning, and get it later. Any other error is taken for a bug and rises. One that depends on
-    files or services can be `Checkable` too.
+    An embedder that was ready but fails raises `EmbedderUnavailable`: memories are then stored without a vector and
+    with a warning, and get the vector later. Any other error counts as a bug and rises. An embedder that depends on
+    files or services can also be `Checkable`.
     """
 
     model: str
@@ -53,10 +53,10 @@ class Checkable(Protocol):
     """What an embedder may offer beside its port: to look for damage in what it depends on."""
 
     def problems(self) -> list[str]:
-        """All that is wrong, each in words for a person that say what to do about it; empty when nothing is.
+        """All that is wrong, in words for a person, with what to do about it; empty when nothing is.
 
-        Thorough rather than fast: it trusts no record and may take a second. What is not installed at all is not
-        damaged; `unready` tells of that.
+        Thorough rather than fast: it trusts no record and may take a second. What is missing altogether is not
+        damaged; `unready` reports that. `verify` and `config` call it.
         """
         ...
 

@@ -230,6 +230,7 @@ NO_CONTENT: list[Any] = ["", " \n\t ", "\x00", "\ud800", "<private>all of it</pr
 NO_NAME: list[Any] = ["", "  ", "a\x00b", "a\ud800b", "a\nb", "x" * 1001, 5, b"bytes", ["list"], {"a": 1}]
 NO_ID: list[Any] = ["", "x", "123", 5, b"0" * 16, ["list"], "fact", "\ud800"]
 NO_NUMBER: list[Any] = [NAN, INFINITY, -INFINITY, -1, -0.001, 11, HUGE, -HUGE, "5", True, None, b"5", [5], 1j]
+NO_OPTIONAL_NUMBER = [value for value in NO_NUMBER if value is not None]
 NO_LIMIT: list[Any] = [0, -1, 1001, 10**5000, "10", 1.5, 10.0, True, NAN, [10]]
 NO_TAGS: list[Any] = ["text", 5, b"bytes", {"a": 1}, [5], [None], [["a"]], ["a\x00b"], ["a\ud800"], ["x" * 201]]
 NO_TAGS.append(["tag"] * 101)
@@ -294,9 +295,9 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
         "subject": [None, *NO_NAME],
         "predicate": [None, *NO_NAME],
         "content": NO_CONTENT,
-        "importance": NO_NUMBER,
-        "confidence": [2, *NO_NUMBER],
-        "permanence": [None, "forever", *NO_WORD],
+        "importance": NO_OPTIONAL_NUMBER,
+        "confidence": [2, *NO_OPTIONAL_NUMBER],
+        "permanence": ["forever", *NO_WORD],
         "scope": [None, *NO_NAME],
         "tags": NO_TAGS,
         "entity_id": [*NO_ID, UUID(int=7)],
@@ -311,9 +312,9 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
     "store_note": {
         "content": NO_CONTENT,
         "category": NO_WORD,
-        "importance": NO_NUMBER,
-        "confidence": NO_NUMBER,
-        "permanence": [None, *NO_WORD],
+        "importance": NO_OPTIONAL_NUMBER,
+        "confidence": NO_OPTIONAL_NUMBER,
+        "permanence": NO_WORD,
         "scope": [None, *NO_NAME],
         "tags": NO_TAGS,
     },

@@ -18,9 +18,9 @@ NEUTRAL_IMPORTANCE = 5.0
 SIMILARITY_DECIMALS = 5
 """A cosine similarity is rounded to so many decimals, once, where its engine computes it.
 
-Sums of 32-bit floats differ in the seventh decimal from processor to processor and from engine to engine; rounded,
-equal vectors tie wherever their rows lie and whatever adds them up. A value within 1e-6 of a rounding edge may still
-fall on either side of it: then two memories whose similarities are no farther apart than 1e-5 may change places.
+Sums of 32-bit floats differ in the seventh decimal between processors and between engines; rounding makes equal
+vectors tie on all of them. A value within 1e-6 of a rounding edge may still fall on either side of it, so memories
+whose similarities are within 1e-5 of each other may change places.
 """
 
 

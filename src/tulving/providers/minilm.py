@@ -52,8 +52,8 @@ class MiniLm:
         return None
 
     def problems(self) -> list[str]:
-        """Hashes the weights whatever was recorded of them, and tries them. Weights that are not installed are no
-        damage: that they are missing is what `unready` says."""
+        """Hashes the weights, whatever was recorded of them, and loads them. Missing weights are not damaged: `unready`
+        reports them."""
         if found := self._damage(weights.expected(self._home)):
             return found
         try:
@@ -78,7 +78,7 @@ class MiniLm:
         return folder
 
     def _damage(self, folder: Path) -> list[str]:
-        """Also makes sure that damaged weights are used no more."""
+        """What is wrong with the weights, hashed now. Damaged ones are not used any longer."""
         problems = weights.damage(folder, self._digests.take)
         if problems:
             self._folder = self._network = None
@@ -109,7 +109,7 @@ class MiniLm:
         return network
 
     def _tried(self, folder: Path) -> "_Network":
-        """Loads the network and compares a vector of it with the one that everyone gets."""
+        """Loads the network and compares its vector of the probe with the known one."""
         network = _Network(folder)
         (vector,) = network.vectors([network.tokens(PROBE)])
         if not _alike(vector[: len(PROBE_BEGINS)], PROBE_BEGINS):
