@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -59,14 +59,27 @@ def test_without_hits_only_the_header():
     assert "Facts" not in render([rule("x")], 1000)
 
 
-def test_of_rules_with_equal_scores_the_proven_ones_come_first():
-    def of(maturity: str, score: float) -> Hit:
-        hit = rule(f"{maturity} {score}")
-        return replace(hit, score=score, item=replace(hit.item, maturity=maturity))
+@pytest.mark.scenario("001-126")
+@pytest.mark.parametrize("made", [fact, rule])
+def test_equal_scores_go_to_the_newer_then_to_the_lower_id_before_maturity(made):
+    def of(words: str, score: float, minutes: int, id_: int, maturity: str) -> Hit:
+        hit = made(words)
+        if hit.memory_type == "rule":
+            hit = replace(hit, item=replace(hit.item, maturity=maturity))
+        item = replace(hit.item, created_at=NOW + timedelta(minutes=minutes), id=UUID(int=id_))
+        return replace(hit, score=score, item=item)
 
-    hits = [of("candidate", 0.9), of("candidate", 0.5), of("established", 0.5), of("proven", 0.5), of("proven", 0.4)]
-    lines = [line[2:].split(" (")[0] for line in render(hits, 1000).splitlines() if line.startswith("- ")]
-    assert lines == ["candidate 0.9", "proven 0.5", "established 0.5", "candidate 0.5", "proven 0.4"]
+    hits = [
+        of("sixth", 0.4, 9, 1, "proven"),
+        of("fifth", 0.5, 0, 2, "proven"),
+        of("fourth", 0.5, 1, 4, "proven"),
+        of("second", 0.5, 2, 5, "established"),
+        of("third", 0.5, 1, 3, "candidate"),
+        of("first", 0.9, 0, 6, "candidate"),
+    ]
+    words = {"first", "second", "third", "fourth", "fifth", "sixth"}
+    shown = [word for line in render(hits, 1000).splitlines() for word in line.split() if word in words]
+    assert shown == ["first", "second", "third", "fourth", "fifth", "sixth"]
 
 
 @pytest.mark.scenario("001-088")

@@ -79,9 +79,9 @@ class Kept:
     @property
     def columns(self) -> dict[str, Any]:
         own: dict[Kind, dict[str, Any]] = {
-            "fact": {"subject": f"s{self.number}", "predicate": "p", "scope": self.scope},
+            "fact": {"subject": f"s{self.number}", "predicate": "p", "scope": self.scope, "decay_rate": 0.0},
             "episode": {"butler": self.scope, "expires_at": None},
-            "rule": {"scope": self.scope},
+            "rule": {"scope": self.scope, "decay_rate": 0.0},
         }
         words = ["common", f"word{self.number}", "even" if self.number % 2 == 0 else "odd"]
         return own[self.kind] | {
@@ -440,7 +440,7 @@ class GivenVectors(NoEmbedder):
 
 
 @pytest.mark.parametrize("exact_rows", [0, 10_000], ids=["by index", "exact"])
-async def test_equals_are_ordered_by_their_ids(
+async def test_of_equals_the_newer_come_first_then_the_lower_ids(
     new_database: Callable[..., str], postgres_template: str, exact_rows: int
 ) -> None:
     config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=exact_rows))
@@ -450,16 +450,18 @@ async def test_equals_are_ordered_by_their_ids(
         new_database(postgres_template), config=config, embedder=GivenVectors(), clock=clock, ids=lambda: next(ids)
     )
     async with opening as memory:
-        stored = []
+        stored, newest_first = [], []
         for number in range(60):
-            clock.advance(minutes=1 if number % 2 else -10)
+            clock.advance(minutes=(0, 1, -10)[number % 3])
             stored.append((await memory.store_rule(f"rule {number}")).id)
+            newest_first.append(-clock.now.timestamp())
+        expected = [id_ for _, id_ in sorted(zip(newest_first, stored, strict=True))]
         for limit in (60, 100):
             found = await memory.search_similar(EQUAL, types=["rule"], limit=limit, min_confidence=0)
-            assert [hit.item.id for hit in found] == sorted(stored)
+            assert [hit.item.id for hit in found] == expected
         if exact_rows:
             found = await memory.search_similar(EQUAL, types=["rule"], limit=7, min_confidence=0)
-            assert [hit.item.id for hit in found] == sorted(stored)[:7]
+            assert [hit.item.id for hit in found] == expected[:7]
 
 
 @pytest.mark.parametrize("exact_rows", [0, 10_000], ids=["by index", "exact"])

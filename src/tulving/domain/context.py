@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tulving.domain.maturity import standing
 from tulving.domain.model import Fact, Hit, Rule
+from tulving.domain.ranking import stable_order
 from tulving.domain.text import count_tokens
 
 HEADER = "# Memory Context\n"
@@ -22,9 +22,9 @@ def render(
     """001-087, 001-088, 001-127: header, facts, rules, in the order of the hits, never over the budget.
 
     Each section is sure of its quota; what one leaves unused, the other takes. An item that does not
-    fit is passed over for the next. Of rules with equal scores, those that use has proven come first.
+    fit is passed over for the next. Hits with equal scores come in their one stable order (001-126).
     """
-    hits = sorted(hits, key=lambda hit: (-hit.score, -standing(hit.item) if isinstance(hit.item, Rule) else 0))
+    hits = sorted(hits, key=lambda hit: stable_order(hit.score, hit.item.created_at, hit.item.id))
     facts = [_fact_line(hit.item, hit.effective_confidence) for hit in hits if isinstance(hit.item, Fact)]
     rules = [_rule_line(hit.item) for hit in hits if isinstance(hit.item, Rule)]
     rules_need = tokens(RULES + "".join(rules)) if rules else 0

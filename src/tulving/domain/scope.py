@@ -52,7 +52,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which memories a read may return, beside those of the caller's tenant that are alive."""
+    """Which memories a read may return, beside those of the caller's tenant that are alive.
+
+    `unfaded` leaves out facts and rules that are fading, or should be by now.
+    """
 
     scope: str | None = None
     owner: Owner = field(default_factory=Owner)
@@ -62,3 +65,4 @@ class Filter:
     until: datetime | None = None
     tags: Sequence[str] = ()
     state: str | None = None
+    unfaded: bool = False

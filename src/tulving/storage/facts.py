@@ -10,6 +10,7 @@ from tulving.domain.model import Fact, Stored
 from tulving.errors import InvalidInput
 from tulving.storage import events, items, links
 from tulving.storage.connection import Connection
+from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row
 
 _ACTIVE = (
@@ -31,14 +32,14 @@ def store(
     conn: Connection, offers: Sequence[tuple[Fact, IndexEntry]], audit: Audit
 ) -> tuple[list[Stored], list[Event]]:
     """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession."""
-    items.check_embedding_version(conn, [entry for _, entry in offers])
+    entries = renumbered(conn, (entry for _, entry in offers))
     conn.lock(*(_key(fact) for fact, _ in offers))
     facts = [fact for fact, _ in offers]
     _check_entities(conn, facts)
     for fact in facts:
         items.check_source_episode(conn, fact.tenant_id, fact.source_episode_id)
     batch = _Batch(conn, audit, facts)
-    stored = [batch.take(fact, entry) for fact, entry in offers]
+    stored = [batch.take(fact, entry) for fact, entry in zip(facts, entries, strict=True)]
     batch.write()
     events.append(conn, *batch.log)
     return stored, batch.log

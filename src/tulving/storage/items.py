@@ -1,6 +1,6 @@
 """What every kind of memory can undergo: insertion, reference, confirmation, forgetting, deletion, listing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -8,10 +8,11 @@ from tulving.domain.decay import next_review_at
 from tulving.domain.events import Event
 from tulving.domain.model import Fact, Item, Kind
 from tulving.domain.scope import Filter
-from tulving.errors import EmbedderMismatch, InvalidInput
+from tulving.errors import InvalidInput
 from tulving.storage import events, links
 from tulving.storage.connection import Connection
 from tulving.storage.filters import visible
+from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import INSERTS, SELECTED, TABLES, IndexEntry, item_params, to_item
 
 _FORGET: dict[Kind, str] = {
@@ -39,21 +40,11 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
 
 def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]]) -> None:
     """New episodes or rules, all or none."""
-    check_embedding_version(conn, [entry for _, entry, _ in offers])
+    entries = renumbered(conn, (entry for _, entry, _ in offers))
     for item, _, _ in offers:
         check_source_episode(conn, item.tenant_id, getattr(item, "source_episode_id", None))
-    insert(conn, kind, [(item, entry) for item, entry, _ in offers])
+    insert(conn, kind, [(item, entry) for (item, _, _), entry in zip(offers, entries, strict=True)])
     events.append(conn, *(event for _, _, event in offers))
-
-
-def check_embedding_version(conn: Connection, entries: Iterable[IndexEntry]) -> None:
-    """A vector may be written only while its embedder is the store's: another process may have re-embedded it."""
-    for version in {entry.embedding_version for entry in entries if entry.embedding is not None}:
-        if not conn.one(
-            "SELECT 1 AS found FROM embedding_versions WHERE number = :number AND status = 'active'",
-            {"number": version},
-        ):
-            raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
 
 
 def check_source_episode(conn: Connection, tenant_id: str, episode_id: UUID | None) -> None:
