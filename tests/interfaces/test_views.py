@@ -63,3 +63,17 @@ def test_a_fact_has_a_history(cli, changed):
     facts = json.loads(cli("history", "Anna", "drink", "--limit", "1", "--json").out)["facts"]
     assert [fact["content"] for fact in facts] == ["coffee"], "the newest"
     assert cli("history", "Anna", "drink", "--limit", "0").code == 2
+
+
+@pytest.mark.scenario("001-021", "001-034")
+def test_a_person_who_looks_is_no_reference_and_a_recall_is_one(cli, changed):
+    _, new = changed
+    for words in (("show", new), ("show", "fact", new), ("get", "fact", new), ("get", "fact", new, "--json")):
+        assert cli(*words).code == 0
+    assert json.loads(cli("show", new, "--json").out)["memory"]["reference_count"] == 0
+    (hit,) = json.loads(cli("recall", "Anna coffee", "--json").out)["results"]
+    assert (hit["id"], hit["reference_count"]) == (new, 1)
+    assert json.loads(cli("get", "fact", new, "--json").out)["memory"]["reference_count"] == 1, (
+        "before the command ended"
+    )
+    assert "count" not in cli("show", "--help").out

@@ -1,5 +1,6 @@
 """Candidates on PostgreSQL: as many as asked for while there are any, the nearest first, from one statement."""
 
+import asyncio
 import math
 import random
 from array import array
@@ -636,3 +637,32 @@ async def test_a_fact_takes_few_statements(new_database: Callable[..., str], ope
         await memory.store_fact("anna", "likes", "tea")
         assert len(sent) <= 7, sent
         assert sent[-1] == "COMMIT"
+
+
+async def test_two_who_recall_the_same_in_another_order_do_not_deadlock(
+    new_database: Callable[..., str], postgres_template: str
+) -> None:
+    """While the first row is locked, nobody who counts holds the second."""
+    url = new_database(postgres_template)
+    async with opened(url, embedder=WordEmbedder(), background=False) as memory:
+        await meet_in_another_order(memory, url)
+
+
+async def meet_in_another_order(memory: Memory, url: str) -> None:
+    fact = (await memory.store_fact("tea", "kind", "green", importance=1)).id
+    rule = (await memory.store_rule("offer green tea kind")).id
+    raw = await asyncpg.connect(url)
+    await raw.execute("BEGIN")
+    await raw.execute("SELECT 1 FROM facts WHERE id = $1 FOR UPDATE", fact)
+    found = await memory.recall("offer green tea kind")
+    assert [hit.item.id for hit in found] == [rule, fact], "the rule comes first, and is counted last"
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while not await raw.fetchval(waiting):
+        await asyncio.sleep(0.01)
+    await raw.execute("SET LOCAL lock_timeout = '10s'")
+    await raw.execute("SELECT 1 FROM rules WHERE id = $1 FOR UPDATE", rule)
+    await raw.execute("COMMIT")
+    await raw.close()
+    await memory.settle()
+    for kind, id_ in (("fact", fact), ("rule", rule)):
+        assert (await memory.look(kind, id_)).reference_count == 1

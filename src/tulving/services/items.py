@@ -25,10 +25,10 @@ from tulving.domain.model import (
     Relation,
     canonical_state,
 )
-from tulving.errors import InvalidInput, NotFound, StoreUnavailable
+from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, log
+from tulving.services.service import Service
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
@@ -38,18 +38,27 @@ LARGEST_PAGE = 1000
 class Items(Service):
     """Verbs on memories of any kind."""
 
-    @operation("memory_get", effect="read", command="get", positional=("memory_type", "memory_id"), answer="memory")
+    @operation(
+        "memory_get",
+        effect="read",
+        command="get",
+        positional=("memory_type", "memory_id"),
+        answer="memory",
+        by_person="look",
+    )
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
-        """Read one memory in full, whatever its state, and count the reference; nothing when there is none."""
+        """Read one memory in full, whatever its state; nothing when there is none.
+
+        It counts as a reference, unless a person looks from the command line.
+        """
+        item = await self.look(memory_type, memory_id)
+        return None if item is None else self._env.references.count(memory_type, item, self._env.clock())
+
+    async def look(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
+        """Read one memory in full as `get` does, without counting a reference."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         id_ = await self._id(kind, memory_id)
-        if id_ is None:
-            return None
-        try:
-            return await self._write(storage.items.touch_one, self.caller.tenant_id, kind, id_, self._env.clock())
-        except StoreUnavailable as error:
-            log.warning("read, but the reference was not counted: %s", error)
-            return await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
+        return None if id_ is None else await self._read(storage.items.get, self.caller.tenant_id, kind, id_)
 
     @operation("memory_list", effect="read", command="list", positional=("memory_type",), standard=False)
     async def list_memories(

@@ -5,15 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Literal
-from uuid import UUID
 
-from tulving import storage
 from tulving.domain import intake, ranking
 from tulving.domain.decay import covers_fading
 from tulving.domain.model import KINDS, Found, Hit, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import preprocess_search_query, query_terms
-from tulving.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable
+from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.services.operations import operation
 from tulving.services.service import Service, log, pack, unit
 from tulving.storage.connection import CandidateRows, Connection, Key, LaneRequest, Lanes
@@ -118,7 +116,7 @@ class Search(Service):
         lanes = 2 if found.mode == "hybrid" else 1
         scored = [self._composed(hit, pool * len(kinds), lanes, now) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
-        return replace(found, hits=await self._referenced(scored[:limit], now))
+        return replace(found, hits=[self._referenced(hit, now) for hit in scored[:limit]])
 
     def _limit(self, limit: int | None) -> int:
         """What the caller says, else what is configured, else the specified 10."""
@@ -182,25 +180,9 @@ class Search(Service):
         score = ranking.composite(weights, relevance, importance, recency, hit.effective_confidence)
         return replace(hit, score=score, relevance=relevance, importance=importance, recency=recency)
 
-    async def _referenced(self, hits: list[Hit], now: datetime) -> list[Hit]:
-        """001-034: count the references. If that fails, what was recalled is still the answer."""
-        ids: dict[Kind, list[UUID]] = {}
-        for hit in hits:
-            ids.setdefault(hit.memory_type, []).append(hit.item.id)
-        if not ids:
-            return hits
-        try:
-            await self._write(storage.items.touch, self.caller.tenant_id, ids, now)
-        except StoreUnavailable as error:
-            log.warning("recalled, but the references were not counted: %s", error)
-            return hits
-        return [
-            replace(
-                hit,
-                item=replace(hit.item, reference_count=hit.item.reference_count + 1, last_referenced_at=now),
-            )
-            for hit in hits
-        ]
+    def _referenced(self, hit: Hit, now: datetime) -> Hit:
+        """001-034: the hit with its reference counted."""
+        return replace(hit, item=self._env.references.count(hit.memory_type, hit.item, now))
 
 
 def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[Kind]:

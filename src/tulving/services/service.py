@@ -20,6 +20,7 @@ from tulving.domain.scope import Caller, Filter, Owner
 from tulving.domain.text import count_tokens, found_by, search_text
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher
+from tulving.services.references import References
 from tulving.storage.rows import IndexEntry
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Env:
     embedding_version: int | None
     clock: Clock
     ids: Ids
+    references: References
     subscribers: list[tuple[str, Publisher]] = field(default_factory=list)
     tokens: Callable[[str], int] = count_tokens
 
@@ -109,6 +111,10 @@ class Service:
     def subscribe(self, publisher: Publisher) -> None:
         """Be told of every change to this tenant's memory made through this process, after it is committed."""
         self._env.subscribers.append((self.caller.tenant_id, publisher))
+
+    async def settle(self) -> None:
+        """Wait until the references of what was answered so far are counted, which nobody has to do."""
+        await self._env.references.settle()
 
     @property
     def warning(self) -> str | None:

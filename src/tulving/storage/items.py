@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from uuid import UUID
 
 from tulving.domain.decay import next_review_at
@@ -15,6 +17,8 @@ from tulving.storage.filters import visible
 from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import INSERTS, SELECTED, TABLES, IndexEntry, item_params, to_item
 
+Reference = tuple[Kind, UUID, int, datetime]
+"""A memory by its kind and id, how often it was referred to, and when last."""
 _FORGET: dict[Kind, str] = {
     "episode": "expires_at = :now, forgotten = TRUE",
     "fact": "validity = 'retracted', status = NULL, next_review_at = NULL",
@@ -66,20 +70,15 @@ def get(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, *, to_change: b
     return to_item(kind, row) if row else None
 
 
-def touch(conn: Connection, tenant_id: str, ids: dict[Kind, list[UUID]], now: datetime) -> None:
-    """001-034: count one more reference for each. Not a mutation: no event."""
-    for kind, of_kind in ids.items():
-        conn.run(
-            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + 1, last_referenced_at = :now"
-            f" WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}",
-            {"tenant_id": tenant_id, "now": now, "ids": of_kind},
+def touch(conn: Connection, tenant_id: str, references: Sequence[Reference]) -> None:
+    """001-021, 001-034: count references, one row after the other in the order given. Not a mutation: no event."""
+    for kind, of_kind in groupby(references, key=itemgetter(0)):
+        conn.many(
+            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + :count, last_referenced_at ="
+            " CASE WHEN last_referenced_at > :last THEN last_referenced_at ELSE :last END"
+            " WHERE tenant_id = :tenant_id AND id = :id",
+            [{"tenant_id": tenant_id, "id": id_, "count": count, "last": last} for _, id_, count, last in of_kind],
         )
-
-
-def touch_one(conn: Connection, tenant_id: str, kind: Kind, id_: UUID, now: datetime) -> Item | None:
-    """001-021: one memory, with this reference already counted."""
-    touch(conn, tenant_id, {kind: [id_]}, now)
-    return get(conn, tenant_id, kind, id_)
 
 
 def confirm(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event) -> bool:
