@@ -606,6 +606,7 @@ async def listen_to_nothing(connection: Any) -> None:
     """So that the pool itself sends nothing."""
 
 
+@pytest.mark.scenario("001-029", "002-011")
 @pytest.mark.parametrize("exact_rows", [10, 100_000], ids=["by index", "exact"])
 async def test_a_hybrid_search_is_one_statement_for_the_candidates(
     indexed: Callable[[str], str], exact_rows: int
@@ -617,6 +618,7 @@ async def test_a_hybrid_search_is_one_statement_for_the_candidates(
         assert len(found) == 10
         assert [sql for sql in sent if " FROM facts" in sql] == [sql for sql in sent if sql.startswith("WITH ")]
         (candidates,) = [sql for sql in sent if sql.startswith("WITH ")]
+        assert "plainto_tsquery('english', $" in candidates and candidates.count("ts_rank(") == 3
         assert candidates.count(" UNION ALL ") == 6, "two lanes of three kinds, and the embedder"
         assert sent[0].startswith("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY") and sent[-1] == "COMMIT"
         assert len(sent) == (4 if exact_rows == 10 else 3), sent

@@ -92,7 +92,7 @@ class Episodes(Service):
         return stored
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
-        content = intake.content(offer.content)
+        content = self._content(offer.content)
         title = intake.optional_name("title", offer.title)
         butler = intake.name("butler", offer.butler)
         intake.key("butler", self.caller.tenant_id, butler)

@@ -177,7 +177,7 @@ class Items(Service):
         kind = intake.one_of("memory_type", memory_type, KINDS)
         changes: dict[str, Any] = {}
         if content is not None:
-            changes["content"] = intake.content(content)
+            changes["content"] = self._content(content)
         if tags is not None:
             changes["tags"] = intake.tags(tags)
         if importance is not None:

@@ -161,6 +161,9 @@ class Service:
             state=state,
         )
 
+    def _content(self, value: object) -> str:
+        return intake.content(value, most=self._env.config.max_content_characters)
+
     def _owned(self) -> dict[str, str | None]:
         """The columns that say whose a new memory is."""
         owner = self.bound.owner
@@ -210,6 +213,7 @@ class Service:
         While the embedder is not ready, or fails, they are stored without a vector and get it later.
         """
         texts = [found_by(item) for item in items]
+        worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
         version = version or self._env.embedding_version
         vectors: Sequence[bytes | None] = [None] * len(texts)
         if texts and version is not None and not self._env.embedder.unready():
@@ -218,13 +222,13 @@ class Service:
             except EmbedderUnavailable as error:
                 log.warning("stored without vectors for now: %s", error)
         return [
-            IndexEntry(search_text(text), vector, None if vector is None else version)
-            for text, vector in zip(texts, vectors, strict=True)
+            IndexEntry(text, vector, None if vector is None else version)
+            for text, vector in zip(worded, vectors, strict=True)
         ]
 
     async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
         embedder = self._env.embedder
-        if embedder.light and sum(map(len, texts)) <= SHORT_TEXT:
+        if embedder.light and _short(texts):
             vectors = embedder.embed_batch(texts)
         else:
             vectors = await asyncio.to_thread(embedder.embed_batch, texts)
@@ -232,6 +236,15 @@ class Service:
             problem = f"the embedder {embedder.model} did not give one vector for each of {len(texts)} texts"
             raise InvalidInput("embedding", problem)
         return vectors
+
+
+def _short(texts: Sequence[str]) -> bool:
+    """Whether texts are worked on faster than a thread is found for them."""
+    return sum(map(len, texts)) <= SHORT_TEXT
+
+
+def _worded(texts: Sequence[str]) -> list[str]:
+    return [search_text(text) for text in texts]
 
 
 def pack(vector: Sequence[float], dimension: int) -> bytes:
