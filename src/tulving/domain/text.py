@@ -11,7 +11,7 @@ SEARCH_TEXT_BYTES = 1_048_576
 _MONTHS = ("January February March April May June July August September October November December").split()
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL leaves out longer ones; in pieces they are found
-_PIECE = re.compile(r".{1,4000}(?:\s|$)|.{1,4000}")
+_PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # of 16 times the longest word, so that no word changes
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
