@@ -23,7 +23,7 @@ class Recorder:
     def execute(self, sql: str, params: Any = ()) -> sqlite3.Cursor:
         if sql.startswith("BEGIN"):
             self.transactions.append([])
-        elif sql != "COMMIT":
+        elif sql != "COMMIT" and not sql.startswith("PRAGMA"):
             self.transactions[-1].append((sql, params))
         return self._raw.execute(sql, params)
 

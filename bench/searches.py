@@ -125,6 +125,7 @@ async def _touches(store: Engine, built: Built, embedder: Warm, asked: list[tupl
     async with store.recorded(built.place, embedder) as (memory, transactions):
         for tenant, query in asked:
             await memory.bind(caller=Caller(tenant)).recall(query)
+            await memory.settle()
     return transactions
 
 

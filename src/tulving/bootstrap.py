@@ -23,6 +23,7 @@ from tulving.errors import ConfigError, InvalidInput
 from tulving.ports import Checkable, Clock, Embedder, Ids
 from tulving.providers import get_embedding_engine
 from tulving.services.memory import Memory
+from tulving.services.references import References
 from tulving.services.service import Env, Store, log
 from tulving.workers.background import tend
 from tulving.workers.jobs import Job, jobs_of
@@ -77,10 +78,11 @@ async def open_memory(
     caller = Caller(config.tenant if tenant is None else tenant, actor or config.actor)
     bound = Bound(Owner(config.user_id, config.household_id, config.persona_id), config.project, config.scope)
     store = await open_store(config.url if url is None else url, config)
+    references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
         version = await adopt(store, embedder, clock, may_reembed)
-        memory = Memory(Env(config, store, embedder, version, clock, ids, tokens=tokens), caller, bound)
+        memory = Memory(Env(config, store, embedder, version, clock, ids, references, tokens=tokens), caller, bound)
         if background and config.schedule.background:
             helper = asyncio.create_task(tend(memory, Schedule(store, clock, new_holder(), config.schedule)))
             helper.add_done_callback(_log_failure)
@@ -90,6 +92,7 @@ async def open_memory(
             helper.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await helper
+        await references.close()
         await store.close()
 
 

@@ -107,6 +107,7 @@ class MemoryModuleConfig:
     episode_ttl_days: float | None = 7.0
     episode_grace_days: float | None = 7.0
     episode_max_entries: int = 10_000
+    max_content_characters: int | None = None
     user_id: str | None = None
     household_id: str | None = None
     persona_id: str | None = None
@@ -134,6 +135,8 @@ class MemoryModuleConfig:
             "0 to 36500 days, or none",
         )
         _check("episode_max_entries", 0 <= self.episode_max_entries < 2**31, "0 to 2147483647")
+        most = self.max_content_characters
+        _check("max_content_characters", most is None or most >= 1, "1 or more, or none")
         _check("tools", self.tools in ("standard", "all"), "standard, all")
         _check("busy_timeout", 0 <= self.busy_timeout <= 3600, "seconds from 0 to 3600")
         _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")

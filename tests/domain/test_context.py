@@ -1,14 +1,14 @@
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.context import HEADER, SMALLEST_BUDGET, render
+from tulving.domain.context import HEADER, SMALLEST_BUDGET, SMALLEST_SHARE, render
 from tulving.domain.model import Fact, Hit, Rule
-from tulving.domain.text import count_tokens
+from tulving.domain.text import count_tokens, shortened
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -59,14 +59,27 @@ def test_without_hits_only_the_header():
     assert "Facts" not in render([rule("x")], 1000)
 
 
-def test_of_rules_with_equal_scores_the_proven_ones_come_first():
-    def of(maturity: str, score: float) -> Hit:
-        hit = rule(f"{maturity} {score}")
-        return replace(hit, score=score, item=replace(hit.item, maturity=maturity))
+@pytest.mark.scenario("001-126")
+@pytest.mark.parametrize("made", [fact, rule])
+def test_equal_scores_go_to_the_newer_then_to_the_lower_id_before_maturity(made):
+    def of(words: str, score: float, minutes: int, id_: int, maturity: str) -> Hit:
+        hit = made(words)
+        if hit.memory_type == "rule":
+            hit = replace(hit, item=replace(hit.item, maturity=maturity))
+        item = replace(hit.item, created_at=NOW + timedelta(minutes=minutes), id=UUID(int=id_))
+        return replace(hit, score=score, item=item)
 
-    hits = [of("candidate", 0.9), of("candidate", 0.5), of("established", 0.5), of("proven", 0.5), of("proven", 0.4)]
-    lines = [line[2:].split(" (")[0] for line in render(hits, 1000).splitlines() if line.startswith("- ")]
-    assert lines == ["candidate 0.9", "proven 0.5", "established 0.5", "candidate 0.5", "proven 0.4"]
+    hits = [
+        of("sixth", 0.4, 9, 1, "proven"),
+        of("fifth", 0.5, 0, 2, "proven"),
+        of("fourth", 0.5, 1, 4, "proven"),
+        of("second", 0.5, 2, 5, "established"),
+        of("third", 0.5, 1, 3, "candidate"),
+        of("first", 0.9, 0, 6, "candidate"),
+    ]
+    words = {"first", "second", "third", "fourth", "fifth", "sixth"}
+    shown = [word for line in render(hits, 1000).splitlines() for word in line.split() if word in words]
+    assert shown == ["first", "second", "third", "fourth", "fifth", "sixth"]
 
 
 @pytest.mark.scenario("001-088")
@@ -107,9 +120,46 @@ def test_what_one_section_leaves_the_other_takes():
     assert render([fact("f" * 60)] * 30, 500).count("\n- ") > 15
 
 
-def test_a_giant_does_not_block_the_rest():
-    text = render([fact("x" * 5000), fact("small")], 100)
-    assert "small" in text and "xxx" not in text
+@pytest.mark.parametrize("made", [fact, rule])
+@pytest.mark.parametrize("budget", [80, 100, 750, 3000])
+def test_of_a_giant_a_marked_cut_is_shown_and_the_rest_beside_it(made, budget):
+    text = render([made("x" * 2_000_000), made("small")], budget)
+    assert "small" in text
+    assert "xxx … [cut: 2,000,000 characters in all] (" in text
+    assert count_tokens(text) <= budget
+    giant = next(line for line in text.splitlines() if "xxx" in line)
+    share = max(budget // 4, SMALLEST_SHARE)
+    assert share - 2 <= count_tokens(giant + "\n") <= share, "the mark counts, and no room is wasted"
+
+
+def test_many_giants_share_the_budget():
+    text = render([fact("x" * 50_000) for _ in range(10)] + [rule("y" * 50_000)], 3000)
+    assert (text.count("[cut: 50,000"), "yyy" in text) == (3, True)
+    assert count_tokens(text) <= 3000
+
+
+def test_what_takes_no_more_than_its_share_is_shown_whole():
+    whole = "x" * (3000 - len("- [user] [prefers]:  (confidence: 0.90)\n"))
+    assert f" {whole} (" in render([fact(whole)], 3000)
+    assert "[cut: " in render([fact(whole + "x")], 3000)
+    assert "[cut: " not in render([fact("x" * 100)], 45)
+
+
+def test_a_giant_is_cut_by_another_tokenizer_too():
+    words = lambda text: len(text.split())  # noqa: E731
+    text = render([fact("one two " * 50_000), fact("small")], 400, tokens=words)
+    assert words(text) <= 400 and "small" in text and "[cut: 400,000 characters in all]" in text
+
+
+@given(st.text(max_size=400), st.integers(0, 300))
+def test_a_shortened_text_says_how_long_it_was(text, most):
+    short = shortened(text, most)
+    if len(text) <= most:
+        assert short == text
+    else:
+        mark = f" … [cut: {len(text):,} characters in all]"
+        assert short.endswith(mark) and text.startswith(short.removesuffix(mark))
+        assert len(short) == max(most, len(mark))
 
 
 def test_memory_stays_on_its_line():

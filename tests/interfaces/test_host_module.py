@@ -19,6 +19,7 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Implementation
+from raw_sql import run_sql
 
 import tulving
 from tulving import providers
@@ -581,3 +582,22 @@ async def test_the_example_of_the_documentation_runs(postgres: Server, folder: P
     )
     assert (done.returncode, done.stdout.strip()) == (0, promised and promised[1]), done.stderr
     await postgres.drop_database(url)
+
+
+@pytest.mark.scenario("001-021")
+async def test_what_a_model_reads_is_counted_at_the_latest_when_the_host_ends(db: Any, url: str) -> None:
+    tools: dict[str, Callable[..., Any]] = {}
+
+    class Collecting:
+        def tool(self, name: str) -> Callable[..., Any]:
+            return lambda function: tools.setdefault(name, function)
+
+    module = MemoryModule()
+    await module.on_startup(CONFIG, db)
+    await module.register_tools(Collecting())
+    fact = (await tools["memory_store_fact"](**TEA))["id"]
+    for expected in (1, 2):
+        answer = await tools["memory_get"](memory_type="fact", memory_id=fact)
+        assert answer["memory"]["reference_count"] == expected
+    await module.on_shutdown()
+    assert run_sql(url, "SELECT reference_count FROM facts") == [{"reference_count": 2}]

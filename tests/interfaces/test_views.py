@@ -63,3 +63,38 @@ def test_a_fact_has_a_history(cli, changed):
     facts = json.loads(cli("history", "Anna", "drink", "--limit", "1", "--json").out)["facts"]
     assert [fact["content"] for fact in facts] == ["coffee"], "the newest"
     assert cli("history", "Anna", "drink", "--limit", "0").code == 2
+
+
+@pytest.mark.scenario("001-021", "001-034")
+def test_a_person_who_looks_is_no_reference_and_a_recall_is_one(cli, changed):
+    _, new = changed
+    for words in (("show", new), ("show", "fact", new), ("get", "fact", new), ("get", "fact", new, "--json")):
+        assert cli(*words).code == 0
+    assert json.loads(cli("show", new, "--json").out)["memory"]["reference_count"] == 0
+    (hit,) = json.loads(cli("recall", "Anna coffee", "--json").out)["results"]
+    assert (hit["id"], hit["reference_count"]) == (new, 1)
+    assert json.loads(cli("get", "fact", new, "--json").out)["memory"]["reference_count"] == 1, (
+        "before the command ended"
+    )
+    assert "count" not in cli("show", "--help").out
+
+
+def test_a_long_content_is_cut_in_lists_and_hits_and_whole_by_get(cli):
+    """With its full length, in text and as JSON."""
+    words = "tea " * 5_000
+    id_ = json.loads(cli("store", "rule", words, "--json").out)["id"]
+    for command in (("recall", "tea"), ("search", "tea"), ("list", "rule")):
+        shown = cli(*command)
+        assert "… (19,999 characters)" in shown.out and len(shown.out) < 1_000
+        answer = json.loads(cli(*command, "--json").out)
+        (cut,) = answer.get("results") or answer["items"]
+        assert cut["content"].endswith("[cut: 19,999 characters in all]") and cut["content_length"] == 19_999
+    assert words.strip() in cli("get", "rule", id_).out.replace("\n", " ")
+    assert json.loads(cli("get", "rule", id_, "--json").out)["memory"]["content"] == words.strip()
+    assert words.strip() in json.loads(cli("show", id_, "--json").out)["memory"]["content"]
+
+
+def test_a_query_that_is_too_long_is_refused(cli):
+    shown = cli("search", "x" * 10_001)
+    assert (shown.code, shown.out) == (2, "")
+    assert "query: has 10,001 characters; allowed: at most 10,000 characters" in shown.err

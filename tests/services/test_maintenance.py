@@ -16,6 +16,7 @@ from tulving import (
     IntegrityError,
     InvalidInput,
     NewEpisode,
+    NewFact,
     open_memory,
 )
 from tulving.services.maintenance import PATIENCE, Maintenance
@@ -356,3 +357,51 @@ async def test_a_foreign_tenant_cannot_be_smuggled_in(memory, tmp_path):
     (tmp_path / "b.jsonl").write_text("\n".join([header, *map(json.dumps, forged)]))
     with pytest.raises(InvalidInput, match="belongs to the tenant 'victim'"):
         await memory.import_(tmp_path / "b.jsonl")
+
+
+@pytest.mark.scenario("001-120")
+async def test_a_store_re_embedded_with_the_same_embedder_stays_open_to_all(memory, url, clock):
+    """Other processes have the store open; all that changed for them is a number."""
+    old = await memory.store_fact("user", "likes", "green tea")
+    edited = await memory.store_episode("something else", butler="b")
+    async with open_memory(url, embedder=WordEmbedder(), clock=clock) as other:
+        assert len(await other.search("green tea", mode="semantic", types=["fact"])) == 1
+        for _ in range(2):
+            assert await memory.reembed(force=True) >= 2
+        for mode in ("semantic", "hybrid", "keyword"):
+            assert (await other.search("green tea", mode=mode))[0].item.id == old.id
+        assert (await other.recall("green tea"))[0].item.id == old.id
+        assert "green tea" in await other.context("green tea", butler="b")
+        new = await other.store_facts([NewFact(subject="user", predicate="drinks", content="black tea")])
+        rule = await other.store_rule("serve black tea")
+        await other.edit("episode", edited.id, content="a cup of black tea")
+        found = {hit.item.id for hit in await memory.search("black tea", mode="semantic")}
+        assert {new[0].id, rule.id, edited.id} <= found
+        assert (await memory.verify()).ok
+
+
+async def test_memories_that_wait_get_their_vector_after_a_re_embedding(memory, url, clock):
+    late = WordEmbedder()
+    async with open_memory(url, embedder=late, clock=clock, background=False) as other:
+        late.problem = "not yet"
+        stored = await other.store_rule("serve black tea")
+        late.problem = None
+        await memory.store_rule("something else")
+        await memory.reembed(force=True)
+        await memory._write_all(lambda conn: conn.run("UPDATE rules SET embedding = NULL, embedding_version = NULL"))
+        assert await other.embed_pending() == 2
+        assert (await memory.search("black tea", mode="semantic"))[0].item.id == stored.id
+        assert (await memory.verify()).ok
+
+
+async def test_a_store_re_embedded_with_another_embedder_says_so(memory, url, clock):
+    await memory.store_rule("serve black tea")
+    new = WordEmbedder(model="other words", dimension=32)
+    async with open_memory(url, embedder=new, clock=clock, may_reembed=True) as other:
+        await other.reembed()
+        told = r"vectors of other words 1 \(32 dimensions\)|re-embedded with another embedder \(.* 32 and 64\)"
+        with pytest.raises(EmbedderMismatch, match=told):
+            await memory.search("black tea")
+        with pytest.raises(EmbedderMismatch, match=told):
+            await memory.store_rule("serve green tea")
+        assert len((await other.list_memories("rule")).items) == 1, "nothing is half stored"

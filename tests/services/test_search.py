@@ -208,6 +208,7 @@ async def test_recall_orders_by_all_that_matters(memory, clock):
     by_id = {hit.item.id: hit for hit in found}
     assert by_id[rule.id].importance == 5.0
     assert by_id[plain.id].recency == 0.0, "never referenced before"
+    await memory.settle()
     clock.advance(days=7)
     again = {hit.item.id: hit for hit in await memory.recall("green tea")}
     assert again[plain.id].recency == pytest.approx(0.5)
@@ -229,29 +230,53 @@ async def test_recall_leaves_out_the_faded(memory, clock):
     assert len(await memory.recall("sunny")) == 1, "a new rule can be recalled at once"
 
 
-async def test_recall_answers_even_if_references_are_not_counted(memory, sql, monkeypatch, caplog):
-    from tulving import StoreBusy
+@pytest.mark.scenario("001-126")
+@pytest.mark.parametrize(
+    "config",
+    [MemoryModuleConfig(retrieval=RetrievalConfig(score_weights={"relevance": 0, "recency": 0, "confidence": 0}))],
+)
+@pytest.mark.parametrize("kind", ["fact", "rule"])
+async def test_equal_scores_go_to_the_newer_then_to_the_lower_id(memory, clock, sql, kind):
+    """In every search, at the cut too; how mature a rule is does not count."""
 
-    stored = await memory.store_fact("user", "likes", "tea")
+    async def store(number):
+        if kind == "rule":
+            return (await memory.store_rule("drink some tea", tags=[str(number)])).id
+        return (await memory.store_fact("drink", "some", "tea", scope=f"s{number}")).id
 
-    async def busy(*_):
-        raise StoreBusy("locked")
-
-    monkeypatch.setattr(memory._env.store, "write", busy)
-    (hit,) = await memory.recall("tea")
-    assert (hit.item.id, hit.item.reference_count) == (stored.id, 0)
-    assert "not counted" in caplog.text
+    early = [await store(number) for number in range(14)]
+    clock.advance(hours=2)
+    late = [await store(number) for number in range(14, 18)]
+    clock.advance(hours=-1)
+    between = [await store(number) for number in range(18, 22)]
+    if kind == "rule":
+        sql("UPDATE rules SET maturity = 'proven' WHERE id = ?", early[-1])
+        sql("UPDATE rules SET maturity = 'established' WHERE id = ?", late[-1])
+    expected = [*late, *between, *early]
+    for limit in (3, 6, 10, 50):
+        for mode in ("keyword", "semantic", "hybrid"):
+            found = await memory.search("drink some tea", mode=mode, limit=limit)
+            assert [hit.item.id for hit in found] == expected[:limit], (mode, limit)
+        recalled = await memory.recall("drink some tea", limit=limit)
+        assert len({hit.score for hit in recalled}) == 1
+        assert [hit.item.id for hit in recalled] == expected[:limit]
+    if kind == "rule":
+        lines = (await memory.context("drink some tea", butler="b", token_budget=10_000)).splitlines()
+        shown = [line.split("maturity: ")[1].split(",")[0] for line in lines if "maturity" in line]
+        assert shown == ["candidate"] * 3 + ["established"] + ["candidate"] * 16, "as in recall; the proven one is cut"
 
 
 @pytest.mark.scenario("001-126")
-async def test_equal_scores_have_a_stable_order(memory, clock):
-    same = [NewFact(subject="s", predicate=f"p{n}", content="same") for n in range(3)]
-    older = [answer.id for answer in await memory.store_facts(same)]
-    clock.advance(hours=1)
-    newer = (await memory.store_fact("s", "p9", "same")).id
-    found = await memory.recall("same")
-    assert [hit.item.id for hit in found] == [hit.item.id for hit in await memory.recall("same")]
-    assert {hit.item.id for hit in found} == {*older, newer}
+async def test_equal_scores_of_several_kinds_go_to_the_newer(memory, clock):
+    ids = []
+    for number in range(3):
+        ids.insert(0, (await memory.store_fact("tea", "is", "green", scope=f"s{number}")).id)
+        clock.advance(minutes=1)
+        ids.insert(0, (await memory.store_rule("tea is green", scope=f"s{number}")).id)
+        clock.advance(minutes=1)
+    found = await memory.search("tea is green", mode="semantic")
+    assert len({hit.score for hit in found}) == 1
+    assert [hit.item.id for hit in found] == ids
 
 
 @pytest.mark.scenario("001-087", "001-089")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from raw_sql import in_thread, run_sql
 
 from tulving.domain import intake
-from tulving.domain.intake import strip_private
+from tulving.domain.intake import MAX_QUERY, strip_private
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.domain.scope import Caller
 from tulving.domain.text import words
@@ -111,10 +111,10 @@ async def test_any_text_is_stored_read_back_and_found(memory: Memory, name: str)
     listed = await everything(memory)
     assert {item.content for item in listed.values()} == {expected}
     if any(character.isalnum() for character in expected):
-        found = await memory.search(text, mode="keyword", limit=10)
+        found = await memory.search(text[:MAX_QUERY], mode="keyword", limit=10)
         assert {hit.item.id for hit in found} == {episode.id, fact.id, note.id, rule.id}
-    await memory.search(text, mode="semantic")
-    await memory.recall(text)
+    await memory.search(text[:MAX_QUERY], mode="semantic")
+    await memory.recall(text[:MAX_QUERY])
     assert len(await memory.context(text, butler="b", token_budget=200)) <= 800
     assert not problems(await memory.verify())
 
@@ -125,7 +125,7 @@ async def test_a_text_of_more_words_than_an_index_takes_is_found_by_its_first(me
     stored = await memory.store_rule(text)
     item = await memory.get("rule", stored.id)
     assert item is not None and item.content == text.strip()
-    for query in (text, words(text[:10_000])[0]):
+    for query in (text[:MAX_QUERY], words(text[:MAX_QUERY])[0]):
         assert [hit.item.id for hit in await memory.search(query, mode="keyword")] == [stored.id]
     assert not problems(await memory.verify())
 

@@ -227,6 +227,7 @@ async def test_a_change_touches_one_tenant_only(crowd: Crowd, verb: str) -> None
     if verb == "touch":
         await actor.recall("common", types=list(KINDS))
         await actor.get("fact", ids["fact"])
+        await actor.settle()
     elif verb == "supersede":
         await actor.store_fact("subject", "predicate", "another")
     elif verb == "embed":

@@ -1,5 +1,6 @@
 """Candidates on PostgreSQL: as many as asked for while there are any, the nearest first, from one statement."""
 
+import asyncio
 import math
 import random
 from array import array
@@ -79,9 +80,9 @@ class Kept:
     @property
     def columns(self) -> dict[str, Any]:
         own: dict[Kind, dict[str, Any]] = {
-            "fact": {"subject": f"s{self.number}", "predicate": "p", "scope": self.scope},
+            "fact": {"subject": f"s{self.number}", "predicate": "p", "scope": self.scope, "decay_rate": 0.0},
             "episode": {"butler": self.scope, "expires_at": None},
-            "rule": {"scope": self.scope},
+            "rule": {"scope": self.scope, "decay_rate": 0.0},
         }
         words = ["common", f"word{self.number}", "even" if self.number % 2 == 0 else "odd"]
         return own[self.kind] | {
@@ -448,7 +449,7 @@ class GivenVectors(NoEmbedder):
 
 
 @pytest.mark.parametrize("exact_rows", [0, 10_000], ids=["by index", "exact"])
-async def test_equals_are_ordered_by_their_ids(
+async def test_of_equals_the_newer_come_first_then_the_lower_ids(
     new_database: Callable[..., str], postgres_template: str, exact_rows: int
 ) -> None:
     config = MemoryModuleConfig(postgres=PostgresConfig(exact_rows=exact_rows))
@@ -458,16 +459,18 @@ async def test_equals_are_ordered_by_their_ids(
         new_database(postgres_template), config=config, embedder=GivenVectors(), clock=clock, ids=lambda: next(ids)
     )
     async with opening as memory:
-        stored = []
+        stored, newest_first = [], []
         for number in range(60):
-            clock.advance(minutes=1 if number % 2 else -10)
+            clock.advance(minutes=(0, 1, -10)[number % 3])
             stored.append((await memory.store_rule(f"rule {number}")).id)
+            newest_first.append(-clock.now.timestamp())
+        expected = [id_ for _, id_ in sorted(zip(newest_first, stored, strict=True))]
         for limit in (60, 100):
             found = await memory.search_similar(EQUAL, types=["rule"], limit=limit, min_confidence=0)
-            assert [hit.item.id for hit in found] == sorted(stored)
+            assert [hit.item.id for hit in found] == expected
         if exact_rows:
             found = await memory.search_similar(EQUAL, types=["rule"], limit=7, min_confidence=0)
-            assert [hit.item.id for hit in found] == sorted(stored)[:7]
+            assert [hit.item.id for hit in found] == expected[:7]
 
 
 @pytest.mark.parametrize("exact_rows", [0, 10_000], ids=["by index", "exact"])
@@ -611,6 +614,7 @@ async def listen_to_nothing(connection: Any) -> None:
     """So that the pool itself sends nothing."""
 
 
+@pytest.mark.scenario("001-029", "002-011")
 @pytest.mark.parametrize("exact_rows", [10, 100_000], ids=["by index", "exact"])
 async def test_a_hybrid_search_is_one_statement_for_the_candidates(
     indexed: Callable[[str], str], exact_rows: int
@@ -622,6 +626,7 @@ async def test_a_hybrid_search_is_one_statement_for_the_candidates(
         assert len(found) == 10
         assert [sql for sql in sent if " FROM facts" in sql] == [sql for sql in sent if sql.startswith("WITH ")]
         (candidates,) = [sql for sql in sent if sql.startswith("WITH ")]
+        assert "plainto_tsquery('english', $" in candidates and candidates.count("ts_rank(") == 3
         assert candidates.count(" UNION ALL ") == 6, "two lanes of three kinds, and the embedder"
         assert sent[0].startswith("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY") and sent[-1] == "COMMIT"
         assert len(sent) == (4 if exact_rows == 10 else 3), sent
@@ -642,3 +647,32 @@ async def test_a_fact_takes_few_statements(new_database: Callable[..., str], ope
         await memory.store_fact("anna", "likes", "tea")
         assert len(sent) <= 7, sent
         assert sent[-1] == "COMMIT"
+
+
+async def test_two_who_recall_the_same_in_another_order_do_not_deadlock(
+    new_database: Callable[..., str], postgres_template: str
+) -> None:
+    """While the first row is locked, nobody who counts holds the second."""
+    url = new_database(postgres_template)
+    async with opened(url, embedder=WordEmbedder(), background=False) as memory:
+        await meet_in_another_order(memory, url)
+
+
+async def meet_in_another_order(memory: Memory, url: str) -> None:
+    fact = (await memory.store_fact("tea", "kind", "green", importance=1)).id
+    rule = (await memory.store_rule("offer green tea kind")).id
+    raw = await asyncpg.connect(url)
+    await raw.execute("BEGIN")
+    await raw.execute("SELECT 1 FROM facts WHERE id = $1 FOR UPDATE", fact)
+    found = await memory.recall("offer green tea kind")
+    assert [hit.item.id for hit in found] == [rule, fact], "the rule comes first, and is counted last"
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while not await raw.fetchval(waiting):
+        await asyncio.sleep(0.01)
+    await raw.execute("SET LOCAL lock_timeout = '10s'")
+    await raw.execute("SELECT 1 FROM rules WHERE id = $1 FOR UPDATE", rule)
+    await raw.execute("COMMIT")
+    await raw.close()
+    await memory.settle()
+    for kind, id_ in (("fact", fact), ("rule", rule)):
+        assert (await memory.look(kind, id_)).reference_count == 1

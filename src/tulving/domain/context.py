@@ -1,16 +1,21 @@
 """A block of memory for a prompt: deterministic, within its budget, and always read as data."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
-from tulving.domain.maturity import standing
 from tulving.domain.model import Fact, Hit, Rule
-from tulving.domain.text import count_tokens
+from tulving.domain.ranking import stable_order
+from tulving.domain.text import count_tokens, shortened
 
 HEADER = "# Memory Context\n"
 FACTS = "\n## Key Facts\n"
 RULES = "\n## Active Rules\n"
 SECTION_QUOTAS: Mapping[str, float] = {"facts": 0.7, "rules": 0.3}
 SMALLEST_BUDGET = count_tokens(HEADER)
+LARGEST_SHARE, SMALLEST_SHARE = 0.25, 40
+"""What one memory may take: this part of the budget, but never less than so many tokens."""
+CHARACTERS_A_TOKEN = 16
+"""More than any text has: what is longer than this does not have to be counted to be too long."""
 
 
 def render(
@@ -22,11 +27,17 @@ def render(
     """001-087, 001-088, 001-127: header, facts, rules, in the order of the hits, never over the budget.
 
     Each section is sure of its quota; what one leaves unused, the other takes. An item that does not
-    fit is passed over for the next. Of rules with equal scores, those that use has proven come first.
+    fit is passed over for the next, and of one that would take more than its share, the beginning is shown, with a mark
+    that says how long it is. Hits with equal scores come in their one stable order (001-126).
     """
-    hits = sorted(hits, key=lambda hit: (-hit.score, -standing(hit.item) if isinstance(hit.item, Rule) else 0))
-    facts = [_fact_line(hit.item, hit.effective_confidence) for hit in hits if isinstance(hit.item, Fact)]
-    rules = [_rule_line(hit.item) for hit in hits if isinstance(hit.item, Rule)]
+    hits = sorted(hits, key=lambda hit: stable_order(hit.score, hit.item.created_at, hit.item.id))
+    share = max(int(token_budget * LARGEST_SHARE), SMALLEST_SHARE)
+    facts, rules = [], []
+    for hit in hits:
+        if isinstance(hit.item, Fact):
+            facts.append(_cut(partial(_fact_line, hit.item, hit.effective_confidence), hit.item.content, share, tokens))
+        elif isinstance(hit.item, Rule):
+            rules.append(_cut(partial(_rule_line, hit.item), hit.item.content, share, tokens))
     rules_need = tokens(RULES + "".join(rules)) if rules else 0
     facts_budget = max(int(token_budget * quotas["facts"]), token_budget - rules_need)
     text = _fill(HEADER, FACTS, facts, facts_budget, tokens)
@@ -41,14 +52,26 @@ def _fill(text: str, heading: str, lines: list[str], budget: int, tokens: Callab
     return text
 
 
-def _fact_line(fact: Fact, confidence: float) -> str:
-    return (
-        f"- [{_line(fact.subject)}] [{_line(fact.predicate)}]: {_line(fact.content)} (confidence: {confidence:.2f})\n"
-    )
+def _cut(line: Callable[[str], str], content: str, share: int, tokens: Callable[[str], int]) -> str:
+    """A memory's line, with as much of its content as its share of the tokens has room for."""
+    least, most = 0, min(len(content), share * CHARACTERS_A_TOKEN)
+    if tokens(line(shortened(content, most))) <= share:
+        return line(shortened(content, most))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if tokens(line(shortened(content, middle))) <= share:
+            least = middle
+        else:
+            most = middle - 1
+    return line(shortened(content, least))
 
 
-def _rule_line(rule: Rule) -> str:
-    return f"- {_line(rule.content)} (maturity: {rule.maturity}, effectiveness: {rule.effectiveness_score:.2f})\n"
+def _fact_line(fact: Fact, confidence: float, content: str) -> str:
+    return f"- [{_line(fact.subject)}] [{_line(fact.predicate)}]: {_line(content)} (confidence: {confidence:.2f})\n"
+
+
+def _rule_line(rule: Rule, content: str) -> str:
+    return f"- {_line(content)} (maturity: {rule.maturity}, effectiveness: {rule.effectiveness_score:.2f})\n"
 
 
 def _line(text: str) -> str:

@@ -35,6 +35,11 @@ def effective_confidence(confidence: float, rate: float, confirmed_at: datetime 
     return confidence * math.exp(-rate * days_between(confirmed_at, now))
 
 
+def covers_fading(min_confidence: float) -> bool:
+    """Whether all that is fading is believed less than this: then the stored state can stand for the formula."""
+    return min_confidence >= FADING_BELOW
+
+
 def next_review_at(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> datetime | None:
     """When a memory that counts as active is to be reviewed: at the moment at which it begins to fade.
 

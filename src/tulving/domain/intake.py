@@ -11,6 +11,7 @@ from tulving.domain.text import clean
 from tulving.errors import InvalidInput
 
 MAX_CONTENT_BYTES = 16 * 1024 * 1024
+MAX_QUERY = 10_000
 MAX_NAME = 1_000
 MAX_KEY_BYTES = 2_500
 MAX_TAGS = 100
@@ -67,8 +68,8 @@ def public(text: str) -> str:
     return strip_private(clean(text))
 
 
-def content(value: object, field: str = "content") -> str:
-    """The words of a memory: required, with something left to remember."""
+def content(value: object, field: str = "content", most: int | None = None) -> str:
+    """The words of a memory: required, with something left to remember, of at most so many characters if given."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {type(value).__name__}", "a non-empty string")
     text = public(value).strip()
@@ -77,16 +78,20 @@ def content(value: object, field: str = "content") -> str:
         raise InvalidInput(field, problem, "a non-empty string")
     if len(text) > MAX_CONTENT_BYTES or len(text.encode()) > MAX_CONTENT_BYTES:
         raise InvalidInput(field, "is too long", f"at most {MAX_CONTENT_BYTES:,} bytes of UTF-8")
+    if most is not None and len(text) > most:
+        raise InvalidInput(field, f"has {len(text):,} characters", f"at most {most:,} (max_content_characters)")
     return text
 
 
-def search_query(field: str, value: object) -> str:
-    """What to look for; nothing is a query too, and finds nothing."""
+def search_query(field: str, value: object, *, cut: bool = False) -> str:
+    """What to look for; nothing is a query too, and finds nothing. One that is too long is refused, or cut."""
     if value is None:
         return ""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {type(value).__name__}", "a string")
-    return value
+    if len(value) > MAX_QUERY and not cut:
+        raise InvalidInput(field, f"has {len(value):,} characters", f"at most {MAX_QUERY:,} characters")
+    return value[:MAX_QUERY]
 
 
 def identifier(field: str, value: object, most: int = MAX_NAME) -> str:

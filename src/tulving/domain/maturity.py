@@ -17,13 +17,6 @@ ESTABLISHED_SUCCESSES, ESTABLISHED_SCORE = 5, 0.6
 PROVEN_SUCCESSES, PROVEN_SCORE, PROVEN_DAYS = 15, 0.8, 30
 INVERTED_HARMS, INVERTED_BELOW = 3, 0.3
 NO_REASONS = "repeated failures"
-_STANDING = ("candidate", "established", "anti_pattern", "proven")
-"""By how much use there is behind them. A rule turned round has done harm three times: that is well founded too."""
-
-
-def standing(rule: Rule) -> int:
-    """How well a rule is founded, to choose between two that are otherwise as good."""
-    return _STANDING.index(rule.maturity)
 
 
 def penalised(success: int, harmful: int) -> float:

@@ -109,10 +109,14 @@ def address_of(item: Item) -> Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(Bound):
-    """Which memories a read may return, beside those of the caller's tenant that are alive."""
+    """Which memories a read may return, beside those of the caller's tenant that are alive.
+
+    `unfaded` leaves out facts and rules that are fading, or should be by now.
+    """
 
     type: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     tags: Sequence[str] = ()
     state: str | None = None
+    unfaded: bool = False

@@ -11,6 +11,7 @@ SEARCH_TEXT_BYTES = 1_048_576
 _MONTHS = ("January February March April May June July August September October November December").split()
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL leaves out longer ones; in pieces they are found
+_PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # of 16 times the longest word, so that no word changes
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
@@ -78,8 +79,19 @@ def found_by(item: Item) -> str:
 
 
 def search_text(text: str) -> str:
-    """The stored form that the keyword index reads: words with single spaces between them."""
-    return " ".join(words(preprocess_text(text)))
+    """The stored form that the keyword index reads: words with single spaces between them.
+
+    Made piece by piece, so that other threads have their turn while a long one is made.
+    """
+    return " ".join(word for piece in _PIECE.findall(preprocess_text(text)) for word in words(piece))
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters: of a longer one the beginning, and a mark that says how long it is."""
+    if len(text) <= most:
+        return text
+    mark = f" … [cut: {len(text):,} characters in all]"
+    return text[: max(0, most - len(mark))] + mark
 
 
 def count_tokens(text: str) -> int:

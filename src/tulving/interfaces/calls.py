@@ -56,14 +56,17 @@ async def call(
     operation: Operation,
     arguments: Mapping[str, Any],
     failed: Callable[[Operation, Exception], None] = log_failure,
+    *,
+    by_person: bool = False,
 ) -> dict[str, Any]:
-    """001-099, 001-100: the answer of an operation, in wire form.
+    """001-099, 001-100: the answer of an operation, in wire form; `by_person` when it is a person who looks.
 
     Where the operation fails open, `failed` is told of the error and the answer is the operation's own fallback.
     What the caller must correct, and damage, always rise.
     """
     try:
-        result = await getattr(await memory(), operation.name)(**arguments)
+        name = operation.by_person if by_person and operation.by_person else operation.name
+        result = await getattr(await memory(), name)(**arguments)
     except ALWAYS_RISE:
         raise
     except Exception as error:

@@ -259,7 +259,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
 
     async def ask() -> dict[str, Any]:
         async with LazyMemory(chosen.open) as memory:
-            return await call(memory, operation, arguments, lambda _, error: failures.append(error))
+            return await call(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
 
     value = asyncio.run(ask())
     bare = value[operation.answer] if operation.answer else value

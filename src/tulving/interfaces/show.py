@@ -171,7 +171,8 @@ def _headline(kind: str, item: Mapping[str, Any]) -> Text:
     elif kind == "episode":
         about = ", ".join(filter(None, (item.get("title"), item.get("source"))))
     content = " ".join(item["content"].split())
-    content = content if len(content) <= CLIP else content[: CLIP - 1] + "…"
+    if len(content) > CLIP:
+        content = f"{content[: CLIP - 1]}… ({item.get('content_length', len(content)):,} characters)"
     return Text.assemble(
         (kind, KIND_STYLES.get(kind, "")),
         "  ",

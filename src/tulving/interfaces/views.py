@@ -63,8 +63,8 @@ def _meant(words: list[str]) -> tuple[tuple[Kind, ...], str]:
 
 
 async def _found(memory: "Memory", kinds: tuple[Kind, ...], id_: str) -> tuple[Kind, Item]:
-    """The memory of an id. Only one that is there counts the look as a reference."""
+    """The memory of an id. A person who looks is no reference."""
     for kind in kinds:
-        if (item := await memory.get(kind, id_)) is not None:
+        if (item := await memory.look(kind, id_)) is not None:
             return kind, item
     raise NotFound(f"there is no {' or '.join(kinds)} {id_}")

@@ -7,9 +7,12 @@ from typing import Any, get_type_hints
 from uuid import UUID
 
 from tulving.domain.model import EntitiesMerged, EntityCreated, Episode, Fact, Found, Hit, Page, Rule, Stored
+from tulving.domain.text import shortened
 from tulving.services.lifecycle import CleanedUp, Statistics
 from tulving.services.operations import Operation
 
+LONGEST_CONTENT = 4_000
+"""Characters of a memory's content in hits and lists."""
 INTERNAL = frozenset({"content_hash", "owner"})
 LEFT_OUT = frozenset({"ref", "warning"})
 """Parts of an answer that are there only when they have a value."""
@@ -34,7 +37,7 @@ def wire(value: Any) -> Any:
             return _item(value)
         case Hit():
             parts = _plain(value)
-            hit = {"memory_type": parts.pop("memory_type"), **parts.pop("item"), **parts}
+            hit = {"memory_type": parts.pop("memory_type"), **_brief(parts.pop("item")), **parts}
             return {name: part for name, part in hit.items() if part is not None}
         case Found():
             found = _answered(value)
@@ -44,7 +47,7 @@ def wire(value: Any) -> Any:
         case Mapping():
             return {str(key): wire(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [wire(inner) for inner in value]
+            return [_brief(_item(one)) if isinstance(one, Episode | Fact | Rule) else wire(one) for one in value]
         case _ if is_dataclass(value):
             return _plain(value)
     raise TypeError(f"{type(value).__name__} has no form on the wire")
@@ -114,6 +117,13 @@ def _item(item: Episode | Fact | Rule) -> dict[str, Any]:
     if isinstance(item, Fact | Rule) and item.status == "fading":
         values["metadata"] = {**values["metadata"], "status": "fading"}
     return values
+
+
+def _brief(item: dict[str, Any]) -> dict[str, Any]:
+    """A memory among others: one long content must not push out the rest. `memory_get` gives the whole."""
+    if len(item["content"]) <= LONGEST_CONTENT:
+        return item
+    return {**item, "content": shortened(item["content"], LONGEST_CONTENT), "content_length": len(item["content"])}
 
 
 def _plain(record: Any) -> dict[str, Any]:

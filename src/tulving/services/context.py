@@ -27,7 +27,7 @@ class Context(Search):
     )
     async def context(
         self,
-        trigger_prompt: Annotated[str, "What the session is about"],
+        trigger_prompt: Annotated[str, "What the session is about; of a very long text the beginning is used"],
         butler: Annotated[str, "The agent: its own memories and the global ones are used"],
         token_budget: Annotated[int | None, "How long the block may be"] = None,
     ) -> str:
@@ -40,6 +40,6 @@ class Context(Search):
             1_000_000,
         )
         limit = settings.configured_limit or CONTEXT_HITS
-        trigger_prompt = intake.search_query("trigger_prompt", trigger_prompt)
+        trigger_prompt = intake.search_query("trigger_prompt", trigger_prompt, cut=True)  # hosts pass whole prompts
         found = await self.recall(trigger_prompt, scope=intake.name("butler", butler), limit=limit)
         return context.render(found.hits, budget, settings.section_quotas, self._env.tokens)

@@ -98,7 +98,7 @@ class Episodes(Service):
         return of(stored)
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
-        content = intake.content(offer.content)
+        content = self._content(offer.content)
         title = intake.optional_name("title", offer.title)
         butler = self.bound.scope or intake.name("butler", offer.butler)
         intake.key("butler", self.caller.tenant_id, butler)

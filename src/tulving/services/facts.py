@@ -140,7 +140,7 @@ class Facts(Service):
         return answer(result)
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
-        content = intake.content(offer.content)
+        content = self._content(offer.content)
         keyed = offer.subject is not None or offer.predicate is not None
         if keyed and (offer.subject is None or offer.predicate is None):
             missing = "subject" if offer.subject is None else "predicate"

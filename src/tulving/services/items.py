@@ -26,10 +26,10 @@ from tulving.domain.model import (
     canonical_state,
 )
 from tulving.domain.scope import Address, address_of
-from tulving.errors import InvalidInput, NotFound, StoreUnavailable
+from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, log
+from tulving.services.service import Service
 from tulving.storage.connection import Connection
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
@@ -40,18 +40,27 @@ LARGEST_PAGE = 1000
 class Items(Service):
     """Verbs on memories of any kind."""
 
-    @operation("memory_get", effect="read", command="get", positional=("memory_type", "memory_id"), answer="memory")
+    @operation(
+        "memory_get",
+        effect="read",
+        command="get",
+        positional=("memory_type", "memory_id"),
+        answer="memory",
+        by_person="look",
+    )
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
-        """Read one memory in full, whatever its state, and count the reference; nothing when there is none."""
+        """Read one memory in full, whatever its state; nothing when there is none.
+
+        It counts as a reference, unless a person looks from the command line.
+        """
+        item = await self.look(memory_type, memory_id)
+        return None if item is None else self._env.references.count(memory_type, item, self._env.clock())
+
+    async def look(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
+        """Read one memory in full as `get` does, without counting a reference."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id)
-        if address is None:
-            return None
-        try:
-            return await self._write(storage.items.touch_one, address, self._env.clock())
-        except StoreUnavailable as error:
-            log.warning("read, but the reference was not counted: %s", error)
-            return await self._read(storage.items.get, address)
+        return None if address is None else await self._read(storage.items.get, address)
 
     @operation("memory_list", effect="read", command="list", positional=("memory_type",), standard=False)
     async def list_memories(
@@ -176,7 +185,7 @@ class Items(Service):
         kind = intake.one_of("memory_type", memory_type, KINDS)
         changes: dict[str, Any] = {}
         if content is not None:
-            changes["content"] = intake.content(content)
+            changes["content"] = self._content(content)
         if tags is not None:
             changes["tags"] = intake.tags(tags)
         if importance is not None:

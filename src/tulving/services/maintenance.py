@@ -174,7 +174,7 @@ class Maintenance(Service):
 
 def _export(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, int]:
     """The file is begun here, since a transaction may be run again. It names the embedder that made its vectors, which
-    is the store's; ours may be another one, if the store was re-embedded meanwhile."""
+    is the store's; ours may be another one, if the store was re-embedded."""
     active = storage.maintenance.active_version(conn)
     embedder = [active["model"], active["version"], active["dimension"]] if active else None
     with path.open("w", encoding="utf-8") as file:
@@ -188,9 +188,9 @@ def _export(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, in
 
 def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], IndexEntry]], audit: Audit) -> list[Event]:
     """The events of those that got a vector; each belongs to the memory's own tenant."""
-    storage.items.check_embedding_version(conn, [entry for _, entry in pending])
+    entries = storage.maintenance.renumbered(conn, (entry for _, entry in pending))
     events = []
-    for (kind, item), entry in pending:
+    for ((kind, item), _), entry in zip(pending, entries, strict=True):
         mine = Audit(Caller(item.tenant_id, audit.caller.actor), audit.now, audit.new_id)
         event = mine.event(f"{kind}_embedded", kind, item.id)
         if storage.maintenance.set_embedding(conn, kind, item, entry, event):

@@ -14,7 +14,8 @@ class Operation:
 
     `tool` is its MCP name, `command` its words on the command line, whose first parameters are `positional` there.
     `answer` names a result that is no object of its own. `standard` tells the specified tool set from the opt-in
-    one. `defaults` are written defaults that configuration may override, so the method itself has None there.
+    one. `by_person`, where given, names the method that is called instead when a person looks. `defaults` are written
+    defaults that configuration may override, so the method itself has None there.
     `fallback`, where given, makes the answer of a surface from the error that kept the verb from working: the verb
     fails open.
     """
@@ -27,6 +28,7 @@ class Operation:
     answer: str | None = None
     standard: bool = True
     idempotent: bool = False
+    by_person: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fallback: Callable[[Exception], Any] | None = None
 
@@ -47,6 +49,7 @@ def operation(
     answer: str | None = None,
     standard: bool = True,
     idempotent: bool = False,
+    by_person: str | None = None,
     defaults: Mapping[str, Any] | None = None,
     fallback: Callable[[Exception], Any] | None = None,
 ) -> Callable[[Method], Method]:
@@ -62,6 +65,7 @@ def operation(
             answer=answer,
             standard=standard,
             idempotent=idempotent,
+            by_person=by_person,
             defaults=defaults or {},
             fallback=fallback,
         )

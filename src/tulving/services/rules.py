@@ -154,7 +154,7 @@ class Rules(Items):
         raise StoreBusy(f"the rule {rule.id} is being marked all the time; try again")
 
     def _rule(self, offer: NewRule, now: datetime) -> Rule:
-        content = intake.content(offer.content)
+        content = self._content(offer.content)
         scope = self.bound.scope or intake.name("scope", offer.scope)
         intake.key("scope", self.caller.tenant_id, scope)
         rate = RULE_DECAY_RATE if offer.permanence is None else decay_rate(offer.permanence)

@@ -1,27 +1,28 @@
 """Finding the right memories: search by relevance, recall by all that matters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Annotated, Literal
-from uuid import UUID
 
-from tulving import storage
 from tulving.domain import intake, ranking
-from tulving.domain.decay import effective_confidence
-from tulving.domain.model import KINDS, Episode, Found, Hit, Item, Kind, Rule
+from tulving.domain.decay import covers_fading
+from tulving.domain.model import KINDS, Found, Hit, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import preprocess_search_query, query_terms
-from tulving.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable
+from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.services.operations import operation
 from tulving.services.service import Service, log, pack, unit
-from tulving.storage.connection import Connection, Key, LaneRequest, Lanes
+from tulving.storage.connection import CandidateRows, Connection, Key, LaneRequest, Lanes
 from tulving.storage.rows import to_item
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 LARGEST_LIMIT = 1000
 RECALL_POOL = 20
+DEEPER = 4
+"""How many times deeper a lane is asked for, when it was cut and too many of its candidates are not believed."""
 RECALLED: tuple[Kind, ...] = ("fact", "rule")
 
 Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
@@ -115,7 +116,7 @@ class Search(Service):
         lanes = 2 if found.mode == "hybrid" else 1
         scored = [self._composed(hit, pool * len(kinds), lanes, now) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
-        return replace(found, hits=await self._referenced(scored[:limit], now))
+        return replace(found, hits=[self._referenced(hit, now) for hit in scored[:limit]])
 
     def _limit(self, limit: int | None) -> int:
         """What the caller says, else what is configured, else the specified 10."""
@@ -179,32 +180,9 @@ class Search(Service):
         score = ranking.composite(weights, relevance, importance, recency, hit.effective_confidence)
         return replace(hit, score=score, relevance=relevance, importance=importance, recency=recency)
 
-    async def _referenced(self, hits: list[Hit], now: datetime) -> list[Hit]:
-        """001-034: count the references. If that fails, what was recalled is still the answer."""
-        ids: dict[Kind, list[UUID]] = {}
-        for hit in hits:
-            ids.setdefault(hit.memory_type, []).append(hit.item.id)
-        if not ids:
-            return hits
-        try:
-            await self._write(storage.items.touch, self.caller.tenant_id, ids, now)
-        except StoreUnavailable as error:
-            log.warning("recalled, but the references were not counted: %s", error)
-            return hits
-        return [
-            replace(
-                hit,
-                item=replace(hit.item, reference_count=hit.item.reference_count + 1, last_referenced_at=now),
-            )
-            for hit in hits
-        ]
-
-
-def confidence_of(item: Item, now: datetime) -> float:
-    """How much a memory is believed now; that an episode happened is not in doubt."""
-    if isinstance(item, Episode):
-        return 1.0
-    return effective_confidence(item.confidence, item.decay_rate, item.last_confirmed_at, now)
+    def _referenced(self, hit: Hit, now: datetime) -> Hit:
+        """001-034: the hit with its reference counted."""
+        return replace(hit, item=self._env.references.count(hit.memory_type, hit.item, now))
 
 
 def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[Kind]:
@@ -219,34 +197,70 @@ def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[
 def _collect(
     conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float, most: int | None
 ) -> tuple[int, list[Hit], int]:
-    """How many candidates there are, the best that are believed, and how many better ones are not."""
-    lanes = conn.lanes(request)
+    """How many candidates there are, the best that are believed, and how many that were met are not."""
+    lanes, doubted = _believed(conn, request, mode, min_confidence)
     order = _order(lanes, mode, request.limit * len(request.kinds))
-    hits: list[Hit] = []
-    doubted = 0
-    for key, score, place in order:
-        if len(hits) == most:
-            break
-        hit = _hit(key, score, place, lanes, request.now)
-        if hit.effective_confidence >= min_confidence:
-            hits.append(hit)
+    hits = [_hit(key, score, place, lanes, request.now) for key, score, place in order[:most]]
+    return len(order) + len(doubted), hits, len(doubted)
+
+
+def _believed(conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float) -> tuple[Lanes, set[Key]]:
+    """The lanes without what is believed too little, and what that was. What is not believed takes nobody's place:
+    where it leaves a lane short that was cut, the lane is asked for again, first without what is known to be fading,
+    then deeper."""
+    doubted: set[Key] = set()
+    deeper = request
+    while True:
+        lanes = conn.lanes(deeper)
+        if mode == "hybrid":  # what has nothing in common with the query is no match
+            alike = {key: similarity for key, similarity in lanes.semantic.items() if similarity > 0}
+            lanes = replace(lanes, semantic=alike)
+        met = lanes.semantic.keys() | lanes.keyword.keys()
+        disbelieved = {key for key in met if lanes.rows.confidence(key, request.now) < min_confidence}
+        if not disbelieved and deeper is request:
+            return lanes, doubted
+        doubted |= disbelieved
+        semantic, semantic_short = _sifted(lanes.semantic, lanes.rows, doubted, request, deeper.limit)
+        keyword, keyword_short = _sifted(lanes.keyword, lanes.rows, doubted, request, deeper.limit)
+        if not (semantic_short or keyword_short):
+            return Lanes(semantic, keyword, lanes.rows), doubted
+        if covers_fading(min_confidence) and not deeper.filter.unfaded:
+            deeper = replace(deeper, filter=replace(deeper.filter, unfaded=True))
         else:
-            doubted += 1
-    return len(order), hits, doubted
+            deeper = replace(deeper, limit=deeper.limit * DEEPER)
+
+
+def _sifted(
+    lane: Mapping[Key, float], rows: CandidateRows, doubted: Set[Key], request: LaneRequest, depth: int
+) -> tuple[dict[Key, float], bool]:
+    """A lane without the doubted, up to the limit of each kind; whether a kind has less though there may be more."""
+    kept: dict[Key, float] = {}
+    short = False
+    ranked = _ranked(lane, rows)
+    for kind in request.kinds:
+        of_kind = [entry for entry in ranked if entry[0][0] == kind]
+        good = [entry for entry in of_kind if entry[0] not in doubted][: request.limit]
+        short |= len(good) < request.limit and len(of_kind) >= depth
+        kept.update(good)
+    return kept, short
 
 
 def _order(lanes: Lanes, mode: Mode, limit: int) -> list[tuple[Key, float, ranking.Fused[Key] | None]]:
     """The candidates of all kinds, best first. The lanes of all kinds are one before they are fused, so that a fact
     and a rule compete by how well they match and not by how well the rest of their kind does."""
     if mode != "hybrid":
-        return [(key, score, None) for key, score in _ranked(lanes.semantic if mode == "semantic" else lanes.keyword)]
-    alike = [key for key, similarity in _ranked(lanes.semantic) if similarity > 0]
-    fused = ranking.fuse(alike, [key for key, _ in _ranked(lanes.keyword)], limit)
-    return [(place.key, place.rrf_score, place) for place in fused]
+        lane = lanes.semantic if mode == "semantic" else lanes.keyword
+        return [(key, score, None) for key, score in _ranked(lane, lanes.rows)]
+    semantic, keyword = ([key for key, _ in _ranked(lane, lanes.rows)] for lane in (lanes.semantic, lanes.keyword))
+    return [(place.key, place.rrf_score, place) for place in ranking.fuse(semantic, keyword, limit)]
 
 
-def _ranked(lane: Mapping[Key, float]) -> list[tuple[Key, float]]:
-    return sorted(lane.items(), key=lambda entry: -entry[1])
+def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, float]]:
+    """001-126: best first; of equals the newer, then the lower id."""
+    keys = sorted(lane, key=itemgetter(1))
+    keys.sort(key=rows.created_at, reverse=True)
+    keys.sort(key=lane.__getitem__, reverse=True)
+    return [(key, lane[key]) for key in keys]
 
 
 def _hit(key: Key, score: float, place: ranking.Fused[Key] | None, lanes: Lanes, now: datetime) -> Hit:
@@ -260,5 +274,5 @@ def _hit(key: Key, score: float, place: ranking.Fused[Key] | None, lanes: Lanes,
         semantic_rank=place.semantic_rank if place else None,
         keyword_rank=place.keyword_rank if place else None,
         rrf_score=place.rrf_score if place else None,
-        effective_confidence=confidence_of(item, now),
+        effective_confidence=lanes.rows.confidence(key, now),
     )

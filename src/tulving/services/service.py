@@ -19,6 +19,7 @@ from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.text import count_tokens, found_by, search_text
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher
+from tulving.services.references import References
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
@@ -63,6 +64,7 @@ class Env:
     embedding_version: int | None
     clock: Clock
     ids: Ids
+    references: References
     subscribers: list[tuple[str, Publisher]] = field(default_factory=list)
     tokens: Callable[[str], int] = count_tokens
     embedder_failure: str | None = None
@@ -113,6 +115,10 @@ class Service:
         """Be told of every change to this tenant's memory made through this process, after it is committed."""
         self._env.subscribers.append((self.caller.tenant_id, publisher))
 
+    async def settle(self) -> None:
+        """Wait until the references of what was answered so far are counted, which nobody has to do."""
+        await self._env.references.settle()
+
     @property
     def warning(self) -> str | None:
         """What a person should know about this memory now: that it finds by keyword only, and why."""
@@ -157,6 +163,9 @@ class Service:
             tags=intake.tags(tags),
             state=state,
         )
+
+    def _content(self, value: object) -> str:
+        return intake.content(value, most=self._env.config.max_content_characters)
 
     def _owned(self) -> dict[str, str | None]:
         """The columns that say whose a new memory is."""
@@ -219,6 +228,7 @@ class Service:
         While the embedder is not ready, or fails, they are stored without a vector and get it later.
         """
         texts = [found_by(item) for item in items]
+        worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
         version = version or self._env.embedding_version
         vectors: Sequence[bytes | None] = [None] * len(texts)
         if texts and version is not None and not self._env.embedder.unready():
@@ -227,14 +237,14 @@ class Service:
             except EmbedderUnavailable as error:
                 log.warning("stored without vectors for now: %s", error)
         return [
-            IndexEntry(search_text(text), vector, None if vector is None else version)
-            for text, vector in zip(texts, vectors, strict=True)
+            IndexEntry(text, vector, None if vector is None else version)
+            for text, vector in zip(worded, vectors, strict=True)
         ]
 
     async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
         embedder = self._env.embedder
         try:
-            if embedder.light and sum(map(len, texts)) <= SHORT_TEXT:
+            if embedder.light and _short(texts):
                 vectors = embedder.embed_batch(texts)
             else:
                 vectors = await asyncio.to_thread(embedder.embed_batch, texts)
@@ -246,6 +256,15 @@ class Service:
             problem = f"the embedder {embedder.model} did not give one vector for each of {len(texts)} texts"
             raise InvalidInput("embedding", problem)
         return vectors
+
+
+def _short(texts: Sequence[str]) -> bool:
+    """Whether texts are worked on faster than a thread is found for them."""
+    return sum(map(len, texts)) <= SHORT_TEXT
+
+
+def _worded(texts: Sequence[str]) -> list[str]:
+    return [search_text(text) for text in texts]
 
 
 def pack(vector: Sequence[float], dimension: int) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from tulving.domain.decay import effective_confidence
 from tulving.domain.model import Kind
 from tulving.domain.scope import Filter
 from tulving.errors import DamagedStore
@@ -61,8 +62,23 @@ class CandidateRows(Mapping[Key, Row], ABC):
         self._raw[key] = row
         return key
 
+    def created_at(self, key: Key) -> Any:
+        """As the driver gave it: the later, the greater."""
+        return self._raw[key][_CREATED_AT[key[0]]]
+
+    def confidence(self, key: Key, now: datetime) -> float:
+        """How much a candidate is believed now; that an episode happened is not in doubt."""
+        if key[0] == "episode":
+            return 1.0
+        row = self._raw[key]
+        confidence, rate, confirmed_at = (row[at] for at in _BELIEF[key[0]])
+        return effective_confidence(confidence, rate, self._moment(confirmed_at), now)
+
     @abstractmethod
     def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row: ...
+
+    @abstractmethod
+    def _moment(self, value: Any) -> datetime | None: ...
 
     def __getitem__(self, key: Key) -> Row:
         return self._read(key[0], self._raw[key])
@@ -78,15 +94,21 @@ class CandidateRows(Mapping[Key, Row], ABC):
 
 
 _ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
+_CREATED_AT = {kind: names.index("created_at") for kind, names in COLUMNS.items()}
+_BELIEF = {
+    kind: [names.index(name) for name in ("confidence", "decay_rate", "last_confirmed_at")]
+    for kind, names in COLUMNS.items()
+    if kind != "episode"
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The candidates, in each lane those of a kind together and best first, and their rows."""
+    """The candidates with their score in each lane, and their rows."""
 
     semantic: dict[Key, float]
     keyword: dict[Key, float]
-    rows: Mapping[Key, Row]
+    rows: CandidateRows
 
 
 class Connection(Protocol):

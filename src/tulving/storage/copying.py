@@ -18,7 +18,7 @@ from uuid import UUID
 from tulving.domain.model import Kind
 from tulving.domain.text import found_by, search_text
 from tulving.errors import EmbedderMismatch, IntegrityError
-from tulving.storage import items, maintenance, rows
+from tulving.storage import maintenance, rows
 from tulving.storage.connection import Connection
 from tulving.storage.rows import COLUMNS, DOCUMENTS, IndexEntry, Row
 from tulving.storage.transfer import ID, KEYS, TABLES
@@ -137,8 +137,9 @@ def put(conn: Connection, table: str, batch: Sequence[Row], versions: Versions) 
     if table in REFERENCES:
         _let_wait(prepared, REFERENCES[table])
     if table in KIND_OF:
-        vectors = (IndexEntry("", row["embedding"], row["embedding_version"]) for row in prepared)
-        items.check_embedding_version(conn, vectors)
+        vectors = [IndexEntry("", row["embedding"], row["embedding_version"]) for row in prepared]
+        for row, vector in zip(prepared, maintenance.renumbered(conn, vectors), strict=True):
+            row["embedding_version"] = vector.embedding_version
     return conn.merge(table, KEYS.get(table, ID), prepared)
 
 

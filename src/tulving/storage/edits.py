@@ -11,6 +11,7 @@ from tulving.domain.scope import Address
 from tulving.errors import InvalidInput
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
+from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import COLUMNS, TABLES, IndexEntry, insert_statement, item_params
 
 EDITABLE = ("content", "tags", "importance")
@@ -68,7 +69,7 @@ def update(conn: Connection, kind: Kind, item: Item, columns: Sequence[str]) -> 
 
 def reindex(conn: Connection, kind: Kind, item: Item, entry: IndexEntry) -> None:
     """Let a memory be found by its new words. What a re-embedding under way made of the old ones is void."""
-    items.check_embedding_version(conn, [entry])
+    (entry,) = renumbered(conn, [entry])
     key = {"tenant_id": item.tenant_id, "kind": kind, "id": item.id}
     conn.run(
         f"UPDATE {TABLES[kind]} SET search_text = :search_text, embedding = :embedding,"

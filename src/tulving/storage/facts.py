@@ -13,6 +13,7 @@ from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, items, links
 from tulving.storage.connection import Connection
+from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row
 
 _ACTIVE = (
@@ -41,13 +42,13 @@ def store(
 
     Each comes with the columns that its caller gave explicitly: those a fact with equal content takes over.
     """
-    items.check_embedding_version(conn, [entry for _, entry, _ in offers])
+    entries = renumbered(conn, (entry for _, entry, _ in offers))
     facts = [fact for fact, _, _ in offers]
     conn.lock(*map(_key, facts))
     _check_entities(conn, facts)
     items.check_sources(conn, bound, facts)
     batch = _Batch(conn, audit, facts)
-    stored = [batch.take(*offer) for offer in offers]
+    stored = [batch.take(fact, entry, given) for (fact, _, given), entry in zip(offers, entries, strict=True)]
     batch.write()
     events.append(conn, *batch.log)
     return stored, batch.log

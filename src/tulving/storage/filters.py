@@ -22,6 +22,12 @@ _FACT_STATE = {
     "retracted": "m.validity IN ('retracted', 'forgotten')",
     "any": "TRUE",
 }
+# An active memory is due for review at the moment at which it begins to fade. One that came without that moment is
+# let through: the formula decides.
+_UNFADED = (
+    "(m.decay_rate = 0 OR m.last_confirmed_at IS NOT NULL AND (m.status IS NULL OR m.status <> 'fading')"
+    " AND (m.next_review_at IS NULL OR m.next_review_at > :now))"
+)
 _WHEN: dict[Kind, str] = {
     "episode": "COALESCE(m.occurred_at, m.created_at)",
     "fact": "COALESCE(m.occurred_at, m.created_at)",
@@ -70,6 +76,8 @@ def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: d
     where, params = reach(kind, tenant_id, wanted)
     clauses = [where, alive]
     params["now"] = now
+    if wanted.unfaded and kind != "episode":
+        clauses.append(_UNFADED)
     if wanted.type is not None:
         clauses.append("m.type = :type")
         params["type"] = wanted.type

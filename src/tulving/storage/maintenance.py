@@ -1,6 +1,7 @@
 """Care of the store: embedder versions, missing vectors, re-embedding, verification."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tulving.domain.events import Audit, Event
@@ -40,6 +41,38 @@ def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_diffe
         f" the configured embedder is {embedder.model} {embedder.version} ({embedder.dimension});"
         " use the former, or run `tulving reembed` to convert the store"
     )
+
+
+ACTIVE_OF_OURS = """
+SELECT number, dimension FROM embedding_versions WHERE status = 'active' AND (model, version, dimension) IN
+    (SELECT model, version, dimension FROM embedding_versions WHERE number = :ours)"""
+
+
+def active_number(conn: Connection, ours: int | None, dimension: int | None = None) -> int:
+    """The number of the vectors in use, which are of our embedder: another process may have re-embedded the store, and
+    with the same embedder nothing but the number has changed."""
+    active = conn.one(ACTIVE_OF_OURS, {"ours": ours})
+    if active is None or dimension not in (None, active["dimension"]):
+        raise mismatch(conn)
+    return active["number"]
+
+
+def mismatch(conn: Connection) -> EmbedderMismatch:
+    """What to tell a process whose embedder is not the store's any more."""
+    active = active_version(conn)
+    now = f"{active['model']} {active['version']} ({active['dimension']} dimensions)" if active else "another embedder"
+    return EmbedderMismatch(f"this store holds vectors of {now} now; open it again with that embedder")
+
+
+def renumbered(conn: Connection, entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+    """Entries with the number of the vectors in use, if they are of the same embedder: no others may be written."""
+    entries = list(entries)
+    numbers = {entry.embedding_version for entry in entries if entry.embedding is not None}
+    current = {number: active_number(conn, number) for number in numbers}
+    return [
+        entry if entry.embedding is None else replace(entry, embedding_version=current[entry.embedding_version])
+        for entry in entries
+    ]
 
 
 def _version(embedder: Embedder) -> Row:

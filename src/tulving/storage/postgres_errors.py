@@ -74,7 +74,9 @@ def named_error(error: Exception) -> TulvingError:
     if isinstance(error, pg.UndefinedTableError | pg.UndefinedColumnError):
         return DamagedStore(f"the database lacks what this version needs ({said}); run `tulving migrate`")
     if isinstance(error, pg.DataError) and "dimensions" in said:
-        return EmbedderMismatch(f"this store was re-embedded meanwhile ({said}); open it again with its new embedder")
+        return EmbedderMismatch(
+            f"this store was re-embedded with another embedder ({said}); open it again with that one"
+        )
     if isinstance(error, TimeoutError):
         return ConnectionLost("PostgreSQL did not answer in time; is the server running and reachable?")
     if isinstance(error, LOST) or (isinstance(error, OSError) and not isinstance(error, UnicodeError)):

@@ -1,13 +1,14 @@
 """Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
-from tulving.errors import EmbedderMismatch
 from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
+from tulving.storage.maintenance import ACTIVE_OF_OURS, mismatch
 from tulving.storage.postgres_values import DECODERS
 from tulving.storage.rows import COLUMNS, TABLES, Row
 from tulving.storage.tenant_words import prefixed
@@ -26,7 +27,7 @@ _SELECTED = {
 _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
-_ACTIVE = "SELECT 'active', number, ROW(dimension) FROM embedding_versions WHERE status = 'active'"
+_ACTIVE = f"SELECT 'active', number, ROW(dimension) FROM ({ACTIVE_OF_OURS}) AS ours"
 # A vector without direction is as near to all as to none. Adding zero turns -0.0 into 0.0.
 _SIMILARITY = (
     "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1))"
@@ -42,6 +43,9 @@ class RecordRows(CandidateRows):
         for at, decode in _DOCUMENTS[kind]:
             values[at] = decode(values[at])
         return dict(zip(COLUMNS[kind], values, strict=True))
+
+    def _moment(self, value: Any) -> datetime | None:
+        return value
 
 
 def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
@@ -60,8 +64,7 @@ def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
     lanes = Lanes({}, {}, rows)
     for kind in request.kinds:
         lanes.keyword.update(found.get(("keyword", kind), {}))
-        best = sorted(found.get(("semantic", kind), {}).items(), key=lambda entry: (-entry[1], str(entry[0][1])))
-        lanes.semantic.update(best)
+        lanes.semantic.update(found.get(("semantic", kind), {}))
     return lanes
 
 
@@ -84,7 +87,7 @@ def _ask(
     if vector is not None:
         tables.append(_PROBE)
         arms.append(_ACTIVE)
-        params["embedding"] = vector
+        params |= {"embedding": vector, "ours": request.embedding_version}
     for kind in kinds:
         where, values = visible(conn, kind, request.tenant_id, request.filter, request.now)
         params |= values
@@ -95,15 +98,15 @@ def _ask(
     found: dict[tuple[str, Kind], dict[Key, float]] = {}
     if not arms:
         return found
-    current = None
+    dimension = None
     for arm, score, row in conn.records(f"WITH {', '.join(tables)} {' UNION ALL '.join(arms)}", params):
         if arm == "active":
-            current = int(score), row[0]
+            dimension = row[0]
             continue
         lane, _, kind = arm.partition(" ")
         found.setdefault((lane, kind), {})[rows.add(kind, row)] = score
-    if vector is not None and current != (request.embedding_version, len(vector)):
-        raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
+    if vector is not None and dimension != len(vector):
+        raise mismatch(conn)
     return found
 
 
@@ -145,7 +148,7 @@ def _exact(kind: Kind, where: str) -> str:
     """All rows of the tenant compared. The order is by a rounded number, which no index can give."""
     return f"""
     SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE m.embedding IS NOT NULL AND {where}
-    ORDER BY score DESC, m.id LIMIT :limit"""
+    ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
 def _by_index(kind: Kind, where: str) -> str:

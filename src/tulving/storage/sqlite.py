@@ -7,6 +7,7 @@ same file.
 
 import asyncio
 import logging
+import math
 import queue
 import sqlite3
 import threading
@@ -41,6 +42,8 @@ T = TypeVar("T")
 MOST_PER_COMMIT = 256
 READERS = 4
 ROWS_AT_A_TIME = 500
+LONGEST_PAUSE = 0.25
+"""Seconds of waiting for the write lock, after which it is seen whether anybody still wants it."""
 
 
 class SqliteConnection:
@@ -357,7 +360,7 @@ class SqliteStore:
     def _commit(self, group: list[_Job]) -> None:
         """One transaction for the whole group; a job that fails undoes only itself."""
         try:
-            self._control("BEGIN IMMEDIATE")
+            self._begin(group)
             for job in group:
                 try:
                     job.result = self._in_savepoint(job) if len(group) > 1 else job.work(self._writer)
@@ -380,6 +383,20 @@ class SqliteStore:
                 return
             for job in group:
                 job.error = job.error or error
+
+    def _begin(self, group: list[_Job]) -> None:
+        """Wait for the write lock, a little at a time: for as long as anybody still waits for an answer."""
+        pauses = max(1, math.ceil(self._busy_timeout / LONGEST_PAUSE))
+        self._control(f"PRAGMA busy_timeout = {int(min(self._busy_timeout, LONGEST_PAUSE) * 1000)}")
+        try:
+            for left in reversed(range(pauses)):
+                try:
+                    return self._control("BEGIN IMMEDIATE")
+                except StoreBusy:
+                    if not left or all(job.future.cancelled() for job in group):
+                        raise
+        finally:
+            self._control(f"PRAGMA busy_timeout = {int(self._busy_timeout * 1000)}")
 
     def _in_savepoint(self, job: _Job) -> Any:
         self._control("SAVEPOINT job")

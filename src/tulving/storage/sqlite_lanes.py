@@ -1,6 +1,7 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tulving.storage.sqlite import SqliteConnection
 
 _READERS = {kind: columns(names) for kind, names in COLUMNS.items()}
+_MOMENT = columns(["created_at"])
 # How many times the limit a filter is tried on, best first, before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
@@ -24,6 +26,9 @@ class DecodedRows(CandidateRows):
 
     def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
         return decoded(_READERS[kind], row)
+
+    def _moment(self, value: Any) -> datetime | None:
+        return decoded(_MOMENT, (value,))["created_at"]
 
 
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:

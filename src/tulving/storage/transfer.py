@@ -13,7 +13,7 @@ from uuid import UUID
 from tulving.domain.intake import moment, whole
 from tulving.domain.model import Kind
 from tulving.domain.text import clean, found_by, search_text
-from tulving.errors import EmbedderMismatch, IntegrityError, InvalidInput
+from tulving.errors import IntegrityError, InvalidInput
 from tulving.storage import maintenance, rows
 from tulving.storage.connection import Connection
 from tulving.storage.rows import COLUMNS, DOCUMENTS, FLAGS, NUMBERS, TIMES, UUIDS, WHOLE_NUMBERS, Row
@@ -74,8 +74,8 @@ def load(
 
     With a tenant every row becomes that tenant's; without one each row must name its own.
     """
-    if version is not None and (maintenance.active_version(conn) or {}).get("number") != version:
-        raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
+    if version is not None:
+        version = maintenance.active_number(conn, version)
     conn.defer_references()
     counts = {table: {"added": 0, "skipped": 0} for table in TABLES}
     parsed = (_prepared(conn, number, line, tenant_id, version, dimension) for number, line in lines())

@@ -11,11 +11,13 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import KINDS, Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
-from tulving.errors import DamagedStore, EmbedderMismatch
+from tulving.errors import DamagedStore
+from tulving.storage.maintenance import active_number
 from tulving.storage.rows import TABLES
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 LIVE: dict[Kind, str] = {"episode": "NOT forgotten", "fact": "validity = 'active'", "rule": "NOT forgotten"}
 RELOAD_ABOVE = 5_000
+SMALLEST_PARTITION = 4_096
+"""What a tenant without memories is taken to cost, in bytes."""
 MOST_IMPORTS = 2**31 - 1
 """What SQLite's header has room for; then they are counted from 0 again."""
 
@@ -39,27 +43,39 @@ def _imports(raw: sqlite3.Connection) -> int:
 class Ranking:
     """All memories of one tenant and kind by similarity; only as much is sorted as is asked for."""
 
-    def __init__(self, ids: list[str], scores: Any) -> None:
-        self._ids, self._scores = ids, scores
+    def __init__(self, ids: list[str], born: Any, scores: Any) -> None:
+        self._ids, self._born, self._scores = ids, born, scores
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def best(self, count: int, among: Collection[str] | None = None) -> list[tuple[str, float]]:
-        """The most similar ones, best first; equals in the order of their ids."""
+        """001-126: the most similar ones, best first; of equals the newer, then the lower id."""
         import numpy
 
-        scores, ids = self._scores, self._ids
+        ids = self._ids
         if among is not None:
             chosen = numpy.fromiter((id_ in among for id_ in ids), bool, len(ids)).nonzero()[0]
-        elif count < len(scores):
-            # Negated: from the other end, the many that have nothing in common with the query would slow it down.
-            edge = -numpy.partition(-scores, count - 1)[count - 1]
-            chosen = (scores >= edge).nonzero()[0]
         else:
-            chosen = numpy.arange(len(scores))
-        ranked = sorted(zip((-scores[chosen]).tolist(), [ids[at] for at in chosen.tolist()], strict=True))
-        return [(id_, -score) for score, id_ in ranked[:count]]
+            chosen = numpy.arange(len(ids))
+        surely, chosen = _greatest(self._scores, chosen, count)
+        newest, chosen = _greatest(self._born, chosen, count - len(surely))
+        chosen = numpy.concatenate([surely, newest, chosen])
+        places = zip((-self._scores[chosen]).tolist(), (-self._born[chosen]).tolist(), chosen.tolist(), strict=True)
+        best = sorted((score, age, ids[at]) for score, age, at in places)
+        return [(id_, -score) for score, _, id_ in best[:count]]
+
+
+def _greatest(values: Any, places: Any, count: int) -> tuple[Any, Any]:
+    """Those of the places that are among the `count` greatest for sure, and those that tie for the last of them."""
+    import numpy
+
+    if count >= len(places):
+        return places, places[:0]
+    # Negated: from the other end, the many that have nothing in common with the query would slow it down.
+    negated = -values[places]
+    edge = numpy.partition(negated, count - 1)[count - 1]
+    return places[negated < edge], places[negated == edge]
 
 
 class Matrix:
@@ -71,20 +87,25 @@ class Matrix:
         self.ids: list[str] = []
         self._at: dict[str, int] = {}
         self._rows = numpy.empty((0, dimension), numpy.float32)
+        self._born = numpy.empty(0)
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes
+        return self._rows.nbytes + self._born.nbytes
 
-    def load(self, ids: list[str], blobs: list[bytes]) -> None:
+    def load(self, ids: list[str], born: list[str], blobs: list[bytes]) -> None:
+        """Take in all rows: ids, when they were created, vectors."""
+        import numpy
+
         self.ids = ids
+        self._born = numpy.array([*map(_seconds, born)], float)
         self._at = {id_: at for at, id_ in enumerate(ids)}
         self._rows = self._unit(blobs)
 
-    def put(self, id_: str, blob: bytes) -> None:
+    def put(self, id_: str, born: str, blob: bytes) -> None:
         import numpy
 
-        row = self._unit([blob])[0]
+        row, seconds = self._unit([blob])[0], _seconds(born)
         at = self._at.get(id_)
         if at is None:
             at = len(self.ids)
@@ -92,9 +113,10 @@ class Matrix:
                 grown = numpy.empty((max(64, at * 3 // 2), self._rows.shape[1]), numpy.float32)
                 grown[:at] = self._rows[:at]
                 self._rows = grown
+                self._born = numpy.resize(self._born, len(grown))
             self.ids.append(id_)
             self._at[id_] = at
-        self._rows[at] = row
+        self._rows[at], self._born[at] = row, seconds
 
     def drop(self, id_: str) -> None:
         at = self._at.pop(id_, None)
@@ -104,7 +126,7 @@ class Matrix:
         if last != id_:
             self.ids[at] = last
             self._at[last] = at
-            self._rows[at] = self._rows[len(self.ids)]
+            self._rows[at], self._born[at] = self._rows[len(self.ids)], self._born[len(self.ids)]
 
     def content(self) -> dict[str, bytes]:
         return {id_: self._rows[at].tobytes() for id_, at in self._at.items()}
@@ -113,9 +135,10 @@ class Matrix:
         import numpy
 
         # Not `@`: BLAS would use a thread per core, and they wait for each other whenever the machine is busy.
-        similarities = numpy.vecdot(self._rows[: len(self.ids)], query).astype(float)
+        known = len(self.ids)
+        similarities = numpy.vecdot(self._rows[:known], query).astype(float)
         # Adding zero turns -0.0 into 0.0.
-        return Ranking(list(self.ids), similarities.round(SIMILARITY_DECIMALS) + 0.0)
+        return Ranking(list(self.ids), self._born[:known].copy(), similarities.round(SIMILARITY_DECIMALS) + 0.0)
 
     def _unit(self, blobs: list[bytes]) -> Any:
         import numpy
@@ -130,6 +153,13 @@ class Matrix:
         return (rows / numpy.where(lengths == 0, 1, lengths)).astype(numpy.float32)
 
 
+def _seconds(moment: str) -> float:
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except (ValueError, TypeError) as error:
+        raise DamagedStore(f"the database file is damaged: a stored time can't be read ({error})") from error
+
+
 class Partition:
     """One tenant's vectors, as of the last event they have seen."""
 
@@ -140,10 +170,12 @@ class Partition:
         self.imports = -1
         self.seen = -1
         self.matrices: dict[Kind, Matrix] = {}
+        self.counted = 0
 
     @property
     def nbytes(self) -> int:
-        return sum(matrix.nbytes for matrix in self.matrices.values())
+        """What it takes; an empty one takes room too."""
+        return SMALLEST_PARTITION + sum(matrix.nbytes for matrix in self.matrices.values())
 
     def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> bool:
         """Read what changed since the last event seen; whether anything did."""
@@ -165,11 +197,11 @@ class Partition:
         self.matrices = {kind: Matrix(dimension) for kind in KINDS}
         for kind in KINDS:
             rows = conn.raw.execute(
-                f"SELECT id, embedding FROM {TABLES[kind]}"
+                f"SELECT id, created_at, embedding FROM {TABLES[kind]}"
                 f" WHERE tenant_id = ? AND {LIVE[kind]} AND embedding IS NOT NULL ORDER BY id",
                 (self.tenant_id,),
             ).fetchall()
-            self.matrices[kind].load([row[0] for row in rows], [row[1] for row in rows])
+            self.matrices[kind].load(*([row[at] for row in rows] for at in range(3)))
 
     def _follow(self, conn: "SqliteConnection") -> None:
         changed: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
@@ -182,16 +214,17 @@ class Partition:
         for kind, ids in changed.items():
             if not ids:
                 continue
-            live = dict(
-                conn.raw.execute(
-                    f"SELECT id, embedding FROM {TABLES[kind]} WHERE tenant_id = ? AND {LIVE[kind]}"
+            live = {
+                row[0]: row
+                for row in conn.raw.execute(
+                    f"SELECT id, created_at, embedding FROM {TABLES[kind]} WHERE tenant_id = ? AND {LIVE[kind]}"
                     " AND embedding IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
                     (self.tenant_id, json.dumps(ids)),
                 )
-            )
+            }
             for id_ in ids:
                 if id_ in live:
-                    self.matrices[kind].put(id_, live[id_])
+                    self.matrices[kind].put(*live[id_])
                 else:
                     self.matrices[kind].drop(id_)
 
@@ -201,6 +234,7 @@ class VectorCache:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
+        self._used = 0
         self._partitions: OrderedDict[str, Partition] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -215,21 +249,19 @@ class VectorCache:
         """All live memories of a tenant by cosine similarity; nothing for a query without direction."""
         import numpy
 
-        active = conn.raw.execute("SELECT number, dimension FROM embedding_versions WHERE status = 'active'").fetchone()
-        if active is None or active[0] != version or active[1] != len(vector):
-            raise EmbedderMismatch("this store was re-embedded meanwhile; open it again with its new embedder")
+        number = active_number(conn, version, len(vector))
         query = numpy.asarray(vector, numpy.float32)
         length = numpy.linalg.norm(query)
         if not length:
             return {}
         partition = self._partition(tenant_id)
         with partition.lock:
-            changed = partition.catch_up(conn, *active)
+            changed = partition.catch_up(conn, number, len(vector))
             rankings: dict[Kind, Ranking] = {}
             for kind in kinds:
                 rankings[kind] = partition.matrices[kind].rank(query / length)
         if changed:
-            self._trim(partition)
+            self._weigh(partition)
         return rankings
 
     def mismatches(self, conn: "SqliteConnection", version: int, dimension: int) -> list[str]:
@@ -244,20 +276,30 @@ class VectorCache:
                     fresh.catch_up(conn, version, dimension)
                     if partition.matrices[kind].content() != fresh.matrices[kind].content():
                         problems.append(f"the cached {kind} vectors of {tenant_id} differ from its rows")
-                self._trim(partition)
+                self._weigh(partition)
         return problems
 
     def _partition(self, tenant_id: str) -> Partition:
         with self._lock:
-            partition = self._partitions.setdefault(tenant_id, Partition(tenant_id))
+            partition = self._partitions.get(tenant_id)
+            if partition is None:
+                partition = self._partitions[tenant_id] = Partition(tenant_id)
+                self._count(partition)
             self._partitions.move_to_end(tenant_id)
             return partition
 
-    def _trim(self, current: Partition) -> None:
+    def _weigh(self, current: Partition) -> None:
+        """Count a partition that changed, and drop the least recently used others while there are too many bytes."""
         with self._lock:
-            used = sum(partition.nbytes for partition in self._partitions.values())
-            for tenant_id in list(self._partitions):
-                if used <= self._budget:
-                    return
-                if self._partitions[tenant_id] is not current:
-                    used -= self._partitions.pop(tenant_id).nbytes
+            if self._partitions.get(current.tenant_id) is not current:
+                return  # dropped while it was in use
+            self._count(current)
+            self._partitions.move_to_end(current.tenant_id)
+            while self._used > self._budget and len(self._partitions) > 1:
+                _, dropped = self._partitions.popitem(last=False)
+                self._used -= dropped.counted
+
+    def _count(self, partition: Partition) -> None:
+        size = partition.nbytes
+        self._used += size - partition.counted
+        partition.counted = size

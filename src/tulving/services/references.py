@@ -1,0 +1,100 @@
+"""Counting references beside the answers: what is recalled or read is answered first and counted afterwards."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from tulving.domain.model import Item, Kind
+from tulving.storage import items
+
+if TYPE_CHECKING:
+    from tulving.services.service import Store
+
+log = logging.getLogger("tulving")
+AnyItem = TypeVar("AnyItem", bound=Item)
+Place = tuple[str, Kind, UUID]
+"""A memory: its tenant, its kind, its id."""
+
+LONGEST_FAREWELL = 2.0
+"""Seconds that closing waits for the last references to be counted."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """References that are answered already and not written yet."""
+
+    count: int
+    last: datetime
+
+
+class References:
+    """One mapping of what is to be counted and, while there is anything, one task that writes it in batches.
+
+    Nobody waits for it, and it fails nobody: an error is logged, and those references are lost.
+    """
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._pending: dict[Place, Pending] = {}
+        self._shown: dict[Place, int] = {}
+        self._written: set[Place] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def count(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
+        """The memory with one more reference, which will be written soon."""
+        place = item.tenant_id, kind, item.id
+        waiting = self._pending.setdefault(place, Pending(0, now))
+        waiting.count += 1
+        waiting.last = max(waiting.last, now)
+        # The row may have been read before an earlier reference was written: never show a lower number than before.
+        shown = self._shown[place] = max(item.reference_count, self._shown.get(place, 0)) + 1
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write())
+        return replace(item, reference_count=shown, last_referenced_at=now)
+
+    async def settle(self) -> None:
+        """Wait until everything that was answered is counted."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
+    async def close(self) -> None:
+        """Count what is left, for as long as a person would wait; the rest is given up."""
+        if self._task is None or self._task.done():
+            return
+        await asyncio.wait({self._task}, timeout=LONGEST_FAREWELL)
+        if not self._task.done():
+            log.warning("the last references were not counted: the store could not be written to in time")
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _write(self) -> None:
+        while self._pending:
+            batch, self._pending = self._pending, {}
+            for tenant_id in sorted({place[0] for place in batch}):
+                mine = {place: waiting for place, waiting in batch.items() if place[0] == tenant_id}
+                try:
+                    await self._store.write(tenant_id, items.touch, tenant_id, _ordered(mine))
+                except Exception as error:
+                    log.warning("%d references were not counted: %s", len(mine), error)
+                    self._forget(mine)
+            # Kept for one more batch: a row that was read before this one was written may be answered after it.
+            self._forget(self._written - batch.keys())
+            self._written = set(batch)
+
+    def _forget(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place not in self._pending:
+                self._shown.pop(place, None)
+
+
+def _ordered(pending: Mapping[Place, Pending]) -> list[items.Reference]:
+    """By kind, then id: two processes that count the same memories lock them in the same order."""
+    return [
+        (kind, id_, waiting.count, waiting.last)
+        for (_, kind, id_), waiting in sorted(pending.items(), key=itemgetter(0))
+    ]
