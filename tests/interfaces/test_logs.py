@@ -1,0 +1,68 @@
+"""What reaches the log: a line for a record, and not more of them than anybody reads."""
+
+import logging
+
+import pytest
+
+from tulving.interfaces.logs import FORMAT, MOST_A_MINUTE, Lines, Sparing, escaped
+
+
+def record(message: str = "refused %s", *args: object, at: float = 1000.0, line: int = 1, level: int = logging.WARNING):
+    made = logging.LogRecord("tulving", level, "gate.py", line, message, args, None)
+    made.created = at
+    return made
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("plain, even Köln and 東京", "plain, even Köln and 東京"),
+        ("a\n2026-01-01 ERROR tulving: forged", r"a\n2026-01-01 ERROR tulving: forged"),
+        ("\r\x1b[2J\x00\x7f\x85", r"\r\x1b[2J\x00\x7f\x85"),
+        ("\u2028\u202e\ufeff", r"\u2028\u202e\ufeff"),
+        ("\ud83d", r"\ud83d"),
+        ("", ""),
+    ],
+)
+def test_what_a_caller_sent_stays_on_its_line(sent: str, shown: str):
+    assert escaped(sent) == shown
+    line = Lines(FORMAT).format(record("refused %s", sent))
+    assert line.endswith(f" WARNING tulving: refused {shown}")
+    assert len(line.splitlines()) == 1
+
+
+def test_no_line_of_a_traceback_looks_like_a_record():
+    try:
+        raise ValueError("odd\n2026-01-01 00:00:00,000 ERROR tulving: forged\x1b[2J\rX")
+    except ValueError as error:
+        failed = record("it failed")
+        failed.exc_info = (type(error), error, error.__traceback__)
+    first, *rest = Lines(FORMAT).format(failed).split("\n")
+    assert first.endswith("it failed")
+    assert "forged" in rest[-1]
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+
+
+def test_a_flood_from_one_place_is_cut_and_counted():
+    sparing = Sparing()
+    passed = [sparing.filter(record(at=1000 + number / 100)) for number in range(5000)]
+    assert passed == [True] * MOST_A_MINUTE + [False] * (5000 - MOST_A_MINUTE)
+    assert sparing.filter(record(line=2)), "another place is another matter"
+    later = record("refused %s", "x", at=1060)
+    assert sparing.filter(later)
+    assert later.getMessage() == f"refused x (and {5000 - MOST_A_MINUTE} more like it since the last one)"
+    following = record("refused %s", "x", at=1061)
+    assert sparing.filter(following)
+    assert following.getMessage() == "refused x"
+
+
+def test_what_nobody_asked_to_see_in_full_is_not_counted():
+    sparing = Sparing()
+    assert all(sparing.filter(record(level=logging.DEBUG)) for _ in range(100))
+
+
+def test_a_clock_that_is_set_back_silences_nothing():
+    sparing = Sparing()
+    for _ in range(MOST_A_MINUTE + 1):
+        sparing.filter(record(at=5000))
+    assert sparing.filter(record(at=1000))
