@@ -43,27 +43,30 @@ class LimitedConnection(H11Protocol):
     networks: ClassVar[Counter[str]]
 
     _network = ""
+    _admitted = False
     _timer: asyncio.TimerHandle | None = None
     _unsent = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         self._network = network(self.client[0]) if self.client else ""
-        self.networks[self._network] += 1
-        if len(self.connections) > self.most_connections:
+        if self.networks.total() >= self.most_connections:
             log.warning("refused a connection from %s: all %d are in use", self._network, self.most_connections)
             self._end("503 Service Unavailable")
-        elif self.most_per_network is not None and self.networks[self._network] > self.most_per_network:
+        elif self.most_per_network is not None and self.networks[self._network] >= self.most_per_network:
             log.warning("refused a connection from %s: it has %d already", self._network, self.most_per_network)
             self._end("503 Service Unavailable")
         else:
+            self._admitted = True
+            self.networks[self._network] += 1
             self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest()
-        self.networks[self._network] -= 1
-        if not self.networks[self._network]:
-            del self.networks[self._network]
+        if self._admitted:
+            self.networks[self._network] -= 1
+            if not self.networks[self._network]:
+                del self.networks[self._network]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

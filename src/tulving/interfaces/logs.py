@@ -33,7 +33,7 @@ def escaped(text: str) -> str:
     """Text on one line: line breaks, control characters and lone surrogates as escapes."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 @dataclass(slots=True)

@@ -34,9 +34,7 @@ PATH = "/mcp"
 LARGEST_BODY = 4 * 1024 * 1024
 GRACE_SECONDS = 30
 HEALTH_SECONDS = 5
-BACKLOG = 64
-"""Also how many connections asyncio accepts in one go, before the first of them can be refused."""
-
+BACKLOG = 2048
 _ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\]):([0-9]{1,5})")
 
 
@@ -60,7 +58,7 @@ def serve(config: MemoryModuleConfig, address: str, to_all: bool = False) -> Non
 async def _serve(config: MemoryModuleConfig, site: Site, listener: socket.socket, to_all: bool) -> None:
     async with LazyMemory(lambda: open_memory(config=config)) as memory:
         await _check_tokens(memory, to_all)
-        await _run(application(config, memory, site, not to_all), listener, config.http)
+        await _run(web_server(application(config, memory, site, not to_all), config.http), listener)
 
 
 def application(config: MemoryModuleConfig, memory: LazyMemory, site: Site, closed: bool) -> Starlette:
@@ -181,8 +179,24 @@ def _cross_origin(site: Site) -> list[Middleware]:
     return [Middleware(CORSMiddleware, allow_origins=pages, allow_methods=["POST"], allow_headers=["*"])]
 
 
-async def _run(app: Starlette, listener: socket.socket, limits: HttpConfig) -> None:
-    server = uvicorn.Server(
+class WebServer(uvicorn.Server):
+    """Takes a few connections at a time out of a long queue.
+
+    Asyncio has one number for both, and accepts as many as it says before the first of them can be refused: enough to
+    use up the files of the process.
+    """
+
+    AT_A_TIME = 8
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
+
+
+def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
+    """The server beneath the application, kept to the limits."""
+    return WebServer(
         uvicorn.Config(
             app,
             http=limited(limits),
@@ -192,10 +206,13 @@ async def _run(app: Starlette, listener: socket.socket, limits: HttpConfig) -> N
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            backlog=BACKLOG,
+            backlog=WebServer.AT_A_TIME,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # Uvicorn takes the signal for its end, and when it has ended well, raises it again for whoever was before it.
         signal.signal(number, lambda *_: None)
