@@ -640,19 +640,25 @@ async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_b
                 assert "never say" not in result.content[0].text
 
 
-async def test_it_starts_while_the_store_is_down(server, tmp_path: Path):
+async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: Path):
     """It listens, closed unless it was told to be open, and fails open then, until the store is there."""
-    broken = tmp_path / "a file"
-    broken.touch()
-    served = server("--open", TULVING_URL=str(broken / "memory.db"))
-    assert "the store can't be used yet" in served.said
-    assert served.post().status_code == 200
-    assert served.post(secret="tulving_" + "A" * 43).status_code == 503
-    for address in ("127.0.0.1:0", "0.0.0.0:0"):
-        closed = server(address=address, TULVING_URL=str(broken / "memory.db"))
-        assert "to those who have a token" in closed.said
-        assert closed.post().status_code == 401
-        assert closed.post(secret="tulving_" + "A" * 43).status_code == 503
+    with socket.socket() as deaf:  # bound, so that nobody listens there
+        deaf.bind(("127.0.0.1", 0))
+        broken = tmp_path / "a file"
+        broken.touch()
+        down = str(broken / "memory.db")
+        if engine == "postgres":
+            down = f"postgresql://tulving@127.0.0.1:{deaf.getsockname()[1]}/memory"
+        served = server("--open", TULVING_URL=down)
+        assert "the store can't be used yet" in served.said
+        assert served.post().status_code == 200
+        assert served.post(secret="tulving_" + "A" * 43).status_code == 503
+        for address in ("127.0.0.1:0", "0.0.0.0:0"):
+            closed = server(address=address, TULVING_URL=down)
+            assert "to those who have a token" in closed.said
+            assert closed.post().status_code == 401
+            assert closed.post(secret="tulving_" + "A" * 43).status_code == 503
+            assert httpx2.get(f"http://127.0.0.1:{closed.port}/health", timeout=30).status_code == 503
 
 
 # -- beginning and end -----------------------------------------------------------------------------------------

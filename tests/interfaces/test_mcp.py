@@ -279,23 +279,6 @@ async def test_another_tenants_memory_does_not_exist(config: MemoryModuleConfig,
         assert (await ask(client, "memory_recall", topic="Anna color green"))["results"] == []
 
 
-@pytest.mark.scenario("001-099", "001-100")
-async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, path: Path):
-    path.mkdir()
-    async with connect() as client:
-        block = (await ask(client, "memory_context", trigger_prompt="x", butler="me"))["context"]
-        assert block.startswith("# Memory Context\n")
-        assert "not available" in block
-        answered = await ask(client, "memory_store_episode", content="x", butler="me")
-        assert answered["stored"] is False
-        assert "directory" in answered["warning"]
-        found = await ask(client, "memory_recall", topic="x")
-        assert (found["results"], "directory" in found["warning"]) == ([], True)
-        assert "directory" in await refused(client, "memory_store_fact", subject="a", predicate="b", content="c")
-        path.rmdir()
-        assert (await ask(client, "memory_store_episode", content="x", butler="me"))["outcome"] == "stored"
-
-
 async def test_a_damaged_store_is_named_and_never_fails_open(config: MemoryModuleConfig, path: Path):
     path.write_bytes(os.urandom(20_000))
     before = path.read_bytes()
