@@ -83,6 +83,7 @@ class LimitedConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._rest()  # the answer is being taken
         self._watch()
 
     def _watch(self) -> None:
