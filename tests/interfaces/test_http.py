@@ -535,7 +535,7 @@ async def test_health_tells_whether_it_works_and_nothing_else(environ):
         assert (await here.send("GET", "/")).status_code == 404
 
 
-async def test_health_knows_a_store_that_is_down_and_that_it_is_back(environ, monkeypatch):
+async def test_health_knows_a_store_that_is_down_and_that_it_is_back(environ):
     opener = Failing()
     async with inside(opener=opener, closed=True) as here:
         answer = await here.send("GET", "/health")
@@ -659,6 +659,15 @@ async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: 
             assert closed.post().status_code == 401
             assert closed.post(secret="tulving_" + "A" * 43).status_code == 503
             assert httpx2.get(f"http://127.0.0.1:{closed.port}/health", timeout=30).status_code == 503
+
+
+def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: Path):
+    forged = "2026-01-01 00:00:00,000 ERROR tulving: the store is gone"
+    (tmp_path / "a file").touch()
+    served = server("--open", TULVING_URL=str(tmp_path / "a file" / f"x\n{forged}\x1b[2J" / "memory.db"))
+    assert f"x\\n{forged}\\x1b[2J" in served.said
+    assert forged not in served.said.splitlines()
+    assert served.end()[0] == 0
 
 
 # -- beginning and end -----------------------------------------------------------------------------------------
