@@ -166,6 +166,15 @@ def test_a_batch_of_notifications_is_not_answered_and_one_of_nothing_is_refused(
     assert [each["error"]["code"] for each in refused] == [-32600, -32600]
 
 
+def test_an_id_that_is_in_use_costs_nobody_an_answer(converse, url: str):
+    said = converse(*opening(BATCHES), [store(2, "one"), store(3, "two")], store(2, "again"))
+    (answers,) = (each for each in said if isinstance(each, list))
+    assert sorted(each["id"] for each in answers if "result" in each) == [2, 3]
+    (refused,) = (each for each in said if "error" in each)
+    assert (refused["id"], refused["error"]["code"]) == (2, -32600)
+    assert run_sql(url, "SELECT count(*) AS n FROM episodes") == [{"n": 2}]
+
+
 def test_a_batch_does_not_wait_for_what_was_cancelled(converse):
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
     said = converse(*opening(BATCHES), [store(2, "one"), LIST], cancelled)

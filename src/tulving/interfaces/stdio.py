@@ -135,10 +135,10 @@ class Exchange:
             heard = parse(line)
             if isinstance(heard, list):
                 return await self._unpack(heard)
+            await self._note(heard)
         except Refused as refused:
             await self._output.send(SessionMessage(refused.answer))
             return []
-        await self._note(heard)
         return [heard]
 
     async def say(self, item: SessionMessage) -> None:
@@ -169,18 +169,17 @@ class Exchange:
         for value in values:
             try:
                 message = parse_value(value)
-                if isinstance(message, JSONRPCRequest) and str(message.id) in self._in_hand:
-                    raise Refused(INVALID_REQUEST, "Invalid request: this id is in use", message.id)
-            except Refused as refused:
-                batch.answers.append(refused.answer)
-            else:
                 await self._note(message, batch)
                 messages.append(message)
+            except Refused as refused:
+                batch.answers.append(refused.answer)
         await self._finish(batch)
         return messages
 
     async def _note(self, message: JSONRPCMessage, batch: Batch | None = None) -> None:
         if isinstance(message, JSONRPCRequest):
+            if str(message.id) in self._in_hand:
+                raise Refused(INVALID_REQUEST, "Invalid request: this id is in use", message.id)
             self._in_hand[str(message.id)] = batch
             self._settled.clear()
             if batch is not None:
