@@ -74,6 +74,21 @@ class PostgresConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """What a server over HTTP puts up with."""
+
+    request_timeout: float = 30.0
+    max_connections: int = 256
+    max_connections_per_address: int | None = 64
+
+    def __post_init__(self) -> None:
+        _check("http.request_timeout", 0 < self.request_timeout <= 3600, "more than 0, to 3600 seconds")
+        _check("http.max_connections", 1 <= self.max_connections <= 10_000, "1 to 10000")
+        each = self.max_connections_per_address
+        _check("http.max_connections_per_address", each is None or 1 <= each <= 10_000, "1 to 10000, or none")
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleConfig:
     """When work is done by itself: cron expressions, in UTC. 001-121, 001-122."""
 
@@ -121,6 +136,7 @@ class MemoryModuleConfig:
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     postgres: PostgresConfig = field(default_factory=PostgresConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    http: HttpConfig = field(default_factory=HttpConfig)
 
     def __post_init__(self) -> None:
         _check("embedder", self.embedder in ("minilm", "hashing"), "minilm, hashing")
@@ -222,7 +238,7 @@ def parse(values: Mapping[str, Any]) -> MemoryModuleConfig:
     return MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""), **tables)
 
 
-_TABLES = {"retrieval": RetrievalConfig, "postgres": PostgresConfig, "schedule": ScheduleConfig}
+_TABLES = {"retrieval": RetrievalConfig, "postgres": PostgresConfig, "schedule": ScheduleConfig, "http": HttpConfig}
 
 
 def _table(name: str, cls: type, values: Any) -> Any:

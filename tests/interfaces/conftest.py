@@ -1,5 +1,6 @@
 """What tests of the surfaces share: an environment of their own, and ways to run a command or a server in it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from http_parts import Served
 
 import tulving
 
@@ -91,3 +93,45 @@ def connect(environ: dict[str, str]) -> Callable[..., AbstractAsyncContextManage
             yield connected
 
     return client
+
+
+@pytest.fixture
+def server(environ: dict[str, str]) -> Iterator[Callable[..., Served]]:
+    """Start a server on a free port, in which a process may have so many files open."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*options: str, address: str = "127.0.0.1:0", files: int = 512, **changed: str) -> Served:
+        limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
+        process = subprocess.Popen(
+            [*limited, sys.executable, "-m", "tulving", "mcp", "--http", address, *options],
+            env=os.environ | changed,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            said += line
+            if line.startswith("Tulving serves "):
+                return Served(process, int(line.split("/mcp")[0].rsplit(":", 1)[1]), said)
+        raise AssertionError(f"the server ended with {process.wait()}: {said}")
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def token(process) -> Callable[..., dict[str, Any]]:
+    """Create a token as a person does."""
+
+    def create(tenant: str = "default", *options: str) -> dict[str, Any]:
+        ran = process("--tenant", tenant, "token", "create", "--json", *options)
+        assert ran.code == 0, ran.err
+        return json.loads(ran.out)
+
+    return create

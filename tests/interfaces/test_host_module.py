@@ -268,11 +268,16 @@ async def test_what_a_model_must_correct_is_told_to_it(db: Any):
         assert "memory_id" in await refused(client, "memory_confirm", memory_type="fact", memory_id="no id")
 
 
+@pytest.mark.scenario("001-099", "001-100")
 async def test_what_fails_open_answers_when_the_store_is_gone(pool: asyncpg.Pool):
     async with hosting(pool) as (_, client):
         await pool.close()
+        block = (await ask(client, "memory_context", trigger_prompt="tea", butler="b"))["context"]
+        assert block.startswith("# Memory Context\n")
+        assert "not available" in block
         assert "could not be searched" in (await ask(client, "memory_recall", topic="tea"))["warning"]
-        assert not (await ask(client, "memory_store_episode", content="x", butler="b"))["stored"]
+        answered = await ask(client, "memory_store_episode", content="x", butler="b")
+        assert (answered.keys(), answered["stored"]) == ({"stored", "warning"}, False)
         assert "memory_store_fact" in await refused(client, "memory_store_fact", **TEA)
 
 

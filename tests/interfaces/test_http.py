@@ -4,14 +4,11 @@ import asyncio
 import http.client
 import json
 import logging
-import os
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from http_parts import JSON, LIST, Served, bearer
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
@@ -30,80 +28,13 @@ from tulving.interfaces.calls import LazyMemory
 from tulving.interfaces.gate import Site, host_names, origins
 from tulving.interfaces.mcp_http import application, listen, parse_address, serve
 from tulving.services.operations import OPERATIONS
+from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 SITE = Site("127.0.0.1", 8321)
 BASE = "http://127.0.0.1:8321"
-JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
 READING = {name for name in STANDARD if OPERATIONS[name].effect == "read"}
-
-
-@dataclass
-class Served:
-    """A server in a process of its own."""
-
-    process: subprocess.Popen[str]
-    port: int
-    said: str
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp"
-
-    def post(self, body: Any = LIST, secret: str | None = None, **headers: str) -> httpx2.Response:
-        return httpx2.post(self.url, json=body, headers=JSON | bearer(secret) | headers, timeout=30)
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=30)
-        return self.process.returncode, err
-
-
-@pytest.fixture
-def server(environ: dict[str, str]) -> Iterator[Callable[..., Served]]:
-    """Start a server on a free port."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(address: str = "127.0.0.1:0", **changed: str) -> Served:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tulving", "mcp", "--http", address],
-            env=os.environ | changed,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if line.startswith("Tulving serves "):
-                return Served(process, int(line.split("/mcp")[0].rsplit(":", 1)[1]), said)
-        raise AssertionError(f"the server ended with {process.wait()}: {said}")
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def token(process) -> Callable[..., dict[str, Any]]:
-    """Create a token as a person does."""
-
-    def create(tenant: str = "default", *options: str) -> dict[str, Any]:
-        ran = process("--tenant", tenant, "token", "create", "--json", *options)
-        assert ran.code == 0, ran.err
-        return json.loads(ran.out)
-
-    return create
-
-
-def bearer(secret: str | None) -> dict[str, str]:
-    return {} if secret is None else {"authorization": f"Bearer {secret}"}
 
 
 @asynccontextmanager
@@ -173,8 +104,8 @@ async def inside(site: Site = SITE, closed: bool = False, opener: Any = None, **
 
 @MODES
 async def test_a_session_of_the_local_caller(server, process, mode: str):
-    served = server()
-    assert "to every program on this machine" in served.said
+    served = server("--open")
+    assert "WITHOUT A TOKEN (--open): to every program on this machine" in served.said
     async with connected(served.url, mode=mode) as client:
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
         assert "memory_context" in client.instructions
@@ -388,7 +319,7 @@ async def test_revocation_and_expiry_count_from_the_next_request(environ, clock)
 
 
 async def test_an_open_server_closes_with_the_first_token_and_stays_closed(server, token, process):
-    served = server()
+    served = server("--open")
     assert served.post().status_code == 200
     assert served.post(secret="tulving_" + "A" * 43).status_code == 401, "a bad token is never as good as none"
     made = token()
@@ -398,7 +329,9 @@ async def test_an_open_server_closes_with_the_first_token_and_stays_closed(serve
     assert served.post(secret=made["secret"]).status_code == 401
     assert served.post().status_code == 401, "revoking the last token lets nobody in"
     assert served.end()[0] == 0
-    assert server().post().status_code == 200
+    again = process("mcp", "--http", "127.0.0.1:0")
+    assert (again.code, "there is no token yet" in again.err) == (2, True), "nor does starting again"
+    assert server("--open").post().status_code == 200
 
 
 async def test_what_was_forwarded_from_elsewhere_needs_a_token_though_the_server_is_open(environ):
@@ -408,21 +341,41 @@ async def test_what_was_forwarded_from_elsewhere_needs_a_token_though_the_server
         assert (await here.send()).status_code == 200
 
 
-def test_without_tokens_nobody_listens_beyond_this_machine(process):
-    ran = process("mcp", "--http", "0.0.0.0:0")
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "0.0.0.0:0"])
+def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: str):
+    """A proxy's requests look local with its default settings, so only a person can know that there is none."""
+    ran = process("mcp", "--http", address)
     assert ran.code == 2
+    assert ran.err == (
+        "error: http: nobody could come in: there is no token yet; allowed: first `tulving token create`,"
+        " or --open for every program on this machine\n"
+    )
+
+
+@pytest.mark.parametrize(("address", "names"), [("0.0.0.0:0", "none"), ("127.0.0.1:0", "memory.example.com")])
+def test_it_is_never_open_where_others_can_reach_it(process, address: str, names: str):
+    ran = process("mcp", "--http", address, "--open", TULVING_ALLOWED_HOSTS=names)
+    assert ran.code == 2
+    assert "open: is not possible where others can reach the server" in ran.err
     assert "`tulving token create`" in ran.err
 
 
-def test_a_name_for_others_needs_tokens_too(process):
-    ran = process("mcp", "--http", "127.0.0.1:0", TULVING_ALLOWED_HOSTS="memory.example.com")
+def test_it_is_not_open_to_all_and_to_those_with_a_token(process, token):
+    token()
+    ran = process("mcp", "--http", "127.0.0.1:0", "--open")
     assert ran.code == 2
-    assert "`tulving token create`" in ran.err
+    assert "open: is not possible, since the store has tokens" in ran.err
+
+
+def test_open_is_a_word_about_http(process):
+    ran = process("mcp", "--open")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error: open: is for a server over HTTP; allowed: --http HOST:PORT --open\n"
 
 
 def test_with_tokens_it_listens_anywhere_and_still_wants_one(server, token, process):
     made = token()
-    served = server("0.0.0.0:0")
+    served = server(address="0.0.0.0:0")
     assert served.post().status_code == 401
     assert served.post(secret=made["secret"]).status_code == 200
     assert process("token", "revoke", made["id"]).code == 0
@@ -558,7 +511,7 @@ def raw(served: Served, body: bytes, length: int | None = None, **headers: str) 
 
 
 def test_what_is_no_request_is_refused_and_the_server_goes_on(server):
-    served = server()
+    served = server("--open")
     modern = {"mcp_protocol_version": "2026-07-28"}
     for era in ({}, modern):
         for body in (b"", b"{", b"\xff\xfe", b"[]", b"7", b"null", b'{"jsonrpc":"2.0"}', b"[" * 100_000, b'{"id":1}'):
@@ -581,12 +534,72 @@ def test_what_is_no_request_is_refused_and_the_server_goes_on(server):
     assert "Traceback" not in err
 
 
-async def test_health_says_nothing_but_that_it_is_there(environ):
+def test_an_upload_that_is_broken_off_is_worth_one_short_line(server):
+    served = server("--open")
+    for number in range(40):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as client:
+            era = "mcp-protocol-version: 2026-07-28\r\n" if number % 2 else ""
+            sent = f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1:{served.port}\r\ncontent-length: 1000\r\n{era}"
+            client.sendall((sent + "".join(f"{name}: {value}\r\n" for name, value in JSON.items()) + "\r\n{").encode())
+    assert served.post().status_code == 200
+    code, err = served.end()
+    assert code == 0
+    lines = [line for line in err.splitlines() if "pgvector" not in line]
+    assert 1 <= len(lines) <= 10
+    assert all(line.endswith("WARNING tulving: a client went away before its request was whole") for line in lines)
+
+
+# -- health ----------------------------------------------------------------------------------------------------
+
+
+async def test_health_tells_whether_it_works_and_nothing_else(environ):
     async with inside(closed=True) as here:
-        answer = await here.send("GET", "/health")
-        assert (answer.status_code, answer.text) == (200, "ok")
+        for path in ("/health", "/live"):
+            answer = await here.send("GET", path)
+            assert (answer.status_code, answer.text) == (200, "ok")
+            assert (await here.send("POST", path, json={})).status_code == 405
         assert (await here.send("GET", "/")).status_code == 404
-        assert (await here.send("POST", "/health", json={})).status_code == 405
+
+
+async def test_health_knows_a_store_that_is_down_and_that_it_is_back(environ):
+    opener = Failing()
+    async with inside(opener=opener, closed=True) as here:
+        answer = await here.send("GET", "/health")
+        assert (answer.status_code, answer.text) == (503, "the store can't be reached")
+        assert (await here.send("GET", "/live")).status_code == 200
+        opener.down = False
+        await healthy(here)
+
+
+async def test_health_knows_an_embedder_that_is_not_ready(environ):
+    embedder = WordEmbedder()
+    embedder.problem = "the weights at /secret/place are gone"
+    config = load_config()
+    opener = lambda: open_memory(config=config, embedder=embedder, background=False)  # noqa: E731
+    async with inside(opener=opener, closed=True) as here:
+        answer = await here.send("GET", "/health")
+        assert (answer.status_code, "/secret" in answer.text) == (503, False)
+        assert "the embedder is not ready" in answer.text
+        embedder.problem = None
+        await healthy(here)
+
+
+async def test_health_looks_once_for_all_who_ask_at_once(environ, monkeypatch):
+    looks = []
+    async with inside(closed=True) as here:
+        opened = await here.memory()
+        look = type(opened).needs_token
+        monkeypatch.setattr(type(opened), "needs_token", lambda self: looks.append(1) or look(self))
+        answers = await asyncio.gather(*(here.send("GET", "/health") for _ in range(50)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(looks) <= 2
+
+
+async def healthy(here: Inside) -> None:
+    """Wait until the next look, which is a second later at most."""
+    async with asyncio.timeout(30):
+        while (await here.send("GET", "/health")).status_code != 200:
+            await asyncio.sleep(0.05)
 
 
 # -- when the store is down ------------------------------------------------------------------------------------
@@ -653,17 +666,34 @@ async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_b
                 assert "never say" not in result.content[0].text
 
 
-async def test_it_starts_while_the_store_is_down(server, tmp_path: Path):
-    """It listens, closed to the network and failing open on this machine, until the store is there."""
-    broken = tmp_path / "a file"
-    broken.touch()
-    served = server(TULVING_URL=str(broken / "memory.db"))
-    assert "the store can't be used yet" in served.said
-    assert served.post().status_code == 200
-    assert served.post(secret="tulving_" + "A" * 43).status_code == 503
-    everywhere = server("0.0.0.0:0", TULVING_URL=str(broken / "memory.db"))
-    assert everywhere.post().status_code == 401
-    assert everywhere.post(secret="tulving_" + "A" * 43).status_code == 503
+async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: Path):
+    """It listens, closed unless it was told to be open, and fails open then, until the store is there."""
+    with socket.socket() as deaf:  # bound, so that nobody listens there
+        deaf.bind(("127.0.0.1", 0))
+        broken = tmp_path / "a file"
+        broken.touch()
+        down = str(broken / "memory.db")
+        if engine == "postgres":
+            down = f"postgresql://tulving@127.0.0.1:{deaf.getsockname()[1]}/memory"
+        served = server("--open", TULVING_URL=down)
+        assert "the store can't be used yet" in served.said
+        assert served.post().status_code == 200
+        assert served.post(secret="tulving_" + "A" * 43).status_code == 503
+        for address in ("127.0.0.1:0", "0.0.0.0:0"):
+            closed = server(address=address, TULVING_URL=down)
+            assert "to those who have a token" in closed.said
+            assert closed.post().status_code == 401
+            assert closed.post(secret="tulving_" + "A" * 43).status_code == 503
+            assert httpx2.get(f"http://127.0.0.1:{closed.port}/health", timeout=30).status_code == 503
+
+
+def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: Path):
+    forged = "2026-01-01 00:00:00,000 ERROR tulving: the store is gone"
+    (tmp_path / "a file").touch()
+    served = server("--open", TULVING_URL=str(tmp_path / "a file" / f"x\n{forged}\x1b[2J" / "memory.db"))
+    assert f"x\\n{forged}\\x1b[2J" in served.said
+    assert forged not in served.said.splitlines()
+    assert served.end()[0] == 0
 
 
 # -- beginning and end -----------------------------------------------------------------------------------------
@@ -671,7 +701,7 @@ async def test_it_starts_while_the_store_is_down(server, tmp_path: Path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_is_in_hand_is_answered_before_the_end(server, process, number: int):
-    served = server()
+    served = server("--open")
     call = {"name": "memory_store_rule", "arguments": {"content": "finish what you began"}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
@@ -698,7 +728,7 @@ def test_what_is_in_hand_is_answered_before_the_end(server, process, number: int
 
 
 def test_a_client_that_waits_does_not_keep_it_from_ending(server):
-    served = server()
+    served = server("--open")
     with socket.create_connection(("127.0.0.1", served.port), timeout=30) as idle, httpx2.Client() as kept:
         assert kept.post(served.url, json=LIST, headers=JSON).status_code == 200
         assert served.end()[0] == 0

@@ -1,59 +1,81 @@
-"""The log of a process of ours: whatever text a caller sends, no line of it looks like a record."""
+"""What reaches the log: a line for a record, and not more of them than anybody reads."""
 
 import json
 import logging
-import re
-import sys
 
 import pytest
 
-from tulving.interfaces.terminal import LogLines
-
-FORGED = "2026-01-01 00:00:00,000 ERROR tulving: all is lost"
-RECORD = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ ", re.MULTILINE)
-BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
+from tulving.interfaces.logs import FORMAT, MOST_A_MINUTE, Lines, Sparing, escaped
 
 
-def formatted(message: str, *args: object, error: BaseException | None = None) -> str:
-    told = (type(error), error, error.__traceback__) if error else None
-    record = logging.LogRecord("tulving", logging.WARNING, "x.py", 1, message, args, told)
-    return LogLines("%(asctime)s %(levelname)s %(name)s: %(message)s").format(record)
+def record(message: str = "refused %s", *args: object, at: float = 1000.0, line: int = 1, level: int = logging.WARNING):
+    made = logging.LogRecord("tulving", level, "gate.py", line, message, args, None)
+    made.created = at
+    return made
 
 
-@pytest.mark.parametrize("line_break", BREAKS, ids=repr)
-def test_a_message_is_one_line(line_break: str):
-    line = formatted("left out: %s", f"key{line_break}{FORGED}")
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("plain, even Köln and 東京", "plain, even Köln and 東京"),
+        ("a\n2026-01-01 ERROR tulving: forged", r"a\n2026-01-01 ERROR tulving: forged"),
+        ("\r\x1b[2J\x00\x7f\x85", r"\r\x1b[2J\x00\x7f\x85"),
+        ("\u2028\u202e\ufeff", r"\u2028\u202e\ufeff"),
+        ("\ud83d", r"\ud83d"),
+        ("", ""),
+    ],
+)
+def test_what_a_caller_sent_stays_on_its_line(sent: str, shown: str):
+    assert escaped(sent) == shown
+    line = Lines(FORMAT).format(record("refused %s", sent))
+    assert line.endswith(f" WARNING tulving: refused {shown}")
     assert len(line.splitlines()) == 1
-    assert len(RECORD.findall(line)) == 1 and "all is lost" in line
 
 
-@pytest.mark.parametrize("sign", ["\x00", "\x07", "\x1b[31m", "\x9b31m", "\u202e", "\ud800"], ids=repr)
-def test_no_message_controls_a_terminal(sign: str):
-    line = formatted("left out: %s", f"key{sign}value")
-    assert line.isprintable() or sign == "\ud800"
-    line.encode(sys.stderr.encoding or "utf-8", "backslashreplace")
-
-
-@pytest.mark.parametrize("line_break", BREAKS, ids=repr)
-def test_the_lines_of_a_traceback_are_indented(line_break: str):
+def test_no_line_of_a_traceback_looks_like_a_record():
     try:
-        raise ValueError(f"bad{line_break}{FORGED}")
+        raise ValueError("odd\n2026-01-01 00:00:00,000 ERROR tulving: forged\x1b[2J\rX")
     except ValueError as error:
-        text = formatted("it failed", error=error)
-    first, *rest = text.split("\n")
-    assert first.endswith("WARNING tulving: it failed")
-    assert "Traceback" in rest[0] and len(rest) > 2
-    assert all(line.startswith("    ") for line in rest)
-    assert len(RECORD.findall(text)) == 1
-    assert not any(line.startswith(FORGED) for line in text.splitlines())
+        failed = record("it failed")
+        failed.exc_info = (type(error), error, error.__traceback__)
+    first, *rest = Lines(FORMAT).format(failed).split("\n")
+    assert first.endswith("it failed")
+    assert "forged" in rest[-1]
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+
+
+def test_a_flood_from_one_place_is_cut_and_counted():
+    sparing = Sparing()
+    passed = [sparing.filter(record(at=1000 + number / 100)) for number in range(5000)]
+    assert passed == [True] * MOST_A_MINUTE + [False] * (5000 - MOST_A_MINUTE)
+    assert sparing.filter(record(line=2)), "another place is another matter"
+    later = record("refused %s", "x", at=1060)
+    assert sparing.filter(later)
+    assert later.getMessage() == f"refused x (and {5000 - MOST_A_MINUTE} more like it since the last one)"
+    following = record("refused %s", "x", at=1061)
+    assert sparing.filter(following)
+    assert following.getMessage() == "refused x"
+
+
+def test_what_nobody_asked_to_see_in_full_is_not_counted():
+    sparing = Sparing()
+    assert all(sparing.filter(record(level=logging.DEBUG)) for _ in range(100))
+
+
+def test_a_clock_that_is_set_back_silences_nothing():
+    sparing = Sparing()
+    for _ in range(MOST_A_MINUTE + 1):
+        sparing.filter(record(at=5000))
+    assert sparing.filter(record(at=1000))
 
 
 def test_keys_of_domain_scores_forge_no_line(process):
+    forged = "2026-01-01 00:00:00,000 ERROR tulving: all is lost"
     assert process("entity", "create", "Anna", "person").code == 0
-    hints = json.dumps({"domain_scores": {f"x\n{FORGED}\x1b[31m": "high"}})
+    hints = json.dumps({"domain_scores": {f"x\n{forged}\x1b[31m": "high"}})
     ran = process("--verbose", "entity", "resolve", "Anna", "--context-hints", hints)
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if "all is lost" in line]
     assert "domain scores that are no numbers were left out" in line
-    assert RECORD.match(line) and not line.startswith(FORGED)
+    assert not line.startswith(forged)
     assert "\x1b" not in ran.err

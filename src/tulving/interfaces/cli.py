@@ -17,10 +17,10 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import MemoryModuleConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, views, worker
+from tulving.interfaces import copying, demo, logs, safety, schema, setup, tokens, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
-from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, LogLines, complain, print_json, warn
+from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
 from tulving.services.operations import OPERATIONS, Operation
 
 log = logging.getLogger("tulving")
@@ -140,9 +140,7 @@ def _options(
         bool, typer.Option("--version", help="Show the version", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler])
+    logs.to_stderr()
     # A command tells the person itself what went wrong; a server has only its log.
     quiet = logging.WARNING if context.invoked_subcommand == "mcp" else logging.CRITICAL
     log.setLevel(logging.DEBUG if verbose else quiet)
@@ -154,13 +152,18 @@ def mcp(
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Over HTTP instead, at this address; see `tulving token`")
     ] = None,
+    open_: Annotated[
+        bool, typer.Option("--open", help="With --http: to every program on this machine, while there is no token")
+    ] = False,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     config = context.obj.config()
     if http is not None:
         from tulving.interfaces.mcp_http import serve as serve_http
 
-        return serve_http(config, http)
+        return serve_http(config, http, open_)
+    if open_:
+        raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("A program should be speaking here: see `tulving init --mcp`. Ctrl-C ends the server.", err=True)
     from tulving.interfaces.mcp import serve

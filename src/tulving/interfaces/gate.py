@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, InvalidInput
@@ -86,8 +86,9 @@ class Names:
 class Gate:
     """Lets in who shows a good token, as the token's tenant; and anybody while it is open, as the local caller.
 
-    It is open only on this machine and only while the store has no token; each request asks anew. Once closed it
-    stays closed until the server is started again: revoking the last token lets nobody in.
+    It is open only where that was asked for (`--open`), only on this machine and only while the store has no token;
+    each request asks anew. Once closed it stays closed until the server is started again: revoking the last token
+    lets nobody in.
     """
 
     def __init__(self, app: ASGIApp, memory: LazyMemory, closed: bool) -> None:
@@ -134,6 +135,26 @@ class Gate:
         if self.closed:
             return _unauthorized()
         return _guest(memory, memory.caller, headers)
+
+
+class Whole:
+    """Passes on the requests whose body has arrived whole; a client that leaves before that is worth one line."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """After `RequestBodyLimitMiddleware`, which makes one message of the body."""
+        body = await receive()
+        if body["type"] != "http.request" or body.get("more_body"):
+            log.warning("a client went away before its request was whole")
+            return
+        unread = [body]
+
+        async def replay() -> Message:
+            return unread.pop() if unread else await receive()
+
+        await self._app(scope, replay, send)
 
 
 def guest_of(context: Any) -> Guest:

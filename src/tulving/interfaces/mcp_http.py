@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import typer
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -20,10 +21,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from tulving.bootstrap import open_memory
-from tulving.config import MemoryModuleConfig
+from tulving.config import HttpConfig, MemoryModuleConfig
 from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import LazyMemory
-from tulving.interfaces.gate import Gate, Names, Site, guest_of, host_names, origins
+from tulving.interfaces.connections import limited
+from tulving.interfaces.gate import Gate, Names, Site, Whole, guest_of, host_names, origins
 from tulving.interfaces.mcp import build_shared
 
 log = logging.getLogger("tulving")
@@ -31,23 +33,32 @@ log = logging.getLogger("tulving")
 PATH = "/mcp"
 LARGEST_BODY = 4 * 1024 * 1024
 GRACE_SECONDS = 30
+HEALTH_SECONDS = 5
+BACKLOG = 2048
 _ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\]):([0-9]{1,5})")
 
 
-def serve(config: MemoryModuleConfig, address: str) -> None:
-    """Serve the memory at an address until the process is told to end; requests in hand are answered first."""
+def serve(config: MemoryModuleConfig, address: str, to_all: bool = False) -> None:
+    """Serve the memory at an address until the process is told to end; requests in hand are answered first.
+
+    Whoever asks needs a token; `to_all` lets every program on this machine in while the store has none.
+    """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
     with listen(host, port) as listener:
         bound, port = listener.getsockname()[:2]
         loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
-        asyncio.run(_serve(config, Site(host, port, loopback, names, pages), listener))
+        site = Site(host, port, loopback, names, pages)
+        if to_all and not site.local:
+            allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
+            raise ConfigError("open", "is not possible where others can reach the server", allowed)
+        asyncio.run(_serve(config, site, listener, to_all))
 
 
-async def _serve(config: MemoryModuleConfig, site: Site, listener: socket.socket) -> None:
+async def _serve(config: MemoryModuleConfig, site: Site, listener: socket.socket, to_all: bool) -> None:
     async with LazyMemory(lambda: open_memory(config=config)) as memory:
-        closed = await _is_closed(memory, site)
-        await _run(application(config, memory, site, closed), listener)
+        await _check_tokens(memory, to_all)
+        await _run(web_server(application(config, memory, site, not to_all), config.http), listener)
 
 
 def application(config: MemoryModuleConfig, memory: LazyMemory, site: Site, closed: bool) -> Starlette:
@@ -62,16 +73,48 @@ def application(config: MemoryModuleConfig, memory: LazyMemory, site: Site, clos
             typer.echo(f"Tulving serves http://{site.shown_host}:{site.port}{PATH} {_to_whom(closed)}", err=True)
             yield
 
+    served = RequestBodyLimitMiddleware(Whole(manager.handle_request), LARGEST_BODY)
     return Starlette(
-        routes=[Route("/health", health), Route(PATH, Gate(manager.handle_request, memory, closed), methods=["POST"])],
+        routes=[
+            Route("/live", live),
+            Route("/health", Health(memory).answer),
+            Route(PATH, Gate(served, memory, closed), methods=["POST"]),
+        ],
         middleware=[Middleware(Names, site), *_cross_origin(site)],
         lifespan=running,
     )
 
 
-async def health(request: Request) -> PlainTextResponse:
-    """That somebody is there; no more, since anybody may ask."""
+async def live(request: Request) -> PlainTextResponse:
+    """That the process is there, whatever the store does: for those who would start it again otherwise."""
     return PlainTextResponse("ok")
+
+
+class Health:
+    """Whether requests can be answered well. Anybody may ask: it gives no details and looks at most once a second."""
+
+    def __init__(self, memory: LazyMemory) -> None:
+        self._memory = memory
+        self._look: asyncio.Task[str | None] | None = None
+        self._good_until = 0.0
+
+    async def answer(self, request: Request) -> PlainTextResponse:
+        loop = asyncio.get_running_loop()
+        if self._look is None or (self._look.done() and loop.time() >= self._good_until):
+            self._good_until = loop.time() + 1
+            self._look = loop.create_task(self._problem())
+        problem = await asyncio.shield(self._look)
+        return PlainTextResponse(problem or "ok", 503 if problem else 200)
+
+    async def _problem(self) -> str | None:
+        try:
+            async with asyncio.timeout(HEALTH_SECONDS):
+                memory = await self._memory()
+                await memory.needs_token()
+        except Exception as error:
+            log.error("the store can't be reached: %s", str(error) or f"no answer in {HEALTH_SECONDS} s")
+            return "the store can't be reached"
+        return "the embedder is not ready: memories are found by keyword only" if memory.warning else None
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -95,30 +138,37 @@ def listen(host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(place)
-        listener.listen(2048)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise OSError(f"can't listen on {host}, port {port}: {error.strerror or error}") from error
     return listener
 
 
-async def _is_closed(memory: LazyMemory, site: Site) -> bool:
-    """Whether every request needs a token. Where others can come, there must be one before the server starts."""
+async def _check_tokens(memory: LazyMemory, to_all: bool) -> None:
+    """Without a token in the store nobody could use a server that asks for one; with one, none is open to all.
+
+    While the store can't be asked the server starts nevertheless: each request asks again.
+    """
     try:
         needed = await (await memory()).needs_token()
     except Exception as error:
         log.error("the store can't be used yet: %s", error)
-        return not site.local
-    if not needed and not site.local:
-        problem = "is to be reached from elsewhere, and there is no token yet"
-        raise ConfigError("http", problem, "a loopback address without allowed_hosts, or first `tulving token create`")
-    return needed
+        return
+    if needed and to_all:
+        raise ConfigError("open", "is not possible, since the store has tokens", "no --open, or `tulving token revoke`")
+    if not needed and not to_all:
+        allowed = "first `tulving token create`, or --open for every program on this machine"
+        raise ConfigError("http", "nobody could come in: there is no token yet", allowed)
 
 
 def _to_whom(closed: bool) -> str:
     if closed:
         return "to those who have a token"
-    return "to every program on this machine; `tulving token create` closes it"
+    return (
+        "WITHOUT A TOKEN (--open): to every program on this machine, and to everybody for whom a proxy or tunnel"
+        " forwards requests to it; `tulving token create` closes it"
+    )
 
 
 def _cross_origin(site: Site) -> list[Middleware]:
@@ -129,20 +179,40 @@ def _cross_origin(site: Site) -> list[Middleware]:
     return [Middleware(CORSMiddleware, allow_origins=pages, allow_methods=["POST"], allow_headers=["*"])]
 
 
-async def _run(app: Starlette, listener: socket.socket) -> None:
-    server = uvicorn.Server(
+class WebServer(uvicorn.Server):
+    """Takes a few connections at a time out of a long queue.
+
+    Asyncio has one number for both, and accepts as many as it says before the first of them can be refused: enough to
+    use up the files of the process.
+    """
+
+    AT_A_TIME = 8
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
+
+
+def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
+    """The server beneath the application, kept to the limits."""
+    return WebServer(
         uvicorn.Config(
             app,
-            http="h11",
+            http=limited(limits),
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            backlog=WebServer.AT_A_TIME,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # Uvicorn takes the signal for its end, and when it has ended well, raises it again for whoever was before it.
         signal.signal(number, lambda *_: None)

@@ -1,7 +1,6 @@
 """What all commands share: the options before the command, the exit codes, and how to speak to the person."""
 
 import json
-import logging
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -52,19 +51,6 @@ def _say(label: str, message: object, colour: str) -> None:
     plain = "NO_COLOR" in os.environ or not sys.stderr.isatty()
     line = visible(" ".join(str(message).split()))
     typer.echo((label if plain else typer.style(label, fg=colour, bold=True)) + line, err=True)
-
-
-class LogLines(logging.Formatter):
-    """Log records that nobody can forge: a record begins at the left margin, and no text in it can begin another one.
-
-    Its message stays on one line, the lines of a traceback are indented, and control characters are made visible.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record)).replace("\n", "\n    ")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return super().formatMessage(record).replace("\n", "\\n")
 
 
 def print_json(value: Any) -> None:
