@@ -49,7 +49,7 @@ def classify(text: str) -> str:
 
 
 def strip_private(text: str) -> str:
-    """002-014: without what stands between <private> tags; an unclosed tag hides all that follows, `<private/>` nothing.
+    """002-014: without what stands between <private> tags; an unclosed one hides all that follows, <private/> nothing.
 
     Removing a part can join its neighbours to another tag, which counts too. One pass finds them all in linear time:
     text only ever leaves from the end of `kept`, and each piece is tried once, since a `>` that ends no tag rules out

@@ -17,7 +17,7 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import RetrievalConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import copying, demo, safety, schema, setup, tokens, upkeep, views, worker
+from tulving.interfaces import copying, demo, safety, schema, setup, tokens, trust, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
@@ -108,7 +108,7 @@ def application() -> typer.Typer:
     _add_operations(app, _retrieval())
     app.command(short_help=_short(views.show.__doc__))(views.show)
     care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
-    for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, worker.worker, mcp):
+    for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, trust.trust, worker.worker, mcp):
         app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
     access = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
     for command in (tokens.create, tokens.list_, tokens.revoke):
@@ -154,7 +154,11 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
+    from tulving.bootstrap import is_postgres, new_file
+
     config = context.obj.config()
+    if not is_postgres(config.url) and (file := new_file(config.url)):
+        typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
     if http is not None:
         from tulving.interfaces.mcp_http import serve as serve_http
 
@@ -256,7 +260,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
     failures: list[Exception] = []
 
     async def ask() -> dict[str, Any]:
-        async with LazyMemory(chosen.open) as memory:
+        async with LazyMemory(lambda: chosen.open(stores=operation.effect == "write")) as memory:
             return await call(memory, operation, arguments, lambda _, error: failures.append(error))
 
     value = asyncio.run(ask())

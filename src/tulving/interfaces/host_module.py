@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tulving.bootstrap import choose_embedder, open_memory
-from tulving.config import MemoryModuleConfig, load_config, parse
+from tulving.bootstrap import choose_embedder, open_memory, own_config
+from tulving.config import MemoryModuleConfig, parse
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
@@ -193,7 +193,7 @@ def _settings(config: Any) -> MemoryModuleConfig:
     if isinstance(config, MemoryModuleConfig):
         return config
     if config is None:
-        return load_config()
+        return own_config()
     if isinstance(config, Mapping):
         return parse(config)
     raise ConfigError("config", f"is a {type(config).__name__}", "a MemoryModuleConfig, a table of settings, or None")
