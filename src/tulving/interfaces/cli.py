@@ -17,7 +17,7 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import RetrievalConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import copying, demo, safety, schema, setup, tokens, trust, upkeep, views, worker
+from tulving.interfaces import copying, demo, health, safety, schema, setup, tokens, trust, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
@@ -30,6 +30,8 @@ BUTLER = "cli"
 
 INTERRUPTED = 130
 _FIRST = ("init", "demo")
+_BY_HAND = ("health",)
+"""Commands that do more than call their operation."""
 _LAST = ("token",)
 _METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
@@ -107,7 +109,7 @@ def application() -> typer.Typer:
         app.command(short_help=_short(command.__doc__))(command)
     _add_operations(app, _retrieval())
     app.command(short_help=_short(views.show.__doc__))(views.show)
-    care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
+    care = (health.health, upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
     for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, trust.trust, worker.worker, mcp):
         app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
     access = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
@@ -179,7 +181,8 @@ def _retrieval() -> RetrievalConfig:
 
 def _add_operations(app: typer.Typer, retrieval: RetrievalConfig) -> None:
     """One command for each operation; those of two words go into a group."""
-    commands = {tuple(each.command.split()): each for each in OPERATIONS.values() if each.command}
+    named = {each.command: each for each in OPERATIONS.values() if each.command and each.command not in _BY_HAND}
+    commands = {tuple(command.split()): each for command, each in named.items()}
     groups: dict[tuple[str, ...], typer.Typer] = {(): app}
     for words, operation in commands.items():
         group = words[:-1]

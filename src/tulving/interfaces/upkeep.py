@@ -18,6 +18,7 @@ from tulving.config import NOT_SETTINGS, MemoryModuleConfig, data_directory, fin
 from tulving.errors import InvalidInput
 from tulving.interfaces.terminal import FAILED, AsJson, print_json, warn
 from tulving.interfaces.wire import wire
+from tulving.services.health import embedder_problems
 
 AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants of the store, not only yours")]
 
@@ -140,7 +141,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         "settings_file": None if found is None else str(found),
         "store": store_name(effective.url),
         "data_directory": str(data_directory()),
-        "embedder": choose_embedder(effective).unready() or "ready",
+        "embedder": "; ".join(embedder_problems(choose_embedder(effective))) or "ready",
     }
     if as_json:
         ignored = [
