@@ -157,7 +157,7 @@ def new_file(url: str | None, create: Create = "file", field: str = "url") -> Pa
     try:
         if path.exists():
             return None
-        folder_is_there = path.parent.is_dir()
+        folder_is_there = path.parent.exists()
     except OSError:
         return None  # the engine will say what is wrong with it
     if create == "never":

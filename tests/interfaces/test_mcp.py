@@ -281,8 +281,9 @@ async def test_another_tenants_memory_does_not_exist(config: MemoryModuleConfig,
 
 @pytest.mark.scenario("001-099", "001-100")
 async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, path: Path):
-    path.mkdir()
-    async with connect() as client:
+    down = path.with_name("down.db")
+    down.mkdir()
+    async with connect(TULVING_URL=str(down)) as client:
         block = (await ask(client, "memory_context", trigger_prompt="x", butler="me"))["context"]
         assert block.startswith("# Memory Context\n")
         assert "not available" in block
@@ -292,7 +293,7 @@ async def test_a_store_out_of_reach_fails_open_and_is_tried_again(connect, path:
         found = await ask(client, "memory_recall", topic="x")
         assert (found["results"], "directory" in found["warning"]) == ([], True)
         assert "directory" in await refused(client, "memory_store_fact", subject="a", predicate="b", content="c")
-        path.rmdir()
+        down.rmdir()
         assert (await ask(client, "memory_store_episode", content="x", butler="me"))["outcome"] == "stored"
 
 

@@ -98,8 +98,8 @@ class MemoryModule(Module):
     async def on_startup(self, config: MemoryModuleConfig | Mapping[str, Any] | None, db: Any) -> None:
         """001-113, 004-016: keep the host's database, bring the schema up to date there and open the memory.
 
-        Without `config` the settings are those of the host's `butler.toml` and environment; without `db` the memory
-        is at the configured URL. To start again is to end what was started before.
+        Without `config` the settings are those of the environment and, in a trusted folder, of `butler.toml`;
+        without `db` the memory is at the configured URL. To start again is to end what was started before.
         """
         settings = _settings(config)
         place = _place(db, settings)
