@@ -169,9 +169,8 @@ def new_file(url: str | None, create: Create = "file", field: str = "url") -> Pa
 
 
 def _no_memory(field: str, url: str | None) -> ConfigError:
-    return ConfigError(
-        field, f"there is no memory at {store_name(url)}", "a store that is there; `tulving init` makes one"
-    )
+    allowed = "the place of an existing one; `tulving init` makes a new one"
+    return ConfigError(field, f"there is no memory at {store_name(url)}", allowed)
 
 
 def is_postgres(url: str | None) -> bool:

@@ -16,6 +16,7 @@ from tulving.storage.revisions import HEAD
 def test_a_healthy_memory_is_one_screen_and_code_0(cli: Callable, url: str):
     ran = cli("health")
     assert (ran.code, ran.err) == (0, "")
+    assert ran.out.split()[:2] == ["healthy", "yes"]
     assert __version__ in ran.out
     assert HEAD in ran.out
     assert is_postgres(url) or url in ran.out
@@ -60,8 +61,8 @@ def test_a_missing_or_foreign_store_is_a_finding(cli: Callable, path: Path):
         assert (ran.code, problem in ran.out) == (1, True)
         said = json.loads(cli("--url", place, "health", "--json").out)
         assert (said["ok"], said["schema"], said["jobs"]) == (False, None, None)
-        store, embedder = said["findings"]
-        assert problem in store["problems"][0]
+        opening, embedder = said["findings"]
+        assert problem in opening["problems"][0]
         assert embedder == {"check": "embedder", "problems": []}
     assert not Path("missing.db").exists()
 

@@ -29,11 +29,12 @@ def health(context: typer.Context, as_json: AsJson = False) -> None:
         found = asyncio.run(look())
     except (TulvingError, OSError) as error:
         found = _unopened(chosen, str(error))
-    found = {**found, "store": store_name(config.url), "ignored": wire(find_project().ignored)}
+    ignored = find_project().ignored
+    found = {**found, "store": store_name(config.url), "ignored": wire(ignored)}
     if as_json:
         print_json(found)
     else:
-        _show(found)
+        _show(found, [("ignored", str(each)) for each in ignored])
     if not found["ok"]:
         raise typer.Exit(FAILED)
 
@@ -43,7 +44,7 @@ def _unopened(chosen: Chosen, problem: str) -> dict[str, Any]:
     from tulving.bootstrap import choose_embedder
 
     embedding = embedder_problems(choose_embedder(chosen.config()))
-    findings = [Finding("store", (problem,)), Finding("embedder", embedding)]
+    findings = [Finding("open", (problem,)), Finding("embedder", embedding)]
     return {
         "ok": False,
         "version": __version__,
@@ -54,17 +55,17 @@ def _unopened(chosen: Chosen, problem: str) -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: dict[str, Any], ignored: list[tuple[str, str]]) -> None:
     from tulving.interfaces import show
 
+    healthy = [("healthy", "yes" if found["ok"] else "no")]
     checks = [(each["check"], problem) for each in found["findings"] for problem in each["problems"] or ["ok"]]
     places = [(name, str(found[name])) for name in ("version", "store", "schema") if found[name] is not None]
     if found["pending"]:
         places.append(("pending", f"{found['pending']} memories wait for their vectors"))
-    trust = [("ignored", f"{', '.join(each['settings'])} {each['path']}".strip()) for each in found["ignored"]]
     jobs = [
         (f"job {each['job']}", f"{each['state']}, last run {each['last_run'] or 'never'}")
         for each in found["jobs"] or ()
     ]
-    rows = [*places, *trust, *checks, *jobs]
+    rows = [*healthy, *places, *ignored, *checks, *jobs]
     show.table(("", ""), rows, {text: "green" if text == "ok" else "red" for _, text in checks})
