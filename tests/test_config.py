@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import pytest
+from folders import trust_folder
 
 from tulving import ConfigError, MemoryModuleConfig, RetrievalConfig
 from tulving.bootstrap import database_path
-from tulving.config import CRONS, find_database, load_config, parse
+from tulving.config import CRONS, load_config, parse
 
 
 @pytest.mark.scenario("001-097")
@@ -22,14 +23,16 @@ def test_defaults(tmp_path):
 @pytest.mark.scenario("001-098")
 def test_butler_toml_overrides(tmp_path):
     (tmp_path / "butler.toml").write_text(
-        '[butler]\nname = "x"\n[modules.memory]\nembedder = "hashing"\n[modules.memory.retrieval]\n'
+        '[butler]\nname = "x"\n[modules.memory]\nepisode_ttl_days = 3\n[modules.memory.retrieval]\n'
         'default_limit = 5\ndefault_mode = "keyword"\ncontext_token_budget = 100\n'
         "score_weights = {relevance = 0.9}\n"
     )
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    config = load_config(inner, {})
-    assert config.embedder == "hashing"
+    home = {"TULVING_HOME": str(tmp_path / "home")}
+    trust_folder(tmp_path, home)
+    config = load_config(inner, home)
+    assert config.episode_ttl_days == 3
     assert (config.retrieval.default_limit, config.retrieval.configured_limit) == (5, 5)
     assert config.retrieval.default_mode == "keyword"
     assert config.retrieval.score_weights == {"relevance": 0.9, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
@@ -46,9 +49,10 @@ def test_the_order_is_code_environment_file(tmp_path):
         "TULVING_RETRIEVAL__DEFAULT_LIMIT": "30",
         "TULVING_RETRIEVAL__SCORE_WEIGHTS__RECENCY": "0",
         "TULVING_EPISODE_TTL_DAYS": "none",
-        "TULVING_HOME": "/elsewhere",
+        "TULVING_HOME": str(tmp_path / "home"),
         "OTHER": "x",
     }
+    trust_folder(tmp_path, environ)
     config = load_config(tmp_path, environ, tenant="code")
     assert (config.tenant, config.project, config.actor) == ("code", "environment", "file")
     assert config.retrieval.configured_limit == 30
@@ -111,7 +115,9 @@ def test_the_schedule_is_configured_like_all_else(tmp_path):
         "TULVING_SCHEDULE__EPISODE_CLEANUP": "none",
         "TULVING_SCHEDULE__INDEX_MAINTENANCE": "*/10 * * * * 30",
         "TULVING_SCHEDULE__BACKGROUND": "off",
+        "TULVING_HOME": str(tmp_path / "home"),
     }
+    trust_folder(tmp_path, environ)
     schedule = load_config(tmp_path, environ).schedule
     assert schedule.crons() == {
         "consolidation": "0 */6 * * *",
@@ -123,19 +129,50 @@ def test_the_schedule_is_configured_like_all_else(tmp_path):
     assert load_config(tmp_path / "nowhere", {"TULVING_SCHEDULE__LEASE": "1"}).schedule.lease == 1.0
 
 
-def test_broken_toml_is_named(tmp_path):
-    (tmp_path / "tulving.toml").write_text("tenant = ")
+@pytest.mark.parametrize("content", [b"tenant = ", b"\xff", b"x = " + b"[" * 5000])
+def test_broken_toml_is_named(tmp_path, content):
+    (tmp_path / "tulving.toml").write_bytes(content)
     with pytest.raises(ConfigError, match=r"tulving\.toml: is not valid TOML"):
         load_config(tmp_path, {})
 
 
-def test_where_memory_lives(tmp_path):
-    home = {"TULVING_HOME": str(tmp_path / "home")}
-    inner = tmp_path / "project" / "src"
-    inner.mkdir(parents=True)
-    assert find_database(inner, home) == tmp_path / "home" / "memory.db"
-    (tmp_path / "project" / ".tulving").mkdir()
-    assert find_database(inner, home) == tmp_path / "project" / ".tulving" / "memory.db"
+@pytest.mark.parametrize("content", ["modules = 5", "[modules]\nmemory = []"])
+def test_a_butler_toml_of_another_shape_is_named(tmp_path, content):
+    (tmp_path / "butler.toml").write_text(content)
+    with pytest.raises(ConfigError, match=r"butler\.toml: \w+ must be a table"):
+        load_config(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("TULVING_TENNANT", "TULVING_TENNANT: is not a setting (did you mean TULVING_TENANT?"),
+        ("TULVING_HOM", "did you mean TULVING_HOME?"),
+        ("TULVING_RETRIEVAL__DEFAULT_LIMITS", "did you mean TULVING_RETRIEVAL__DEFAULT_LIMIT?"),
+        ("TULVING_RETRIEVAL_DEFAULT_LIMIT", "did you mean TULVING_RETRIEVAL__DEFAULT_LIMIT?"),
+        ("TULVING_RETRIEVAL__SCORE_WEIGHTS__RECENT", "did you mean TULVING_RETRIEVAL__SCORE_WEIGHTS__RECENCY?"),
+        ("TULVING_TENANT__X", "did you mean TULVING_TENANT?"),
+        ("TULVING_", "is not a setting"),
+        ("TULVING_XYZZY", "TULVING_XYZZY: is not a setting; allowed"),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_the_one_that_was_meant(tmp_path, name, said):
+    with pytest.raises(ConfigError) as refused:
+        load_config(tmp_path, {name: "x"})
+    assert refused.value.field == name
+    assert said in str(refused.value)
+
+
+def test_an_unknown_setting_is_told_from_the_one_that_was_meant():
+    with pytest.raises(
+        ConfigError, match=r"retrieval\.defaultlimit: is not a setting \(did you mean default_limit\?\)"
+    ):
+        parse({"retrieval": {"defaultlimit": 5}})
+
+
+def test_variables_that_are_not_settings_are_left_alone(tmp_path):
+    others = dict.fromkeys(("TULVING_TEST_X", "TULVING_BENCH_X", "TULVING_WEIGHTS", "NOT_TULVING_X", "tulving_x"), "x")
+    assert load_config(tmp_path, {**others, "TULVING_EMPTY": ""}) == MemoryModuleConfig()
 
 
 def test_urls_name_files():

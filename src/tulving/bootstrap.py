@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 from uuid import UUID
 
-from tulving.config import MemoryModuleConfig, data_directory, find_database, load_config
+from tulving.config import MemoryModuleConfig, data_directory, find_database, find_project, load_config
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
     from tulving.services.copying import Copied, Progress
     from tulving.storage.sqlite_backup import Copy, Restored
+
+
+Create = Literal["never", "file", "folders"]
+"""What may be made where there is no store: nothing, the store in a folder that is there, or missing folders too. The
+user's own place is made whole, unless nothing may be."""
 
 
 def utc_now() -> datetime:
@@ -63,8 +68,11 @@ async def open_memory(
     tokens: Callable[[str], int] = count_tokens,
     background: bool = True,
     may_reembed: bool = False,
+    create: Create = "file",
 ) -> AsyncIterator[Memory]:
     """Open the memory at a URL or path, else the configured one, else that of the project or the user.
+
+    Where there is none it is made, but no folder for it: a mistyped path is an error unless `create` is "folders".
 
     A host may hand in the asyncpg pool of its own PostgreSQL database instead; it stays open afterwards.
 
@@ -72,12 +80,12 @@ async def open_memory(
     that were stored before the embedder was ready get their vectors while you work, and jobs that are due are done.
     `may_reembed` opens a store of another embedder, to convert it.
     """
-    config = config or load_config()
+    config = config or own_config()
     if embedder is None or isinstance(embedder, str):
         embedder = choose_embedder(config, embedder)
     caller = Caller(config.tenant if tenant is None else tenant, actor or config.actor)
     bound = Bound(Owner(config.user_id, config.household_id, config.persona_id), config.project, config.scope)
-    store = await open_store(config.url if url is None else url, config)
+    store = await open_store(config.url if url is None else url, config, create)
     references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
@@ -94,6 +102,13 @@ async def open_memory(
                 await helper
         await references.close()
         await store.close()
+
+
+def own_config() -> MemoryModuleConfig:
+    """The settings of this process, for code that was given none; what is ignored of those lying about is logged."""
+    if warning := find_project().warning:
+        log.warning("%s", warning)
+    return load_config()
 
 
 def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embedder:
@@ -122,13 +137,16 @@ def install_weights(source: Path | None = None, progress: Callable[[str, int, in
     return weights.install(home, source, progress)
 
 
-async def open_store(url: Any, config: MemoryModuleConfig) -> Store:
+async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "file", field: str = "url") -> Store:
     """The engine that a URL names, or that works on the asyncpg pool of a host."""
     if url is None or isinstance(url, str | Path):
         if is_postgres(place := str(url) if url is not None else None):
+            if create == "never" and (await migrate_store(place, config, dry_run=True)).before is None:
+                raise _no_memory(field, place)
             from tulving.storage.postgres_pool import open_postgres
 
             return await open_postgres(str(place), config.postgres)
+        new_file(place, create, field)
         from tulving.storage.sqlite import SqliteStore
 
         return await asyncio.to_thread(
@@ -140,6 +158,29 @@ async def open_store(url: Any, config: MemoryModuleConfig) -> Store:
     from tulving.storage.postgres_pool import borrow_postgres
 
     return await borrow_postgres(url, config.postgres)
+
+
+def new_file(url: str | None, create: Create = "file", field: str = "url") -> Path | None:
+    """The file that opening this URL would make, None if there is one; refuses what may not be made, so that a mistyped
+    path does not become an empty memory."""
+    path = database_path(url)
+    try:
+        if path.exists():
+            return None
+        folder_is_there = path.parent.exists()
+    except OSError:
+        return None  # the engine will say what is wrong with it
+    if create == "never":
+        raise _no_memory(field, url)
+    if create == "file" and url is not None and not folder_is_there:
+        allowed = "a path in a folder that is there; `tulving init` makes folders too"
+        raise ConfigError(field, f"there is no folder {path.parent.absolute()} for a memory", allowed)
+    return path.absolute()
+
+
+def _no_memory(field: str, url: str | None) -> ConfigError:
+    allowed = "the place of an existing one; `tulving init` makes a new one"
+    return ConfigError(field, f"there is no memory at {store_name(url)}", allowed)
 
 
 def is_postgres(url: str | None) -> bool:
@@ -158,7 +199,7 @@ def store_name(url: str | None) -> str:
 def database_path(url: str | None) -> Path:
     """The file of a `sqlite:///` URL or a plain path; without either, the project's or the user's."""
     if url is None:
-        return find_database(Path.cwd())
+        return find_database()
     if "://" not in url:
         return Path(url).expanduser()
     parts = urlsplit(url)
@@ -187,6 +228,8 @@ async def migrate_store(
     if not is_postgres(url):
         if roles is not None:
             raise InvalidInput("row_security", "is for PostgreSQL: a file belongs to its owner", "a postgresql:// URL")
+        if not dry_run:
+            new_file(url, "never")
         from tulving.storage import sqlite_file
 
         return Migration(
@@ -237,7 +280,7 @@ async def open_scheduler(
 
     On PostgreSQL they are shared out among all schedulers that run, unless it is for one who works `alone`.
     """
-    config = config or load_config()
+    config = config or own_config()
     async with open_memory(config=config, clock=clock, embedder=embedder, background=False) as memory:
         env = memory._env
         patient = Memory(replace(env, store=PatientStore(env.store)), memory.caller, memory.bound)
@@ -271,6 +314,7 @@ def _own_file(verb: str, config: MemoryModuleConfig) -> Path:
     if is_postgres(config.url):
         tools = {"backup": "pg_dump --format=custom --file=FILE URL", "restore": "pg_restore --dbname=URL FILE"}
         raise InvalidInput(verb, "is for SQLite; PostgreSQL has tools of its own", tools[verb])
+    new_file(config.url, "never" if verb == "backup" else "file")
     return database_path(config.url)
 
 
@@ -290,28 +334,15 @@ async def copy_store(
     """
     from tulving.services.copying import Copying, silent
 
-    config = config or load_config()
+    config = config or own_config()
     if tenant is not None:
         tenant = Caller(tenant).tenant_id
     async with AsyncExitStack() as opened:
-        await _check_there("source", source, config)
-        ours = await open_store(source, config)
+        ours = await open_store(source, config, "never", "source")
         opened.push_async_callback(ours.close)
-        if verify_only:
-            await _check_there("target", target, config)
-        theirs = await open_store(target, config)
+        theirs = await open_store(target, config, "never" if verify_only else "file", "target")
         opened.push_async_callback(theirs.close)
         if await ours.identity() == await theirs.identity():
             raise InvalidInput("target", f"{store_name(target)} is the source itself", "another store")
         copying = Copying(ours, theirs, tenant, progress or silent)
         return await copying.compare() if verify_only else await copying.copy(clock())
-
-
-async def _check_there(what: str, url: str, config: MemoryModuleConfig) -> None:
-    """Opening a store makes it where there is none; what is to be read must be there before."""
-    if is_postgres(url):
-        there = (await migrate_store(url, config, dry_run=True)).before is not None
-    else:
-        there = database_path(url).exists()
-    if not there:
-        raise InvalidInput(what, f"there is no memory at {store_name(url)}", "the path or URL of a store")

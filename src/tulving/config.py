@@ -1,19 +1,19 @@
 """Settings: what is passed in code, then the environment, then the project's file, then the defaults.
 
-The file is `tulving.toml`, or the table `[modules.memory]` of `butler.toml`, found in the working directory or
-above it. In the environment a setting is `TULVING_` and its name, a nested one has two underscores:
-`TULVING_RETRIEVAL__DEFAULT_LIMIT=30`.
+The file is `tulving.toml`, or the table `[modules.memory]` of `butler.toml`, found in the working directory or above
+it, in a folder that is trusted (`project.py`). In the environment a setting is `TULVING_` and its name, a nested one
+has two underscores: `TULVING_RETRIEVAL__DEFAULT_LIMIT=30`.
 """
 
 import os
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from tulving.errors import ConfigError
+from tulving.project import DATABASE, Project, find
 
 SCORE_WEIGHTS = {"relevance": 0.4, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
 SECTION_QUOTAS = {"facts": 0.7, "rules": 0.3}
@@ -199,27 +199,24 @@ def load_config(
     folder: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
 ) -> MemoryModuleConfig:
     """The settings for a working directory; `overrides` that are not None win over all."""
-    found = find_settings(folder or Path.cwd())
-    values = _read_file(found) if found else {}
+    values = find_project(folder, environ).values
     values = _merge(values, _from_environment(os.environ if environ is None else environ))
     return parse(_merge(values, {name: value for name, value in overrides.items() if value is not None}))
 
 
-def find_settings(folder: Path) -> Path | None:
-    """The nearest settings file, upwards."""
-    for place in (folder, *folder.parents):
-        for name in ("tulving.toml", "butler.toml"):
-            if (place / name).is_file():
-                return place / name
-    return None
+def find_project(folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Project:
+    """What counts of the settings and stores in a working directory and above it."""
+    return find(folder or Path.cwd(), trust_record(environ))
 
 
-def find_database(folder: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """Where memory lives unless a URL says so: in the project, else with the user."""
-    for place in (folder, *folder.parents):
-        if (place / "tulving.toml").is_file() or (place / ".tulving").is_dir():
-            return place / ".tulving" / "memory.db"
-    return data_directory(environ) / "memory.db"
+def find_database(folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """Where memory lives unless a URL says so: in the trusted project, else with the user."""
+    return find_project(folder, environ).database or data_directory(environ) / DATABASE
+
+
+def trust_record(environ: Mapping[str, str] | None = None) -> Path:
+    """Where it is written down which folders are trusted."""
+    return data_directory(environ) / "trusted.json"
 
 
 def data_directory(environ: Mapping[str, str] | None = None) -> Path:
@@ -252,7 +249,7 @@ def _table(name: str, cls: type, values: Any) -> Any:
 def _typed(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     kinds = {field.name: str(field.type) for field in fields(cls) if field.name not in _TABLES}
     if unknown := sorted(set(values) - set(kinds)):
-        raise ConfigError(prefix + unknown[0], "is not a setting", ", ".join(kinds))
+        raise ConfigError(prefix + unknown[0], _unknown(unknown[0], kinds), ", ".join(kinds))
     return {name: _value(prefix + name, kinds[name], value) for name, value in values.items()}
 
 
@@ -291,33 +288,45 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            values = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), f"is not valid TOML ({error})") from error
-    if path.name == "butler.toml":
-        values = values.get("modules", {}).get("memory", {})
-    return values
-
-
-_NOT_SETTINGS = frozenset({"TULVING_HOME", "TULVING_WEIGHTS"})
+NOT_SETTINGS = ("TULVING_HOME", "TULVING_WEIGHTS")
+"""Variables that are read before there are settings."""
+_OTHERS = ("TULVING_TEST_", "TULVING_BENCH_")
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """`TULVING_*` as nested values. Names of tests and benchmarks, and those read elsewhere, are left alone."""
-    known = {field.name for field in fields(MemoryModuleConfig)}
+    """`TULVING_*` as nested values. A name that is not known is refused: ignored, a typo would mean another memory."""
+    known = set(_variables())
     values: dict[str, Any] = {}
     for name, text in environ.items():
-        path = name.removeprefix("TULVING_").lower().split("__")
-        if not name.startswith("TULVING_") or name in _NOT_SETTINGS or path[0] not in known or not text:
+        if not name.startswith("TULVING_") or name in NOT_SETTINGS or name.startswith(_OTHERS) or not text:
             continue
+        if name not in known:
+            problem = _unknown(name, (*known, *NOT_SETTINGS), "TULVING_")
+            raise ConfigError(name, problem, "the variables in docs/configuration.md")
+        path = name.removeprefix("TULVING_").lower().split("__")
         place = values
         for part in path[:-1]:
             place = place.setdefault(part, {})
         place[path[-1]] = float(text) if len(path) == 3 and _reads_as_number(text) else text
     return values
+
+
+def _variables() -> Iterator[str]:
+    """The environment's names of all settings; of a table of numbers, those of its parts."""
+    parts = {"score_weights": SCORE_WEIGHTS, "section_quotas": SECTION_QUOTAS}
+    for cls, prefix in ((MemoryModuleConfig, ""), *((cls, f"{name}__") for name, cls in _TABLES.items())):
+        for each in fields(cls):
+            if each.name not in _TABLES:
+                inner = [f"__{part}" for part in parts.get(each.name, ())] or [""]
+                yield from (f"TULVING_{prefix}{each.name}{part}".upper() for part in inner)
+
+
+def _unknown(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """That a name is not a setting, and which one it resembles, whatever prefix they all have."""
+    from difflib import get_close_matches
+
+    alike = get_close_matches(name.removeprefix(prefix), sorted(each.removeprefix(prefix) for each in known), 1)
+    return f"is not a setting (did you mean {prefix}{alike[0]}?)" if alike else "is not a setting"
 
 
 def _reads_as_number(text: str) -> bool:

@@ -1,8 +1,9 @@
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tulving.domain import intake
@@ -22,10 +23,93 @@ from tulving.errors import InvalidInput
         ("stray </private> close", "stray  close"),
         ("x < y and y > z", "x < y and y > z"),
         ("<privateer>stays</privateer>", "<privateer>stays</privateer>"),
+        ("a<private/>b <PRIVATE kind='x' / >c", "ab c"),
+        ("<private/>a<private>b<private/>c</private>d", "ad"),
+        ("<private / x>a</private>b", "b"),
+        ("<pri<private>x</private>vate>S</private>", ""),
+        ("<pri<private/>vate>S</private>b", "b"),
+        ("<pri<pri<private/>vate/>vate>S</private>b", "b"),
+        ("<private>S</pri<private>x</private>vate>b", "b"),
+        ("a<private>x</pri</private>vate>b", "avate>b"),
+        ("<pri<private>vate>x</private>S", "<priS"),
+        ("<private>a</private></private>b", "b"),
+        ("a<b<private/>c>d", "a<bc>d"),
+        ("<<<private>x</private>>>", "<<>>"),
+        ("<private", "<private"),
+        ("x<private<private>S", "x<private"),
     ],
 )
 def test_private_text_is_removed(text, kept):
     assert intake.strip_private(text) == kept
+
+
+TAG = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
+PIECES = st.sampled_from(
+    ["<", ">", "/", " ", "pri", "vate", "private", "a", "<private>", "</private>", "<private/>", "<PRI", "<privateer>"]
+)
+
+
+@given(st.lists(PIECES, max_size=40).map("".join))
+@example("<pri<private>x</private>vate>S</private>")
+def test_no_private_tag_is_left_however_it_was_built(text):
+    stripped = intake.strip_private(text)
+    assert TAG.search(stripped) is None
+    assert intake.strip_private(stripped) == stripped
+    if TAG.search(text) is None:
+        assert stripped == text
+
+
+OUTSIDE = st.text(st.characters(exclude_characters="<>"))
+HIDDEN = st.recursive(
+    OUTSIDE | st.just("<private/>"),
+    lambda inner: st.lists(inner, max_size=3).map(lambda parts: f"<private>{''.join(parts)}</private>"),
+)
+
+
+@given(st.lists(st.tuples(OUTSIDE, HIDDEN.map(lambda hidden: f"<private>{hidden}</private>")), max_size=6), OUTSIDE)
+def test_text_outside_private_tags_is_kept(parts, last):
+    text = "".join(outside + hidden for outside, hidden in parts) + last
+    assert intake.strip_private(text) == "".join(outside for outside, _ in parts) + last
+
+
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        lambda n: "<private>" * n,
+        lambda n: "<private/>" * n,
+        lambda n: "<private>" * n + "</private>" * n,
+        lambda n: "<pri" * n + "<private/>" + "vate/>" * n,
+        lambda n: "<pri" * n + "<private>x</private>" + "vate>x</private>" * n,
+        lambda n: "<private/>" + "<" * n + ">" * n,
+        lambda n: "<private/>" + "<private" + " " * n + "x" * n + "<",
+        lambda n: "<private/>" + "<x" * n + "<y>" * n,
+    ],
+)
+def test_private_text_is_found_in_linear_time(repeat, monkeypatch: pytest.MonkeyPatch):
+    """Counted, not timed: the pieces that are read, and the letters of all that is tried as a tag."""
+
+    class Counting:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self.pattern = pattern
+
+        def search(self, text: str):
+            return self.pattern.search(text)
+
+        def fullmatch(self, text: str):
+            counts.append(len(text))
+            return self.pattern.fullmatch(text)
+
+        def finditer(self, text: str):
+            for match in self.pattern.finditer(text):
+                counts.append(1)
+                yield match
+
+    counts: list[int] = []
+    for name in ("_PRIVATE", "_PIECE"):
+        monkeypatch.setattr(intake, name, Counting(getattr(intake, name)))
+    text = repeat(100_000)
+    assert TAG.search(intake.strip_private(text)) is None
+    assert 0 < sum(counts) <= 2 * len(text)
 
 
 @given(st.text(), st.text(alphabet="abcdef", min_size=8), st.text())
@@ -121,6 +205,17 @@ def test_metadata_is_json_without_private_text():
     for bad in ([], "x", {"a": {1, 2}}, {"a": float("nan")}, {"a": b"x"}):
         with pytest.raises(InvalidInput, match=r"^metadata"):
             intake.metadata(bad)
+
+
+def test_metadata_has_a_depth_and_dots_in_keys_are_not_levels():
+    flat = {".".join("abc" * 20): "x", "a[0][1]" * 20: {"b." * 40: [1]}}
+    assert intake.metadata(flat) == flat
+    deepest: object = 1
+    for level in range(intake.MAX_DEPTH - 1):
+        deepest = [deepest] if level % 2 else {"k.k": deepest}
+    assert intake.metadata({"a": deepest}) == {"a": deepest}
+    with pytest.raises(InvalidInput, match="metadata: is nested too deeply; allowed: at most 32 levels"):
+        intake.metadata({"a": [deepest]})
 
 
 def test_choices_are_listed():

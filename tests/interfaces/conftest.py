@@ -14,6 +14,8 @@ import pytest
 from http_parts import Served
 
 import tulving
+from tulving.bootstrap import is_postgres
+from tulving.storage import sqlite_file
 
 SOURCE = str(Path(tulving.__file__).parent.parent)
 
@@ -29,7 +31,10 @@ class Ran:
 
 @pytest.fixture
 def environ(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An own home, an own store and an embedder without weights, for this process and those it starts."""
+    """An own home, an own store (there, but empty) and an embedder without weights, for this process and those it
+    starts."""
+    if not is_postgres(url):
+        sqlite_file.prepare(Path(url), busy_timeout=30)
     for name in [name for name in os.environ if name.startswith("TULVING_")]:
         monkeypatch.delenv(name)
     values = {

@@ -271,11 +271,12 @@ class TestFailing:
 
 
 class TestSetup:
-    def test_init_creates_the_store_and_says_where(self, cli, path: Path):
-        ran = cli("init")
+    def test_init_creates_the_store_with_its_folders_and_says_where(self, cli, tmp_path: Path):
+        path = tmp_path / "a" / "b" / "memory.db"
+        ran = cli("--url", str(path), "init")
         assert (ran.code, ran.err) == (0, "")
         assert f"store     {path} (new)" in ran.out
-        assert "(new)" not in cli("init").out
+        assert "(new)" not in cli("--url", str(path), "init").out
         assert "tulving demo" in ran.out
 
     def test_init_for_a_project(self, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -309,7 +310,8 @@ class TestSetup:
             assert entry["args"][-1] == "mcp"
             assert entry["env"]["TULVING_URL"] == (url if is_postgres(url) else f"sqlite:///{url}")
         assert "claude mcp add --env " in cli("init", "--mcp").out
-        assert is_postgres(url) or not Path(url).exists()
+        assert cli("--url", "new.db", "init", "--mcp").code == 0
+        assert not Path("new.db").exists()
 
     def test_the_demo_convinces(self, cli, url: str):
         ran = cli("--url", url, "demo")
@@ -379,6 +381,7 @@ class TestUpkeep:
 
     def test_config_tells_where_settings_come_from(self, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         (tmp_path / "tulving.toml").write_text('project = "house"\n[retrieval]\ndefault_limit = 7\n')
+        cli("trust")
         monkeypatch.setenv("TULVING_TENANT", "family")
         said = json.loads(cli("--embedder", "minilm", "config", "--json").out)
         settings = {row["setting"]: (row["value"], row["source"]) for row in said["settings"]}

@@ -16,6 +16,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from folders import trust_folder
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Implementation
@@ -495,6 +496,7 @@ async def test_a_mistake_of_the_host_is_named(config: Any, db: Any, field: str, 
 
 async def test_settings_may_be_a_table_or_found(folder: Path):
     (folder / "butler.toml").write_text('[modules.memory]\nembedder = "hashing"\nurl = "found.db"\ntenant = "found"\n')
+    trust_folder(folder)
     table = {"embedder": "hashing", "tenant": "table", "retrieval": {"default_limit": 3}}
     for config, db, tenant, limit in ((None, None, "found", 10), (table, "table.db", "table", 3)):
         async with hosting(db, config) as (module, client):

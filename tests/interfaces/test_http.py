@@ -777,8 +777,8 @@ def test_a_host_that_nobody_knows_is_refused(host: str):
 
 def test_a_wrong_setting_is_told_before_anything_is_opened(environ, tmp_path: Path):
     with pytest.raises(ConfigError, match="allowed_hosts"):
-        serve(load_config(allowed_hosts="*"), "127.0.0.1:0")
-    assert not list(tmp_path.glob("memory.db*"))
+        serve(load_config(allowed_hosts="*", url="new.db"), "127.0.0.1:0")
+    assert not list(tmp_path.glob("new.db*"))
 
 
 # -- secrets ---------------------------------------------------------------------------------------------------

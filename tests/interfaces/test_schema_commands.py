@@ -34,14 +34,16 @@ def test_what_is_missing_is_shown_and_applied(path: Path, empty: str, cli: Calla
     assert cli("store", "note", "works").code == 0
 
 
-def test_a_file_is_migrated_too(path: Path, cli: Callable):
-    assert json.loads(cli("migrate", "--dry-run", "--json").out) == {
-        "store": str(path),
+def test_a_file_is_migrated_too_but_not_made(path: Path, cli: Callable):
+    new = path.with_name("new.db")
+    assert json.loads(cli("--url", str(new), "migrate", "--dry-run", "--json").out) == {
+        "store": str(new),
         "before": None,
         "applied": list(REVISIONS),
     }
-    assert not path.exists()
-    assert cli("migrate").code == 0
+    refused = cli("--url", str(new), "migrate")
+    assert (refused.code, f"there is no memory at {new}" in refused.err) == (2, True)
+    assert not new.exists()
     assert json.loads(cli("migrate", "--json").out)["applied"] == []
 
 

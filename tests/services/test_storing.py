@@ -266,6 +266,11 @@ async def store_secrets(memory):
     )
     await memory.store_fact("me <private>secret123</private>", "p", "v <private>secret123")
     await memory.store_rule("act <private>secret123</private> well")
+    built = "<pri<private>x</private>vate>secret123</private>"
+    details = {"title": f"t{built}", "tags": [f"b{built}"], "metadata": {built: [built]}}
+    await memory.store_episode(f"a{built}", butler="b", **details)
+    await memory.store_fact(f"you {built}", "p", f"w {built}")
+    await memory.store_rule(f"act {built} better")
     await memory.verify()
 
 

@@ -29,8 +29,9 @@ SOURCE = Path(tulving.__file__).parents[1]
 
 
 def opened(place: Any, **parts: Any) -> AbstractAsyncContextManager[Memory]:
-    """A memory that depends on nothing around it: no settings file, no environment, no model."""
+    """A memory that depends on nothing around it: no settings file, no environment, no model, no folder."""
     parts.setdefault("config", MemoryModuleConfig())
+    parts.setdefault("create", "folders")
     parts.setdefault("embedder", WordEmbedder(DIMENSION))
     return open_memory(place, **parts)
 

@@ -208,7 +208,9 @@ def test_tags_that_never_end_take_no_time() -> None:
     assert time.perf_counter() - begun < 5
 
 
-@pytest.mark.parametrize("hidden", ["<pri\x00vate>", "<\ud800private>", "<private\x00>", "\x00<private>"])
+@pytest.mark.parametrize(
+    "hidden", ["<pri\x00vate>", "<\ud800private>", "<private\x00>", "\x00<private>", "<pri<private/>vate>"]
+)
 async def test_what_is_removed_from_a_text_does_not_hide_a_private_part(memory: Memory, url: str, hidden: str) -> None:
     stored = await memory.store_episode(
         f"seen {hidden}secret</private> seen",

@@ -4,6 +4,7 @@ import sqlite3
 import stat
 
 import pytest
+from folders import trust_folder
 
 from tulving import open_memory
 from tulving.storage.rows import COLUMNS, TABLES
@@ -11,9 +12,13 @@ from tulving.storage.sqlite_file import APPLICATION_ID, HEAD
 
 
 @pytest.mark.scenario("002-001")
-async def test_a_store_is_made_with_its_folder_schema_and_keyword_index(tmp_path, embedder):
-    path = tmp_path / "deep" / ".tulving" / "memory.db"
-    async with open_memory(path, embedder=embedder):
+async def test_a_store_is_made_with_its_folder_schema_and_keyword_index(tmp_path, embedder, monkeypatch):
+    monkeypatch.setenv("TULVING_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tulving.toml").touch()
+    trust_folder(tmp_path)
+    path = tmp_path / ".tulving" / "memory.db"
+    async with open_memory(embedder=embedder):
         pass
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -74,3 +74,12 @@ async def test_one_who_may_write_the_schedule_but_sees_one_tenant_only_is_refuse
     async with open_scheduler(config(service), alone=True) as scheduler:
         with pytest.raises(StoreUnavailable, match="maintenance role"):
             await scheduler.once("decay_sweep")
+
+
+async def test_the_service_is_healthy_and_sees_no_jobs(walled):
+    _, service, maintenance = walled
+    for url, jobs in ((maintenance, []), (service, None)):
+        async with open_memory(config=config(url), background=False) as memory:
+            health = await memory.health()
+        assert health.ok, health
+        assert health.jobs == jobs

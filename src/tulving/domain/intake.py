@@ -19,6 +19,7 @@ MAX_DEPTH = 32
 MAX_DIGITS = 300
 T = TypeVar("T", bound=str)
 _PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
+_PIECE = re.compile(r"[<>]|[^<>]+")
 # The very first and last moment are infinities to PostgreSQL's driver.
 _FIRST = datetime.min.replace(microsecond=1, tzinfo=UTC)
 LAST = datetime.max.replace(microsecond=999_998, tzinfo=UTC)
@@ -49,17 +50,36 @@ def classify(text: str) -> str:
 
 
 def strip_private(text: str) -> str:
-    """002-014: without what stands between <private> tags; an unclosed tag hides all that follows."""
-    if "<" not in text:
+    """002-014: without what stands between <private> tags; an unclosed one hides all that follows, <private/> nothing.
+
+    Removing a part can join its neighbours to another tag, which counts too. One pass finds them all in linear time:
+    text only ever leaves from the end of `kept`, and each piece is tried once, since a `>` that ends no tag rules out
+    every `<` before it.
+    """
+    if _PRIVATE.search(text) is None:
         return text
-    kept, depth, end = [], 0, 0
-    for tag in _PRIVATE.finditer(text):
-        if depth == 0:
-            kept.append(text[end : tag.start()])
-        depth = max(0, depth - 1) if tag[1] else depth + 1
-        end = tag.end()
-    if depth == 0:
-        kept.append(text[end:])
+    kept: list[str] = []
+    # For the text itself and each private part inside another: where it begins, and each `<` that may begin a tag.
+    parts: list[tuple[int, list[int]]] = [(0, [])]
+    for piece in _PIECE.finditer(text):
+        kept.append(piece[0])
+        brackets = parts[-1][1]
+        if piece[0] == "<":
+            brackets.append(len(kept) - 1)
+        elif piece[0] == ">" and brackets:
+            start = brackets.pop()
+            tag = _PRIVATE.fullmatch("".join(kept[start:]))
+            if tag is None:
+                brackets.clear()
+                continue
+            del kept[start:]
+            if not tag[1]:
+                if not tag[0][:-1].rstrip().endswith("/"):
+                    parts.append((start, []))
+            elif len(parts) > 1:
+                del kept[parts.pop()[0] :]
+    if len(parts) > 1:
+        del kept[parts[1][0] :]
     return "".join(kept)
 
 
@@ -201,7 +221,7 @@ def metadata(value: object) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidInput("metadata", f"must be an object, not {type(value).__name__}", "a JSON object")
-    return {public(str(key)): _json_value(inner, f"metadata.{key}") for key, inner in value.items()}
+    return {public(str(key)): _json_value(inner, f"metadata.{key}", 1) for key, inner in value.items()}
 
 
 def _shown(value: object) -> str:
@@ -212,8 +232,8 @@ def _shown(value: object) -> str:
         return f"some {type(value).__name__}"
 
 
-def _json_value(value: object, where: str) -> Any:
-    if where.count(".") + where.count("[") > MAX_DEPTH:
+def _json_value(value: object, where: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
         raise InvalidInput("metadata", "is nested too deeply", f"at most {MAX_DEPTH} levels")
     if value is None or isinstance(value, bool):
         return value
@@ -224,9 +244,9 @@ def _json_value(value: object, where: str) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, Mapping):
-        return {public(str(key)): _json_value(inner, f"{where}.{key}") for key, inner in value.items()}
+        return {public(str(key)): _json_value(inner, f"{where}.{key}", depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(inner, f"{where}[{index}]") for index, inner in enumerate(value)]
+        return [_json_value(inner, f"{where}[{index}]", depth + 1) for index, inner in enumerate(value)]
     raise InvalidInput(
         clean(where)[:200], f"{_shown(value)} is not a JSON value", "text, number, true, false, null, list, object"
     )

@@ -17,7 +17,7 @@ import tulving.services.memory  # noqa: F401  (fills the registry)
 from tulving import __version__
 from tulving.config import MemoryModuleConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
-from tulving.interfaces import copying, demo, logs, safety, schema, setup, tokens, upkeep, views, worker
+from tulving.interfaces import copying, demo, health, logs, safety, schema, setup, tokens, trust, upkeep, views, worker
 from tulving.interfaces.calls import LazyMemory, call
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
@@ -30,6 +30,8 @@ BUTLER = "cli"
 
 INTERRUPTED = 130
 _FIRST = ("init", "demo")
+_BY_HAND = ("health",)
+"""Commands that do more than call their operation."""
 _LAST = ("token",)
 _METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
@@ -107,8 +109,8 @@ def application() -> typer.Typer:
         app.command(short_help=_short(command.__doc__))(command)
     _add_operations(app, _settings())
     app.command(short_help=_short(views.show.__doc__))(views.show)
-    care = (upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
-    for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, worker.worker, mcp):
+    care = (health.health, upkeep.verify, upkeep.export, upkeep.import_, upkeep.reembed, schema.migrate, schema.reindex)
+    for command in (*care, copying.copy, safety.backup, safety.restore, upkeep.config, trust.trust, worker.worker, mcp):
         app.command(command.__name__.rstrip("_"), short_help=_short(command.__doc__))(command)
     access = typer.Typer(invoke_without_command=True, callback=_help, rich_markup_mode=None)
     for command in (tokens.create, tokens.list_, tokens.revoke):
@@ -157,7 +159,11 @@ def mcp(
     ] = False,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
+    from tulving.bootstrap import is_postgres, new_file
+
     config = context.obj.config()
+    if not is_postgres(config.url) and (file := new_file(config.url)):
+        typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
     if http is not None:
         from tulving.interfaces.mcp_http import serve as serve_http
 
@@ -180,7 +186,8 @@ def _settings() -> MemoryModuleConfig | None:
 
 def _add_operations(app: typer.Typer, settings: MemoryModuleConfig | None) -> None:
     """One command for each operation; those of two words go into a group."""
-    commands = {tuple(each.command.split()): each for each in OPERATIONS.values() if each.command}
+    named = {each.command: each for each in OPERATIONS.values() if each.command and each.command not in _BY_HAND}
+    commands = {tuple(command.split()): each for command, each in named.items()}
     groups: dict[tuple[str, ...], typer.Typer] = {(): app}
     for words, operation in commands.items():
         group = words[:-1]
@@ -261,7 +268,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
     failures: list[Exception] = []
 
     async def ask() -> dict[str, Any]:
-        async with LazyMemory(chosen.open) as memory:
+        async with LazyMemory(lambda: chosen.open(stores=operation.effect == "write")) as memory:
             return await call(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
 
     value = asyncio.run(ask())

@@ -66,7 +66,7 @@ def demo(context: typer.Context) -> None:
 
 
 async def _demonstrate(chosen: Chosen) -> None:
-    async with chosen.open() as memory:
+    async with chosen.open(create="file") as memory:
         await _store(memory)
         await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
         if memory.warning:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tulving.bootstrap import choose_embedder, open_memory
-from tulving.config import MemoryModuleConfig, load_config, parse
+from tulving.bootstrap import choose_embedder, open_memory, own_config
+from tulving.config import MemoryModuleConfig, parse
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
@@ -98,8 +98,8 @@ class MemoryModule(Module):
     async def on_startup(self, config: MemoryModuleConfig | Mapping[str, Any] | None, db: Any) -> None:
         """001-113, 004-016: keep the host's database, bring the schema up to date there and open the memory.
 
-        Without `config` the settings are those of the host's `butler.toml` and environment; without `db` the memory
-        is at the configured URL. To start again is to end what was started before.
+        Without `config` the settings are those of the environment and, in a trusted folder, of `butler.toml`;
+        without `db` the memory is at the configured URL. To start again is to end what was started before.
         """
         settings = _settings(config)
         place = _place(db, settings)
@@ -193,7 +193,7 @@ def _settings(config: Any) -> MemoryModuleConfig:
     if isinstance(config, MemoryModuleConfig):
         return config
     if config is None:
-        return load_config()
+        return own_config()
     if isinstance(config, Mapping):
         return parse(config)
     raise ConfigError("config", f"is a {type(config).__name__}", "a MemoryModuleConfig, a table of settings, or None")

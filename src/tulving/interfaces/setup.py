@@ -14,12 +14,13 @@ from urllib.parse import quote
 
 import typer
 
-from tulving.config import data_directory
+from tulving import trust
+from tulving.config import data_directory, trust_record
 from tulving.errors import InvalidInput
 from tulving.interfaces.terminal import Chosen, warn
+from tulving.project import STORE_FOLDER
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
-PROJECT_FOLDER = ".tulving"
 
 
 def init(
@@ -40,7 +41,7 @@ def init(
     if project:
         if chosen.url is not None:
             raise InvalidInput("project", "means another store than --url", "one of the two")
-        chosen = replace(chosen, url=str(Path.cwd() / PROJECT_FOLDER / "memory.db"))
+        chosen = replace(chosen, url=str(Path.cwd() / STORE_FOLDER / "memory.db"))
     if mcp:
         for each in HOSTS if host is None else (host,):
             typer.echo(f"# {HOSTS[each]}\n\n{connect(each, chosen)}\n")
@@ -51,7 +52,16 @@ def init(
 
 
 def _make_project_folder() -> None:
-    folder = Path.cwd() / PROJECT_FOLDER
+    """The folder for a store in the working directory, which is trusted with it: a folder that came from somewhere
+    else is not, nor are settings that lie there."""
+    folder, record = Path.cwd() / STORE_FOLDER, trust_record()
+    if trust.key(folder.parent) not in trust.read(record):
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            problem = f"there is a {STORE_FOLDER} here already, and this folder is not trusted"
+            raise InvalidInput("project", problem, "`tulving trust` first, if it is yours") from None
+        trust.add(record, folder.parent, None)
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -70,7 +80,7 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
     store = store_name(config.url)
 
     async def embed() -> tuple[int, int]:
-        async with chosen.open() as memory:
+        async with chosen.open(create="folders") as memory:
             with show.progress("embedding") as progress:
                 return await memory.embed_pending(progress), await memory.count_pending()
 
@@ -96,7 +106,7 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
 def _next_steps(chosen: Chosen) -> str:
     from tulving.bootstrap import store_name
 
-    elsewhere = chosen.url is not None and PROJECT_FOLDER not in chosen.url
+    elsewhere = chosen.url is not None and STORE_FOLDER not in chosen.url
     command = f"tulving --url {store_name(chosen.url)}" if elsewhere else "tulving"
     steps = {
         "tulving demo": "see it at work on made-up memories",

@@ -4,14 +4,15 @@ import json
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tulving.config import MemoryModuleConfig, load_config
+from tulving.config import MemoryModuleConfig, find_project, load_config
 
 if TYPE_CHECKING:
+    from tulving.bootstrap import Create
     from tulving.services.memory import Memory
 
 FAILED, REFUSED, NOTHING = 1, 2, 3
@@ -26,15 +27,29 @@ class Chosen:
     url: str | None = None
     tenant: str | None = None
     embedder: str | None = None
+    said: set[str] = field(default_factory=set)
+    """Warnings that the person has had: a command may ask for its settings more than once."""
 
     def config(self) -> MemoryModuleConfig:
+        """The settings of this command. What does not count of those lying about is said, once."""
+        warning = find_project().warning
+        if warning is not None and warning not in self.said:
+            self.said.add(warning)
+            warn(warning)
         return load_config(url=self.url, tenant=self.tenant, embedder=self.embedder)
 
-    def open(self, **options: Any) -> "AbstractAsyncContextManager[Memory]":
-        """The memory, for one command: no helper works beside it."""
+    def open(
+        self, *, stores: bool = False, create: "Create | None" = None, **options: Any
+    ) -> "AbstractAsyncContextManager[Memory]":
+        """The memory, for one command: no helper works beside it.
+
+        A command that `stores` may make the store in the person's own place, but none at a URL, which may be mistyped.
+        """
         from tulving.bootstrap import open_memory
 
-        return open_memory(config=self.config(), background=False, **options)
+        config = self.config()
+        create = create or ("file" if stores and config.url is None else "never")
+        return open_memory(config=config, background=False, create=create, **options)
 
 
 def complain(error: object) -> None:

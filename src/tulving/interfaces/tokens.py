@@ -41,7 +41,7 @@ def create(
     asked = [right.strip() for right in rights.split(",")]
 
     async def add() -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
+        async with context.obj.open(stores=True, may_reembed=True) as memory:
             return await memory.create_token(secret, name=name, actor=actor, rights=asked, days=expires)
 
     token = asyncio.run(add())

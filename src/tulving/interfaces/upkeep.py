@@ -1,6 +1,7 @@
 """Commands for the person who runs the memory: verify, export, import, re-embed, settings."""
 
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tulving.config import MemoryModuleConfig, data_directory, find_settings, load_config
+from tulving.config import NOT_SETTINGS, MemoryModuleConfig, data_directory, find_project, load_config
 from tulving.errors import InvalidInput
 from tulving.interfaces.terminal import FAILED, AsJson, print_json, warn
 from tulving.interfaces.wire import wire
@@ -77,7 +78,7 @@ def import_(
     """Read an export in, all of it or nothing. What is there already is skipped."""
 
     async def read(path: Path) -> Any:
-        async with context.obj.open() as memory:
+        async with context.obj.open(create="file") as memory:
             return await memory.import_(path, all_tenants=all_tenants), await memory.count_pending(), memory.warning
 
     if str(file) == "-":
@@ -123,11 +124,12 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings in effect, and where each comes from."""
     from tulving.bootstrap import choose_embedder, embedder_state, is_postgres, store_name
 
-    effective, found = context.obj.config(), find_settings(Path.cwd())
+    effective, project = context.obj.config(), find_project()
+    found, homes = project.settings_file, {name: os.environ[name] for name in NOT_SETTINGS if name in os.environ}
     layers = (
         ("option", effective),
         ("environment", load_config()),
-        (str(found), load_config(environ={})),
+        (str(found), load_config(environ=homes)),
         ("default", MemoryModuleConfig()),
     )
     shown = _flat(effective)
@@ -141,11 +143,15 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         "embedder": embedder_state(choose_embedder(effective)),
     }
     if as_json:
-        print_json({**places, "settings": settings})
+        ignored = [
+            {"path": str(each.path), "settings": each.settings, "reason": each.reason} for each in project.ignored
+        ]
+        print_json({**places, "ignored": ignored, "settings": settings})
         return
     from tulving.interfaces import show
 
-    show.table(("", ""), [(name.replace("_", " "), value or "none") for name, value in places.items()])
+    ignored = [("ignored", f"{each}: {each.reason}") for each in project.ignored]
+    show.table(("", ""), [*((name.replace("_", " "), value or "none") for name, value in places.items()), *ignored])
     typer.echo()
     rows = [(row["setting"], _shown(row["value"]), row["source"]) for row in settings]
     show.table(("setting", "value", "from"), rows, {"default": "dim"})

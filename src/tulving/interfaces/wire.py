@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tulving.domain.model import EntitiesMerged, EntityCreated, Episode, Fact, Found, Hit, Page, Rule, Stored
 from tulving.domain.text import shortened
+from tulving.services.health import Health
 from tulving.services.lifecycle import CleanedUp, Statistics
 from tulving.services.operations import Operation
 
@@ -106,6 +107,14 @@ _SCHEMAS: dict[Any, dict[str, Any]] = {
     },
     CleanedUp: {"expired_deleted": _COUNT, "capacity_deleted": _COUNT, "remaining": _COUNT},
     Statistics: {"episodes": _OBJECT, "facts": _OBJECT, "rules": _OBJECT},
+    Health: {
+        "ok": {"type": "boolean"},
+        "version": _TEXT,
+        "schema": _TEXT,
+        "pending": {"type": ["integer", "null"]},
+        "findings": _OBJECTS,
+        "jobs": {"type": ["array", "null"], "items": _OBJECT},
+    },
     Page: {"items": _OBJECTS, "next_cursor": _OPTIONAL_TEXT},
 }
 

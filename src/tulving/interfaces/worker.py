@@ -28,7 +28,11 @@ def worker(
         raise InvalidInput("worker", "can't do both", "--once JOB or --list")
     if dry_run and once is None:
         raise InvalidInput("dry_run", "needs a job", "--once JOB --dry-run")
+    from tulving.bootstrap import is_postgres, new_file
+
     config = context.obj.config()
+    if not is_postgres(config.url):
+        new_file(config.url, "never")
     if list_:
         _show_jobs(asyncio.run(_jobs(config)), as_json)
     elif dry_run and once is not None:

@@ -1,0 +1,95 @@
+"""Whether the memory works, found by trying: its store, its embedder, its jobs."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tulving import __version__, storage
+from tulving.errors import TulvingError
+from tulving.ports import Embedder
+from tulving.services.operations import operation
+from tulving.services.service import Service, pack
+from tulving.storage.connection import Finding
+from tulving.storage.jobs import Entry
+from tulving.storage.revisions import HEAD
+
+PROBE = "Is the memory well?"
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """How a job went the last time, and when it is due again. Why it failed is for those who see all tenants."""
+
+    job: str
+    state: str
+    last_run: datetime | None
+    next_run: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was looked at; `ok` when nothing is wrong. The schema was checked when the store was opened.
+
+    `pending` are the caller's memories that wait for their vectors. `jobs` is None where a database user may not see
+    them.
+    """
+
+    ok: bool
+    version: str
+    schema: str
+    pending: int | None
+    findings: list[Finding]
+    jobs: list[JobState] | None
+
+
+class HealthCheck(Service):
+    """The verb for whoever watches over a memory."""
+
+    @operation("memory_health", effect="read", command="health", standard=False)
+    async def health(self) -> Health:
+        """Look whether the memory works: reading, writing, the embedder, and how its scheduled jobs went."""
+        env, tenant_id = self._env, self.caller.tenant_id
+        reading, pending = await _tried("read", self._read(storage.maintenance.count_pending, tenant_id))
+        writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
+        embedding = await asyncio.to_thread(embedder_problems, env.embedder)
+        if env.embedding_version is None:
+            embedding += ("the store holds vectors of another embedder; run `tulving reembed` to convert it",)
+        listing, entries = await _tried("jobs", self._read_all(storage.health.job_entries))
+        jobs = None if entries is None else [_state(entry) for entry in entries]
+        failed = tuple(
+            f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
+        )
+        findings = [
+            reading,
+            writing,
+            Finding("embedder", embedding),
+            Finding("jobs", listing.problems + failed),
+        ]
+        return Health(not any(each.problems for each in findings), __version__, HEAD, pending, findings, jobs)
+
+
+def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
+    """Why an embedder can't embed, found by trying: one that says it is ready may fail all the same."""
+    if (problem := embedder.unready()) is not None:
+        return (problem,)
+    try:
+        pack(embedder.embed(PROBE), embedder.dimension)
+    except Exception as error:  # whatever it raises is the answer
+        return (f"{embedder.model} says that it is ready, but fails: {str(error) or type(error).__name__}",)
+    return ()
+
+
+async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:
+    try:
+        return Finding(check), await attempt
+    except TulvingError as error:
+        return Finding(check, (str(error),)), None
+
+
+def _state(entry: Entry) -> JobState:
+    state = (
+        "running" if entry.holder else "failed" if entry.last_error else "ok" if entry.last_started_at else "waiting"
+    )
+    return JobState(entry.name, state, entry.last_started_at, entry.due_at)
