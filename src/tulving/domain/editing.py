@@ -35,7 +35,7 @@ def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
     if "content" not in real:
         return item
     item = replace(item, content_hash=content_hash(item.content))
-    if isinstance(item, Episode) or not _in_use(item):
+    if isinstance(item, Episode) or not in_use(item):
         return item
     review = next_review_at(item.confidence, item.decay_rate, now, now)
     if not isinstance(item, Fact) and item.maturity == "anti_pattern":
@@ -43,7 +43,8 @@ def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
     return replace(item, last_confirmed_at=now, status=None, next_review_at=review)
 
 
-def _in_use(item: Item) -> bool:
+def in_use(item: Item) -> bool:
+    """Whether it has been neither taken back nor replaced."""
     return item.validity == "active" if isinstance(item, Fact) else not item.forgotten
 
 

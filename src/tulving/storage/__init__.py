@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tulving.storage import (
         cleanup,
+        completion,
         copying,
         edits,
         entities,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cleanup",
+    "completion",
     "copying",
     "edits",
     "entities",

@@ -11,6 +11,8 @@ from tulving.storage.rows import insert_statement
 _COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
 _INSERT = insert_statement("memory_events", _COLUMNS)
 _VALUES = attrgetter(*_COLUMNS)
+ARRIVAL = "memories_imported"
+"""Rows came from a file or another store; the payload has their keys."""
 
 
 def append(conn: Connection, *events: Event) -> None:
@@ -25,3 +27,12 @@ def of_entity(conn: Connection, tenant_id: str, entity_id: UUID) -> list[Event]:
         {"tenant_id": tenant_id, "entity_id": entity_id},
     )
     return [Event(**row) for row in rows]
+
+
+def arrived(conn: Connection, tenant_id: str) -> set[str]:
+    """The keys of all rows of a tenant that came from elsewhere."""
+    found = conn.each(
+        "SELECT payload FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type",
+        {"tenant_id": tenant_id, "event_type": ARRIVAL},
+    )
+    return {key for row in found for key in row["payload"].get("ids", ())}

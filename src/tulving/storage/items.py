@@ -28,6 +28,7 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
         [
             {
                 **item_params(kind, item),
+                "accessed_at": item.accessed_at or item.created_at,
                 "search_text": conn.index_text(item.tenant_id, entry.search_text),
                 "embedding": entry.embedding,
                 "embedding_version": entry.embedding_version,
@@ -79,7 +80,8 @@ def touch(conn: Connection, tenant_id: str, ids: dict[Kind, list[UUID]], now: da
     """001-034: count one more reference for each. Not a mutation: no event."""
     for kind, of_kind in ids.items():
         conn.run(
-            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + 1, last_referenced_at = :now"
+            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + 1,"
+            " last_referenced_at = :now, accessed_at = :now"
             f" WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}",
             {"tenant_id": tenant_id, "now": now, "ids": of_kind},
         )

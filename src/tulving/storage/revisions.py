@@ -1,6 +1,6 @@
 """The revisions of the schema, in order. Known without Alembic, which is loaded only when one has to be applied."""
 
-REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004", "mem_005", "mem_006", "mem_007", "mem_008")
+REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004", "mem_005", "mem_006", "mem_007", "mem_008", "mem_011")
 HEAD = REVISIONS[-1]
 
 

@@ -62,7 +62,7 @@ async def _rehearse_cleanup(memory: Memory, as_of: datetime) -> Result:
 
 async def _maintain(memory: Memory, as_of: datetime, key: str) -> Result:
     return {
-        "embedded": 0 if memory.warning else await memory.embed_pending(),
+        "embedded": await memory.embed_pending(),
         "reindexed": await memory.reindex(only_outgrown=True),
         "requests_forgotten": await memory.forget_requests(as_of=as_of),
     }
