@@ -18,9 +18,9 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def placed(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """A new file to fill in the block, under a name that nobody can foresee and for its owner only; then it is at the
     path, over what was there only if forced. Whatever goes wrong, nothing of it is left."""
-    _check(path)
     unfinished: Path | None = None
     try:
+        _check(path)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".tulving-", suffix=".part", delete=False) as file:
             unfinished = Path(file.name)
             yield file
