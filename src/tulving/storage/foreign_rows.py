@@ -3,7 +3,7 @@
 import base64
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -107,9 +107,20 @@ def _tags(name: str, value: Any) -> list[str]:
 
 def _object(name: str, value: Any) -> dict[str, Any]:
     try:
-        return intake.metadata(value)
+        read = intake.metadata(value)
     except InvalidInput as error:
         raise InvalidInput(error.field.replace("metadata", name, 1), error.problem, error.allowed) from None
+    for text in _texts(value):
+        _text(name, text)
+    return read
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value if isinstance(value, list) else (*value, *value.values()):
+            yield from _texts(inner)
 
 
 def _vector(name: str, value: Any) -> bytes:
