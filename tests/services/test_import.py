@@ -269,6 +269,12 @@ async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, t
     assert await problems(memory) == []
 
 
+async def test_a_file_that_can_not_be_read_is_named(memory, tmp_path):
+    for place in (tmp_path / "nowhere.jsonl", tmp_path):
+        with pytest.raises(InvalidInput, match=f"file: {place} can't be read"):
+            await memory.import_(place)
+
+
 async def test_the_line_and_the_field_are_named(memory, tmp_path):
     await memory.create_entity("Ann", "person")
     await memory.export(tmp_path / "a.jsonl")

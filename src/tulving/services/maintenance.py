@@ -222,3 +222,5 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         raise InvalidInput(f"line {number + 1}", f"is not UTF-8 text ({error})") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error
+    except OSError as error:
+        raise InvalidInput("file", f"{path} can't be read: {error.strerror or error}", "an export") from error
