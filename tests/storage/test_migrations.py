@@ -168,6 +168,7 @@ async def test_a_table_that_is_rebuilt_keeps_all_that_belongs_to_it(tmp_path: Pa
     before, names = rows(path), {row[:2] for row in schema(path)}
     async with opened(path, clock=ManualClock(), background=False) as memory:
         assert [hit.item.content for hit in await memory.search("rule", mode="keyword")] == ["an old rule"]
+        await memory.embed_pending()
         assert not problems(await memory.verify())
     assert names <= {row[:2] for row in schema(path)}
     raw = sqlite3.connect(path, isolation_level=None)
