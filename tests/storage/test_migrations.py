@@ -186,6 +186,19 @@ async def test_a_table_that_is_rebuilt_keeps_all_that_belongs_to_it(tmp_path: Pa
     raw.close()
 
 
+async def test_aliases_that_are_not_texts_become_such(tmp_path: Path) -> None:
+    path = build(tmp_path / "memory.db", "mem_008")
+    raw = sqlite3.connect(path, isolation_level=None)
+    for number, aliases in enumerate(('[1, null, ["x"], "Zoë"]', "[]", '["Ann", "a, b"]', "[null]")):
+        values = (f"00000000-0000-7000-8000-00000000010{number}", f"Name {number}", f"name {number}", aliases, NOW, NOW)
+        names = "tenant_id, id, canonical_name, folded_name, entity_type, aliases, created_at, updated_at"
+        raw.execute(f"INSERT INTO entities ({names}) VALUES ('default', ?, ?, ?, 'person', ?, ?, ?)", values)
+    raw.close()
+    async with opened(path, background=False) as memory:
+        found = {each.canonical_name: each.aliases for each in await memory.resolve_entity("name")}
+        assert [found[f"Name {number}"] for number in range(4)] == [["1", '["x"]', "Zoë"], [], ["Ann", "a, b"], []]
+
+
 @pytest.mark.parametrize("revision", OLD)
 async def test_the_copy_is_the_way_back(tmp_path: Path, empty_store: Path, revision: str) -> None:
     path = build(tmp_path / "memory.db", revision)

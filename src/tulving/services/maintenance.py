@@ -16,7 +16,6 @@ from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.services.service import Service
 from tulving.storage.connection import Connection, Finding
-from tulving.storage.durable_file import placed
 from tulving.storage.rows import IndexEntry
 
 BATCH = 64
@@ -73,7 +72,10 @@ class Maintenance(Service):
     async def _complete_rows(self) -> None:
         while await self._read_all(storage.completion.waiting):
             audit_of = self._audit_of(self._env.clock(), self._env.ids())
-            self._publish(await self._write_all(storage.completion.complete, BATCH, audit_of))
+            events: list[Event] = await self._write_all(storage.completion.complete, BATCH, audit_of)
+            if not events:
+                break
+            self._publish(events)
 
     async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """001-120: give every memory a vector of the configured embedder; how many were converted.
@@ -145,7 +147,7 @@ class Maintenance(Service):
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
         """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
         tenant = None if all_tenants else self.caller.tenant_id
-        with placed(path, force=True) as file:
+        with storage.durable_file.placed(path, force=True) as file:
             return await self._env.store.read(tenant, _export, file, tenant)
 
     async def import_(self, path: Path, *, all_tenants: bool = False) -> dict[str, dict[str, int]]:

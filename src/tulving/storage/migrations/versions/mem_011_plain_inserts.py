@@ -38,6 +38,9 @@ _INCOMPLETE = tuple(
     for table in TABLES
 )
 
+# Imports did not look into the list: what is not a text there is made one, as the conversion below does.
+_TEXTS = """UPDATE entities SET aliases = (SELECT json_group_array(value || '') FROM json_each(aliases)
+    WHERE type <> 'null') WHERE EXISTS (SELECT 1 FROM json_each(aliases) WHERE type <> 'text')"""
 # Changing a column's type takes an expression without a query of its own, but it may call a function that has one.
 _ALIASES = (
     """CREATE FUNCTION pg_temp.texts(list JSONB) RETURNS TEXT[] LANGUAGE sql AS
@@ -72,4 +75,4 @@ def _edited(definition: str) -> str:
 def upgrade() -> None:
     if not on_postgres():
         rebuild(TABLES, _edited, {"accessed_at": ACCESSED})
-    execute(sqlite=_INCOMPLETE, postgres=(*POSTGRES, *_INCOMPLETE))
+    execute(sqlite=(*_INCOMPLETE, _TEXTS), postgres=(*POSTGRES, *_INCOMPLETE))
