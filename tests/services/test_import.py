@@ -171,6 +171,20 @@ async def test_an_export_of_before_there_was_an_access_time_is_taken(memory, new
             assert item.accessed_at == (item.last_referenced_at or created)
 
 
+async def test_what_follows_from_other_fields_is_made_anew(memory, tmp_path, sql):
+    source = memory.bind(caller=Caller("source"))
+    await source.bind(user_id="ann").store_rule("of Ann")
+    await source.create_entity("Ann", "person")
+    await source.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    for line in lines[1:]:
+        line["row"].update({name: "wrong" for name in ("owner", "folded_name") if name in line["row"]})
+    await memory.import_(write(tmp_path / "b.jsonl", lines))
+    for table, name in (("rules", "owner"), ("entities", "folded_name")):
+        values = [row[name] for row in sql(f"SELECT {name} FROM {table}")]
+        assert len(values) == 2 and len(set(values)) == 1
+
+
 async def test_private_text_is_left_out_and_the_rest_is_hashed(memory, tmp_path, sql):
     """A host may have put it into the table by itself; storing would have removed it."""
     sql("INSERT INTO rules (tenant_id, content) VALUES ('source', 'offer <private>Ann</private>coffee')")

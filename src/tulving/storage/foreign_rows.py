@@ -33,11 +33,12 @@ NULLABLE = frozenset(
 
 
 def read(table: str, row: Mapping[str, Any]) -> Row:
-    """The row as it is stored; the first field that is not as it should be is refused by name."""
+    """The row as it is stored; the first field that is not as it should be is refused by name. What follows from others
+    (the owner's key, the folded name) is made anew."""
     read = {name: _value(table, name, value) for name, value in row.items()}
     Caller(read["tenant_id"], read.get("actor"), read.get("request_id"))
     if "owner" in read:
-        _check_owner(read)
+        read["owner"] = Owner(read["user_id"], read["household_id"], read["persona_id"]).key
     if "content_hash" in read:
         read["content_hash"] = _hash(row, read["content"])
     if table == "entities":
@@ -53,12 +54,6 @@ def _value(table: str, name: str, value: Any) -> Any:
             return None
         raise InvalidInput(name, "is missing", "a value")
     return (_CHECKS.get(f"{table}.{name}") or _CHECKS[name])(name, value)
-
-
-def _check_owner(row: Row) -> None:
-    key = Owner(row["user_id"], row["household_id"], row["persona_id"]).key
-    if row["owner"] != key:
-        raise InvalidInput("owner", f"is {row['owner']!r:.80}", f"{key!r}, as its user, household and persona say")
 
 
 def _hash(row: Mapping[str, Any], content: str) -> str | None:
