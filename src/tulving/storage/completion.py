@@ -21,7 +21,7 @@ def waiting(conn: Connection) -> bool:
 
 
 def complete(conn: Connection, limit: int, audit_of: Callable[[str], Audit]) -> list[Event]:
-    """Complete some rows of each kind, whoever's they are; the events of their creation."""
+    """Complete some rows of each kind, of any tenant; the events of their creation."""
     happened: list[Event] = []
     for kind in KINDS:
         rows = conn.all(

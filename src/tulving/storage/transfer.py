@@ -165,7 +165,7 @@ def _index(conn: Connection, table: str, row: Row, version: int | None, dimensio
 def record(
     conn: Connection, source: str, table: str, new: Sequence[Row], audit_of: Callable[[str], Audit]
 ) -> list[Event]:
-    """One event for each tenant that got new rows, with their keys. That an event came is no event."""
+    """One event for each tenant that got new rows, with their keys. Imported events are not recorded again."""
     happened: list[Event] = []
     if table != "memory_events":
         for tenant_id, theirs in groupby(sorted(new, key=itemgetter("tenant_id")), key=itemgetter("tenant_id")):

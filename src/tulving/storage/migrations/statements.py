@@ -19,7 +19,7 @@ def rebuild(tables: Sequence[str], edit: Callable[[str], str], new_columns: Mapp
     """Change what SQLite's ALTER TABLE can't: each table is made anew from its edited text and gets its rows (and for
     each new column the value of an expression), its indexes and its triggers back.
 
-    The text is the stored one, so that columns of other revisions are kept. Foreign keys are not enforced meanwhile.
+    The text is the stored one, so that columns of other revisions are kept. Foreign keys must be off.
     """
     triggers = _stored("trigger")
     for name in triggers:  # while a table is missing, those that mention it can't be read
