@@ -325,6 +325,7 @@ async def copy_store(
     tenant: str | None = None,
     config: MemoryModuleConfig | None = None,
     clock: Clock = utc_now,
+    ids: Ids = uuid7,
     verify_only: bool = False,
     progress: "Progress | None" = None,
 ) -> "Copied":
@@ -345,4 +346,4 @@ async def copy_store(
         if await ours.identity() == await theirs.identity():
             raise InvalidInput("target", f"{store_name(target)} is the source itself", "another store")
         copying = Copying(ours, theirs, tenant, progress or silent)
-        return await copying.compare() if verify_only else await copying.copy(clock())
+        return await copying.compare() if verify_only else await copying.copy(clock(), ids)

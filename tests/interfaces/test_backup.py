@@ -65,7 +65,7 @@ def test_nothing_is_overwritten_unless_forced(cli, store, tmp_path):
     assert cli("restore", str(store)).code == 2
     assert cli("restore", str(tmp_path / "nowhere.db")).code == 2
     assert cli("--url", str(tmp_path / "none.db"), "backup", str(tmp_path / "x.db")).code == 2
-    assert cli("backup", str(tmp_path / "no" / "such" / "folder.db")).code == 1
+    assert cli("backup", str(tmp_path / "no" / "such" / "folder.db")).code == 2
     assert contents(store) == ["tea"]
 
 

@@ -371,6 +371,10 @@ class TestUpkeep:
         monkeypatch.setattr("sys.stdin", io.StringIO(exported))
         assert json.loads(cli("--url", "third.db", "import", "-", "--json").out)["facts"]["added"] == 1
 
+    def test_an_export_to_nowhere_names_the_file_that_was_given(self, cli, fact: str):
+        ran = cli("export", "nowhere/all.jsonl")
+        assert ran.code == 2 and "nowhere/all.jsonl" in ran.err and ".part" not in ran.err
+
     def test_reembed(self, cli, fact: str, monkeypatch: pytest.MonkeyPatch):
         assert cli("reembed").out == "every memory has its vector already\n"
         assert cli("reembed", "--force").out == "embedded 1 memories\n"

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from tulving import Caller, open_memory
+from tulving.bootstrap import copy_store
 from tulving.config import MemoryModuleConfig
 from tulving.domain.model import NewFact
 from tulving.domain.resolution import similarity, trigrams
@@ -69,6 +70,33 @@ async def test_an_entity_is_a_row_with_its_names(memory, clock, sql):
     plain = await memory.get_entity(await make(memory, "Rome", type="place"))
     assert (list(plain.aliases), plain.metadata) == ([], {})
     assert await memory.get_entity(NOBODY) is None
+
+
+ODD_ALIASES = ['a "quoted" one', "comma, comma", "{braces}", "back\\slash", "it's", "NULL", "a:b", "Ä, Ö", "100 %_!"]
+
+
+@pytest.mark.scenario("001-061")
+async def test_aliases_are_a_list_of_texts_whatever_is_in_them(memory, engine, sql, url, new_url, tmp_path):
+    id_ = await make(memory, "Anna", *ODD_ALIASES)
+    await make(memory, "Bob")
+    assert (await memory.get_entity(id_)).aliases == ODD_ALIASES
+    for alias in ODD_ALIASES:
+        found = await memory.resolve_entity(alias)
+        assert [(each.entity_id, each.name_match) for each in found] == [(id_, "alias")], alias
+    if engine == "postgres":
+        kind = "SELECT format_type(atttypid, atttypmod) AS kind, attnotnull AS required FROM pg_attribute"
+        where = " WHERE attrelid = 'entities'::regclass AND attname = 'aliases'"
+        assert sql(kind + where) == [{"kind": "text[]", "required": True}]
+        assert sql("SELECT id FROM entities WHERE 'comma, comma' = ANY (aliases)") == [{"id": id_}]
+    else:
+        (row,) = sql("SELECT aliases ->> 1 AS alias FROM entities WHERE id = ?", id_)
+        assert row == {"alias": "comma, comma"}
+    await memory.export(tmp_path / "a.jsonl")
+    target = new_url()
+    assert (await copy_store(url, target, config=MemoryModuleConfig())).differences == []
+    async with open_memory(new_url(), embedder=WordEmbedder(), background=False) as other:
+        await other.import_(tmp_path / "a.jsonl")
+        assert (await other.get_entity(id_)).aliases == ODD_ALIASES
 
 
 @pytest.mark.scenario("001-062")

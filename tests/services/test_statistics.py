@@ -53,6 +53,7 @@ def without_zeros(counts):
 
 @pytest.mark.scenario("001-093")
 async def test_episodes(memory, clock, sql, embedder):
+    """A forgotten episode is never learned from, so it counts neither as unconsolidated nor for the backlog's age."""
     ids = []
     for number in range(7):
         ids.append((await memory.store_episode(f"event {number}", butler="b")).id)

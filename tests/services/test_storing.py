@@ -245,7 +245,7 @@ async def test_a_project_memory_is_typed_titled_and_kept(memory, clock, sql):
         "atlas",
         ["auth"],
     )
-    assert episode.created_at == episode.updated_at == clock.now
+    assert episode.created_at == episode.updated_at == episode.accessed_at == clock.now
     assert [hit.item.id for hit in await memory.search("login", mode="keyword")] == [stored.id], "the title is indexed"
     assert [hit.item.id for hit in await memory.search("tokens expired", mode="semantic")] == [stored.id]
 

@@ -822,6 +822,9 @@ async def test_vectors_may_be_arrays(url: str) -> None:
 
 # -- an export that was tampered with --------------------------------------------------------------------------
 
+NESTED: dict[str, Any] = {}
+for _ in range(500):
+    NESTED = {"a": NESTED}
 TAMPERED: list[tuple[str, str, Any]] = [
     ("episodes", "tags", "text"),
     ("episodes", "tags", 5),
@@ -836,6 +839,28 @@ TAMPERED: list[tuple[str, str, Any]] = [
     ("episodes", "user_id", 5),
     ("episodes", "importance", "abc"),
     ("episodes", "importance", 99),
+    ("episodes", "importance", 10**40),
+    ("episodes", "importance", 1e40),
+    ("episodes", "importance", True),
+    ("episodes", "importance", math.nan),
+    ("episodes", "metadata", NESTED),
+    ("episodes", "tags", [1]),
+    ("episodes", "tags", ["x" * 201]),
+    ("episodes", "tags", ["x"] * 101),
+    ("episodes", "owner", 5),
+    ("episodes", "user_id", "x" * 201),
+    ("episodes", "content_hash", "0" * 32),
+    ("episodes", "content", "<private>all of it</private>"),
+    ("episodes", "butler", ""),
+    ("episodes", "butler", "a\x07b"),
+    ("episodes", "title", "x" * 1001),
+    ("episodes", "reference_count", -1),
+    ("episodes", "reference_count", 2**31),
+    ("episodes", "reference_count", 2**31 - 1),
+    ("episodes", "reference_count", 1.0),
+    ("episodes", "consolidation_status", "done"),
+    ("episodes", "session_id", 5),
+    ("episodes", "accessed_at", None),
     ("episodes", "reference_count", "abc"),
     ("episodes", "created_at", "yesterday"),
     ("episodes", "created_at", 5),
@@ -847,6 +872,22 @@ TAMPERED: list[tuple[str, str, Any]] = [
     ("episodes", "embedding", "not base64!"),
     ("episodes", "embedding", 5),
     ("facts", "validity", "unknown"),
+    ("facts", "validity", "fading"),
+    ("facts", "status", "new"),
+    ("facts", "permanence", "forever"),
+    ("facts", "decay_rate", -1),
+    ("facts", "decay_rate", 1e9),
+    ("facts", "subject", "x" * 1001),
+    ("facts", "subject", "🙂" * 900),
+    ("facts", "keyed", 1),
+    ("entities", "aliases", [1]),
+    ("entities", "aliases", [None]),
+    ("entities", "aliases", [["x"]]),
+    ("entities", "aliases", [""]),
+    ("entities", "aliases", "Ann"),
+    ("entities", "entity_type", "robot"),
+    ("entities", "canonical_name", None),
+    ("entities", "canonical_name", "a\nb"),
     ("facts", "confidence", 7),
     ("facts", "supersedes_id", "00000000-0000-0000-0000-000000000007"),
     ("rules", "maturity", 5),
@@ -854,6 +895,9 @@ TAMPERED: list[tuple[str, str, Any]] = [
     ("memory_links", "relation", "loves"),
     ("memory_links", "target_id", "00000000-0000-0000-0000-000000000007"),
     ("memory_events", "payload", "text"),
+    ("memory_events", "payload", NESTED),
+    ("memory_events", "event_type", ""),
+    ("memory_events", "actor", "x" * 201),
 ]
 NO_LINES = """
 text
@@ -879,6 +923,7 @@ async def exported(memory: Memory, tmp_path: Path) -> list[Any]:
     episode = await source.store_episode("apple episode", butler="b", tags=["tag"], metadata={"a": 1})
     fact = await source.store_fact("s", "p", "apple fact")
     await source.store_rule("apple rule")
+    await source.create_entity("Ann", "person", aliases=["Annie"])
     await source.create_link("fact", fact.id, "episode", episode.id, "derived_from")
     await source.export(tmp_path / "export.jsonl")
     return [json.loads(line) for line in (tmp_path / "export.jsonl").read_text().splitlines()]
@@ -906,7 +951,8 @@ async def test_an_export_with_a_wrong_value_is_refused_whole(
     line["row"][column] = value
     (tmp_path / "tampered.jsonl").write_text("\n".join(map(json.dumps, exported)))
     reference = column in ("supersedes_id", "target_id")  # these are looked at when all lines are in
-    await assert_import_refused(memory, census, tmp_path / "tampered.jsonl", "." if reference else f"line {number}")
+    named = "." if reference else f"line {number}, {column}"
+    await assert_import_refused(memory, census, tmp_path / "tampered.jsonl", named)
 
 
 @pytest.mark.parametrize("at", NO_LINES, ids=range(len(NO_LINES)))

@@ -563,6 +563,8 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("tokens.py", "find"): "it is the token that says which tenant has come in",
     ("tokens.py", "any_kept"): "whether the door is shut: before anybody has come in",
     ("vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
+    ("completion.py", "waiting"): "maintenance completes the rows of all tenants",
+    ("completion.py", "complete"): "maintenance completes the rows of all tenants",
     ("transfer.py", "dump"): "with a tenant it has that one's clause; an operator may export all",
 }
 ONE_TENANT = re.compile(r"tenant_id = (:tenant_id|\?)")

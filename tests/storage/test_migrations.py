@@ -122,6 +122,7 @@ def the_copy(path: Path, revision: str) -> Path:
 # -- from nothing, and from each earlier schema ----------------------------------------------------------------
 
 
+@pytest.mark.scenario("002-001")
 async def test_a_new_file_has_the_newest_schema(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     async with opened(path) as memory:
@@ -142,6 +143,7 @@ def test_the_revisions_are_those_of_the_migrations(tmp_path: Path) -> None:
     assert sorted(file.name[:7] for file in folder.glob("mem_*.py")) == list(sqlite_file.REVISIONS)
 
 
+@pytest.mark.scenario("002-001")
 @pytest.mark.parametrize("revision", OLD)
 async def test_an_old_file_is_upgraded_with_its_data(tmp_path: Path, empty_store: Path, revision: str) -> None:
     path = build(tmp_path / "memory.db", revision)
@@ -172,6 +174,47 @@ async def test_kept_answers_are_dropped_where_a_key_was_a_trace(tmp_path: Path, 
     assert (len(caller), operation) == (64, "store_rule")
     raw.close()
     await assert_upgraded(path, empty_store)
+
+
+async def test_a_table_that_is_rebuilt_keeps_all_that_belongs_to_it(tmp_path: Path) -> None:
+    """Its rows with their numbers, which the keyword index refers to, its indexes, triggers and foreign keys."""
+    path = build(tmp_path / "memory.db", "mem_008")
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("UPDATE rules SET num = 1000, last_referenced_at = '2026-01-02T00:00:00.000000+00:00'")
+    raw.execute("ALTER TABLE facts ADD COLUMN of_another_revision TEXT DEFAULT 'kept'")
+    raw.close()
+    before, names = rows(path), {row[:2] for row in schema(path)}
+    async with opened(path, clock=ManualClock(), background=False) as memory:
+        assert [hit.item.content for hit in await memory.search("rule", mode="keyword")] == ["an old rule"]
+        await memory.embed_pending()
+        assert not problems(await memory.verify())
+    assert names <= {row[:2] for row in schema(path)}
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.row_factory = sqlite3.Row
+    raw.execute("PRAGMA foreign_keys = ON")
+    (rule,) = raw.execute("SELECT * FROM rules")
+    assert (rule["num"], rule["accessed_at"]) == (1000, rule["last_referenced_at"])
+    assert [tuple(row) for row in raw.execute("SELECT accessed_at, created_at FROM episodes")] == [(NOW, NOW)]
+    assert {row[0] for row in raw.execute("SELECT of_another_revision FROM facts")} == {"kept"}
+    assert {len(row) for row in rows(path)["rules"]} == {len(before["rules"][0]) + 1}
+    with pytest.raises(sqlite3.IntegrityError):
+        raw.execute("UPDATE facts SET source_episode_id = 'nowhere'")
+    raw.execute("DELETE FROM episodes")
+    assert {row[0] for row in raw.execute("SELECT source_episode_id FROM facts")} == {None}
+    raw.close()
+
+
+async def test_aliases_that_are_not_texts_become_such(tmp_path: Path) -> None:
+    path = build(tmp_path / "memory.db", "mem_008")
+    raw = sqlite3.connect(path, isolation_level=None)
+    for number, aliases in enumerate(('[1, null, ["x"], "Zoë"]', "[]", '["Ann", "a, b"]', "[null]")):
+        values = (f"00000000-0000-7000-8000-00000000010{number}", f"Name {number}", f"name {number}", aliases, NOW, NOW)
+        names = "tenant_id, id, canonical_name, folded_name, entity_type, aliases, created_at, updated_at"
+        raw.execute(f"INSERT INTO entities ({names}) VALUES ('default', ?, ?, ?, 'person', ?, ?, ?)", values)
+    raw.close()
+    async with opened(path, background=False) as memory:
+        found = {each.canonical_name: each.aliases for each in await memory.resolve_entity("name")}
+        assert [found[f"Name {number}"] for number in range(4)] == [["1", '["x"]', "Zoë"], [], ["Ann", "a, b"], []]
 
 
 @pytest.mark.parametrize("revision", OLD)

@@ -37,7 +37,7 @@ def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
     if "content" not in real:
         return item
     item = replace(item, content_hash=content_hash(item.content))
-    return item if isinstance(item, Episode) or not _in_use(item) else confirmed(item, now)
+    return item if isinstance(item, Episode) or not in_use(item) else confirmed(item, now)
 
 
 def differing(item: Item, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,8 @@ def confirmed(item: Decaying, now: datetime) -> Decaying:
     return replace(item, forgotten=False, metadata=kept)
 
 
-def _in_use(item: Item) -> bool:
+def in_use(item: Item) -> bool:
+    """Whether it has been neither taken back nor replaced."""
     return item.validity == "active" if isinstance(item, Fact) else not item.forgotten
 
 

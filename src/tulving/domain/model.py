@@ -41,7 +41,8 @@ def canonical_state(state: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """What all three kinds carry."""
+    """What all three kinds carry. A row that was inserted by plain SQL has no hash until it is completed; being stored
+    is the first access."""
 
     tenant_id: str
     id: UUID
@@ -54,9 +55,10 @@ class _Memory:
     type: str | None = None
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    content_hash: str
+    content_hash: str | None
     reference_count: int = 0
     last_referenced_at: datetime | None = None
+    accessed_at: datetime | None = None
     created_at: datetime
     updated_at: datetime
 

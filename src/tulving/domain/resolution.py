@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from tulving.domain import intake
 from tulving.domain.model import Entity, EntityCandidate, EntityType, NameMatch
 from tulving.domain.text import fold, words
 from tulving.errors import InvalidInput
 
 BASE_SCORES: dict[NameMatch, float] = {"exact": 100.0, "alias": 80.0, "prefix": 50.0, "fuzzy": 20.0}
 MOST_BOOST = 20.0
+MOST_ALIASES = 1_000
 SIMILAR = 0.3
 SHORTEST_FUZZY = 3
 _WORD = re.compile(r"[^\W_]+")
@@ -54,6 +56,21 @@ def folded(name: str) -> str:
     if name.isascii():
         return fold(name)
     return unicodedata.normalize("NFKC", fold(unicodedata.normalize("NFKC", name)))
+
+
+def aliases(value: object, most: int | None = MOST_ALIASES) -> list[str] | None:
+    """Other names, each once, whatever its case. Merging may leave an entity with more of them than may be given."""
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidInput("aliases", f"must be a list, not {type(value).__name__}", "a list of names")
+    if most is not None and len(value) > most:
+        raise InvalidInput("aliases", f"has {len(value)} entries", f"at most {most}")
+    known: dict[str, str] = {}
+    for name in value:
+        name = " ".join(intake.name("aliases", name).split())
+        known.setdefault(folded(name), name)
+    return list(known.values())
 
 
 def trigrams(text: str) -> frozenset[str]:

@@ -8,8 +8,11 @@ from datetime import datetime
 from typing import Any, Literal
 
 from tulving import storage
+from tulving.domain.events import Audit
+from tulving.domain.scope import Caller
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
-from tulving.services.service import Store, log
+from tulving.ports import Ids
+from tulving.services.service import MAINTENANCE, Store, log
 from tulving.storage.copying import KIND_OF, REFERENCES, SEQUENCES, Digest, Key, Versions
 from tulving.storage.rows import Row
 from tulving.storage.transfer import TABLES
@@ -19,6 +22,7 @@ _NOTHING = Digest(0, "")
 
 Progress = Callable[[int, int, str], None]
 """Told how much is done, of how much, and of what."""
+AuditOf = Callable[[str], Audit]
 Problem = Literal["missing", "different", "deleted", "order", "extra"]
 
 
@@ -86,7 +90,7 @@ class Copying:
     progress: Progress = silent
     result: Copied = field(default_factory=Copied)
 
-    async def copy(self, now: datetime) -> Copied:
+    async def copy(self, now: datetime, new_id: Ids) -> Copied:
         """Put what the source holds into the target, then compare the two.
 
         Each batch is a transaction of its own: a copy that was interrupted is continued by doing it again. What is
@@ -95,8 +99,13 @@ class Copying:
         totals = await self._totals()
         made = await self.source.read(self.tenant_id, storage.maintenance.active_version)
         versions = await self.target.write(self.tenant_id, storage.copying.adopt, made, now)
+        run_id = new_id()
+
+        def audit_of(tenant_id: str) -> Audit:
+            return Audit(Caller(tenant_id, MAINTENANCE), now, new_id, run_id)
+
         for table, total in totals.items():
-            await self._copy_table(table, total, versions)
+            await self._copy_table(table, total, versions, audit_of)
         await self._tend()
         return await self._compare()
 
@@ -116,10 +125,10 @@ class Copying:
 
     # -- copying -----------------------------------------------------------------------------------------------
 
-    async def _copy_table(self, table: str, total: int, versions: Versions) -> None:
+    async def _copy_table(self, table: str, total: int, versions: Versions, audit_of: AuditOf) -> None:
         counts = self.result.tables[table]
         async for batch in self._batches(storage.copying.next_rows, table):
-            added = await self._put(table, batch, versions)
+            added = await self._put(table, batch, versions, audit_of)
             counts.copied += added
             counts.present += len(batch) - added
             done = counts.copied + counts.present
@@ -135,9 +144,9 @@ class Copying:
             yield batch
             last = batch[-1]
 
-    async def _put(self, table: str, batch: list[Row], versions: Versions) -> int:
+    async def _put(self, table: str, batch: list[Row], versions: Versions, audit_of: AuditOf) -> int:
         try:
-            return await self.target.write(self.tenant_id, storage.copying.put, table, batch, versions)
+            return await self.target.write(self.tenant_id, storage.copying.put, table, batch, versions, audit_of)
         except (DamagedStore, EmbedderMismatch):
             raise
         except IntegrityError as error:

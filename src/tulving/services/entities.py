@@ -1,7 +1,7 @@
 """Who and what facts are about."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
@@ -30,7 +30,6 @@ Kind = Annotated[EntityType, "person, organization, place or other"]
 Tenant = Annotated[str, "Whose entities: your own; `default` means them too"]
 Aliases = Annotated[list[str] | None, "Other names; in an update, all that are to be"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
-MOST_ALIASES = 1_000
 LARGEST_LIMIT = 2**31 - 1
 MANY = 1_000
 """So many names are compared in a thread, to keep the event loop free."""
@@ -61,7 +60,7 @@ class Entities(Service):
             id=self._env.ids(),
             canonical_name=self._name(canonical_name),
             entity_type=intake.one_of("entity_type", entity_type, ENTITY_TYPES),
-            aliases=_aliases(aliases) or (),
+            aliases=resolution.aliases(aliases) or (),
             metadata=_metadata(metadata),
             created_at=now,
             updated_at=now,
@@ -100,7 +99,7 @@ class Entities(Service):
         self._check_tenant(tenant_id)
         id_ = intake.memory_id("entity_id", entity_id)
         name = None if canonical_name is None else self._name(canonical_name)
-        aliases, details = _aliases(aliases), _metadata(metadata)
+        aliases, details = resolution.aliases(aliases), _metadata(metadata)
         changed = [part for part, given in (("canonical_name", name), ("aliases", aliases)) if given is not None]
         event = self._audit(self._env.clock()).event("entity_updated", "entity", id_, changed=changed)
         entity = await self._write_once(
@@ -208,21 +207,6 @@ def _asked(name: object) -> str:
     if len(name) > intake.MAX_NAME:
         raise InvalidInput("name", f"has {len(name)} characters", f"at most {intake.MAX_NAME}")
     return resolution.folded(intake.public(name))
-
-
-def _aliases(value: object) -> list[str] | None:
-    """Other names, each once, whatever its case."""
-    if value is None:
-        return None
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidInput("aliases", f"must be a list, not {type(value).__name__}", "a list of names")
-    if len(value) > MOST_ALIASES:
-        raise InvalidInput("aliases", f"has {len(value)} entries", f"at most {MOST_ALIASES}")
-    known: dict[str, str] = {}
-    for name in value:
-        name = " ".join(intake.name("aliases", name).split())
-        known.setdefault(resolution.folded(name), name)
-    return list(known.values())
 
 
 def _metadata(value: object) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tulving import storage
 from tulving.domain.events import Audit, Event
@@ -50,7 +50,11 @@ class Maintenance(Service):
         return await self._read_all(storage.maintenance.count_pending)
 
     async def embed_pending(self, progress: Progress | None = None) -> int:
-        """Give memories that were stored while the embedder was not ready their vectors; how many got one."""
+        """Give memories that were stored while the embedder was not ready their vectors; how many got one.
+
+        Rows that plain SQL inserted are completed first, whether the embedder is ready or not.
+        """
+        await self._complete_rows()
         done, total = 0, await self.count_pending()
         while not self._env.embedder.unready() and self._env.embedding_version is not None:
             waiting: list[tuple[Kind, Item]] = await self._read_all(storage.maintenance.pending, BATCH)
@@ -66,6 +70,14 @@ class Maintenance(Service):
             if progress:
                 progress(done, max(done, total))
         return done
+
+    async def _complete_rows(self) -> None:
+        while await self._read_all(storage.completion.waiting):
+            audit_of = self._audit_of(self._env.clock(), self._env.ids())
+            events: list[Event] = await self._write_all(storage.completion.complete, BATCH, audit_of)
+            if not events:
+                break
+            self._publish(events)
 
     async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """001-120: give every memory a vector of the configured embedder; how many were converted.
@@ -141,12 +153,9 @@ class Maintenance(Service):
 
     async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
         """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
-        unfinished = path.with_name(path.name + ".part")
-        unfinished.touch(mode=0o600)
         tenant = None if all_tenants else self.caller.tenant_id
-        counts = await self._env.store.read(tenant, _export, unfinished, tenant)
-        unfinished.replace(path)
-        return counts
+        with storage.durable_file.placed(path, force=True) as file:
+            return await self._env.store.read(tenant, _export, file, tenant)
 
     async def import_(self, path: Path, *, all_tenants: bool = False) -> dict[str, dict[str, int]]:
         """Read an export in, all or none: into the caller's tenant, or each row into its own.
@@ -164,7 +173,16 @@ class Maintenance(Service):
         tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
         # A transaction may be run again, so it is told where the rows are, not handed what can be read once.
         rows = partial(_rows, path)
-        counts = await self._env.store.write(tenant, storage.transfer.load, rows, tenant, version, embedder.dimension)
+        now, run_id = self._env.clock(), self._env.ids()
+
+        def audit_of(tenant_id: str) -> Audit:
+            caller = Caller(tenant_id, self.caller.actor, self.caller.request_id)
+            return Audit(caller, now, self._env.ids, run_id)
+
+        counts, events = await self._env.store.write(
+            tenant, storage.transfer.load, rows, tenant, version, embedder.dimension, audit_of
+        )
+        self._publish(events)
         await self.embed_pending()
         return counts
 
@@ -172,18 +190,19 @@ class Maintenance(Service):
         return Audit(Caller(self.caller.tenant_id, "maintenance"), self._env.clock(), self._env.ids)
 
 
-def _export(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, int]:
+def _export(conn: Connection, file: IO[bytes], tenant_id: str | None) -> dict[str, int]:
     """The file is begun here, since a transaction may be run again. It names the embedder that made its vectors, which
     is the store's; ours may be another one, if the store was re-embedded."""
     active = storage.maintenance.active_version(conn)
     embedder = [active["model"], active["version"], active["dimension"]] if active else None
-    with path.open("w", encoding="utf-8") as file:
+    file.seek(0)
+    file.truncate()
 
-        def sink(line: Any) -> None:
-            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    def sink(line: Any) -> None:
+        file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
-        sink({"format": FORMAT, "all_tenants": tenant_id is None, "embedder": embedder})
-        return storage.transfer.dump(conn, tenant_id, sink)
+    sink({"format": FORMAT, "all_tenants": tenant_id is None, "embedder": embedder})
+    return storage.transfer.dump(conn, tenant_id, sink)
 
 
 def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], IndexEntry]], audit: Audit) -> list[Event]:
@@ -212,3 +231,5 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         raise InvalidInput(f"line {number + 1}", f"is not UTF-8 text ({error})") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error
+    except OSError as error:
+        raise InvalidInput("file", f"{path} can't be read: {error.strerror or error}", "an export") from error

@@ -55,7 +55,7 @@ class References:
         shown = self._shown[place] = max(item.reference_count, self._shown.get(place, 0)) + 1
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write())
-        return replace(item, reference_count=shown, last_referenced_at=now)
+        return replace(item, reference_count=shown, last_referenced_at=now, accessed_at=now)
 
     async def settle(self) -> None:
         """Wait until everything that was answered is counted."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tulving.storage import (
         cleanup,
+        completion,
         copying,
+        durable_file,
         edits,
         entities,
         events,
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cleanup",
+    "completion",
     "copying",
+    "durable_file",
     "edits",
     "entities",
     "events",

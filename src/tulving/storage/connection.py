@@ -172,8 +172,8 @@ class Connection(Protocol):
         """Wait until nobody else writes to the store, and keep them out until this transaction ends."""
         ...
 
-    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
-        """Insert rows of equal columns unless their key is there already; how many were new."""
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+        """Insert rows of equal columns unless their key is there already; those that were new."""
         ...
 
     def vectors_of(self, dimension: int) -> AbstractContextManager[None]:

@@ -6,7 +6,7 @@ Access tokens are left behind: they are the credentials of a server, not memory.
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,17 +15,16 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from tulving.domain.model import Kind
+from tulving.domain.events import Audit
+from tulving.domain.model import Kind, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import EmbedderMismatch, IntegrityError
 from tulving.storage import maintenance, rows
 from tulving.storage.connection import Connection
 from tulving.storage.rows import COLUMNS, DOCUMENTS, IndexEntry, Row
-from tulving.storage.transfer import ID, KEYS, TABLES
+from tulving.storage.transfer import BATCH_CHARACTERS, ID, KEYS, TABLES, kept, key_text, record
 
 BATCH = 1000
-BATCH_CHARACTERS = 8_000_000
-"""A batch ends here too: the content of one memory may have millions."""
 
 Key = tuple[Any, ...]
 Versions = Mapping[int | None, int | None]
@@ -74,8 +73,11 @@ def count(conn: Connection, tenant_id: str | None) -> dict[str, int]:
     """How many rows each table has, of one tenant or of all."""
     if tenant_id is None:
         conn.check_sight()
-    where = "" if tenant_id is None else " WHERE tenant_id = :tenant_id"
-    found = (conn.one(f"SELECT COUNT(*) AS rows FROM {table}{where}", {"tenant_id": tenant_id}) for table in TABLES)
+    mine = "" if tenant_id is None else " AND tenant_id = :tenant_id"
+    found = (
+        conn.one(f"SELECT COUNT(*) AS rows FROM {table} WHERE {kept(table)}{mine}", {"tenant_id": tenant_id})
+        for table in TABLES
+    )
     return {table: row["rows"] if row else 0 for table, row in zip(TABLES, found, strict=True)}
 
 
@@ -110,6 +112,7 @@ def _ordered(
     where: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Rows in an order that an index gives, from behind one that was read before."""
+    where = (kept(table), *where)
     if tenant_id is not None:
         where = ("tenant_id = :tenant_id", *where)
         order = [name for name in order if name != "tenant_id"]
@@ -119,9 +122,7 @@ def _ordered(
         params |= {f"after_{name}": after[name] for name in order}
     chosen = (conn.vector_value(name) if name == "embedding" else name for name in dict.fromkeys((*columns, *order)))
     return conn.each(
-        f"SELECT {', '.join(chosen)} FROM {table}"
-        + (f" WHERE {' AND '.join(where)}" if where else "")
-        + f" ORDER BY {', '.join(order)}"
+        f"SELECT {', '.join(chosen)} FROM {table} WHERE {' AND '.join(where)} ORDER BY {', '.join(order)}"
         + (" LIMIT :limit" if limit is not None else ""),
         params,
     )
@@ -130,8 +131,11 @@ def _ordered(
 # -- writing ---------------------------------------------------------------------------------------------------
 
 
-def put(conn: Connection, table: str, batch: Sequence[Row], versions: Versions) -> int:
-    """Insert the rows that are not there yet; how many were new. Those that are there stay as they are."""
+def put(
+    conn: Connection, table: str, batch: Sequence[Row], versions: Versions, audit_of: Callable[[str], Audit]
+) -> int:
+    """Insert the rows that are not there yet, and say so in an event; how many were new. Those that are there stay as
+    they are."""
     conn.defer_references()
     prepared = [_prepared(conn, table, row, versions) for row in batch]
     if table in REFERENCES:
@@ -140,12 +144,16 @@ def put(conn: Connection, table: str, batch: Sequence[Row], versions: Versions) 
         vectors = [IndexEntry("", row["embedding"], row["embedding_version"]) for row in prepared]
         for row, vector in zip(prepared, maintenance.renumbered(conn, vectors), strict=True):
             row["embedding_version"] = vector.embedding_version
-    return conn.merge(table, KEYS.get(table, ID), prepared)
+    new = conn.merge(table, KEYS.get(table, ID), prepared)
+    record(conn, "copy", table, new, audit_of)
+    return len(new)
 
 
 def _prepared(conn: Connection, table: str, row: Row, versions: Versions) -> Row:
     """A row as the target has it: found by its words in the target's way, its vector under the target's number."""
     row = {name: row[name] for name in TABLES[table]}
+    if "validity" in row:
+        row["validity"] = canonical_state(row["validity"])
     if table in KIND_OF:
         kind = KIND_OF[table]
         item = rows.to_item(kind, {name: row[name] for name in COLUMNS[kind]})
@@ -231,14 +239,9 @@ def deleted(conn: Connection, kind: Kind, tenant_id: str, ids: Sequence[UUID]) -
     return {row["entity_id"] for row in found}
 
 
-def key_text(table: str, row: Row) -> str:
-    """A row's key for a person, without its tenant."""
-    return " ".join(str(row[part]) for part in KEYS.get(table, ID)[1:])
-
-
 def _hash(table: str, row: Row) -> bytes:
     """Of what a row says, whichever engine it comes from."""
-    values = [_canonical(row[name]) if name in DOCUMENTS else row[name] for name in _COMPARED[table]]
+    values = [_READ[name](row[name]) if name in _READ else row[name] for name in _COMPARED[table]]
     return hashlib.sha256(_text(values).encode()).digest()
 
 
@@ -252,6 +255,9 @@ def _canonical(value: Any) -> Any:
         case float() if value.is_integer():
             return int(Decimal(repr(value)))
     return value
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {**dict.fromkeys(DOCUMENTS, _canonical), "validity": canonical_state}
 
 
 def _plain(value: Any) -> str:

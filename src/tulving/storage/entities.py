@@ -79,11 +79,12 @@ def candidates(
 ) -> tuple[list[Names], bool]:
     """All whom a folded name may mean, and some others: what a match is, the domain decides; and whether those are
     among them whose names are only similar."""
-    # A list of names is compared as its JSON text, of which SQL knows the case of ASCII letters only.
+    # A list of names is compared as its text, JSON or an array's with the same escapes, of which SQL knows the case of
+    # ASCII letters only.
     inside = json.dumps(name, ensure_ascii=False)[1:-1]
     ways = [
         "folded_name LIKE :name_inside ESCAPE '!'",
-        f"CAST(aliases AS TEXT) <> '[]' AND ({_ALIASES} LIKE :inside ESCAPE '!' OR {conn.beyond_ascii('aliases')})",
+        f"LENGTH(CAST(aliases AS TEXT)) > 2 AND ({_ALIASES} LIKE :inside ESCAPE '!' OR {conn.beyond_ascii('aliases')})",
     ]
     alike = conn.alike("folded_name", "aliases", "name") if fuzzy else None
     if alike is not None:

@@ -12,6 +12,8 @@ from tulving.storage.rows import insert_statement
 _COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
 _INSERT = insert_statement("memory_events", _COLUMNS)
 _VALUES = attrgetter(*_COLUMNS)
+ARRIVAL = "memories_imported"
+"""Rows came from a file or another store; the payload has their keys."""
 
 
 def append(conn: Connection, *events: Event) -> None:
@@ -36,3 +38,12 @@ def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str 
         {"tenant_id": address.tenant_id, "entity_id": address.id, "event_types": list(event_types)},
     )
     return row["event_type"] if row else None
+
+
+def arrived(conn: Connection, tenant_id: str) -> set[str]:
+    """The keys of all rows of a tenant that came from elsewhere."""
+    found = conn.each(
+        "SELECT payload FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type",
+        {"tenant_id": tenant_id, "event_type": ARRIVAL},
+    )
+    return {key for row in found for key in row["payload"].get("ids", ())}

@@ -65,6 +65,16 @@ def holder(conn: Connection, fact: Fact) -> Row | None:
     return _current(conn, [fact]).get(_key(fact))
 
 
+def same_content(conn: Connection, fact: Fact) -> UUID | None:
+    """The active unkeyed fact that says the same as this one, which is unkeyed and active too; nobody adds another
+    before the transaction ends."""
+    if fact.keyed or fact.validity != "active":
+        return None
+    conn.lock(_key(fact))
+    found = _current(conn, [fact]).get(_key(fact))
+    return None if found is None or found["id"] == fact.id else found["id"]
+
+
 def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
     """Take a fact out of use without losing it; its event is the caller's."""
     conn.run(

@@ -32,6 +32,7 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
         [
             {
                 **item_params(kind, item),
+                "accessed_at": item.accessed_at or item.created_at,
                 "search_text": conn.index_text(item.tenant_id, entry.search_text),
                 "embedding": entry.embedding,
                 "embedding_version": entry.embedding_version,
@@ -86,8 +87,9 @@ def touch(conn: Connection, tenant_id: str, references: Sequence[Reference]) -> 
     """001-021, 001-034: count references, one row after the other in the order given. Not a mutation: no event."""
     for kind, of_kind in groupby(references, key=itemgetter(0)):
         conn.many(
-            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + :count, last_referenced_at ="
-            " CASE WHEN last_referenced_at > :last THEN last_referenced_at ELSE :last END"
+            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + :count,"
+            " last_referenced_at = CASE WHEN last_referenced_at > :last THEN last_referenced_at ELSE :last END,"
+            " accessed_at = CASE WHEN accessed_at > :last THEN accessed_at ELSE :last END"
             " WHERE tenant_id = :tenant_id AND id = :id",
             [{"tenant_id": tenant_id, "id": id_, "count": count, "last": last} for _, id_, count, last in of_kind],
         )

@@ -89,7 +89,7 @@ class PostgresConnection:
             return None
         return (
             f"similarity({name}, :{parameter}) >= {SIMILAR}"
-            f" OR EXISTS (SELECT 1 FROM jsonb_array_elements_text({names}) AS known (name)"
+            f" OR EXISTS (SELECT 1 FROM unnest({names}) AS known (name)"
             f""" WHERE similarity(LOWER(known.name COLLATE "C"), :{parameter}) >= {SIMILAR})"""
             f" OR {self.beyond_ascii(name)} OR {self.beyond_ascii(names)}"
         )
@@ -129,7 +129,7 @@ class PostgresConnection:
     def lanes(self, request: LaneRequest) -> Lanes:
         return find_lanes(self, request)
 
-    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
         """By COPY into a table of the transaction's own, and from there what is new."""
         columns = list(rows[0])
         incoming = f"incoming_{table}"
@@ -149,10 +149,12 @@ class PostgresConnection:
             f"{name}::jsonb" if name in DOCUMENTS else f"{name}::vector" if name == "embedding" else name
             for name in columns
         )
-        return self.run(
+        added = self.records(
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {typed} FROM {incoming} ORDER BY place"
-            f" ON CONFLICT ({', '.join(key)}) DO NOTHING"
+            f" ON CONFLICT ({', '.join(key)}) DO NOTHING RETURNING {', '.join(key)}"
         )
+        given = {tuple(row[name] for name in key): row for row in reversed(rows)}  # of equal keys the first
+        return [given[tuple(record)] for record in added]
 
     @contextmanager
     def vectors_of(self, dimension: int) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 REVISIONS = (
     *("mem_001", "mem_002", "mem_003", "mem_004", "mem_005", "mem_006", "mem_007", "mem_008"),
-    *("mem_010", "mem_012"),
+    *("mem_010", "mem_011", "mem_012"),
 )
 HEAD = REVISIONS[-1]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-from tulving.domain.model import Episode, Fact, Item, Kind, Rule
+from tulving.domain.model import Episode, Fact, Item, Kind, Rule, canonical_state
 
 Row = dict[str, Any]
 Params = Mapping[str, Any]
@@ -18,17 +18,18 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
 
 # A column's name tells its type, in every table.
 TIMES = frozenset(
-    "created_at updated_at last_referenced_at last_confirmed_at last_applied_at last_evaluated_at expires_at"
-    " next_review_at next_consolidation_retry_at occurred_at started_at ended_at applied_at revoked_at"
+    "created_at updated_at last_referenced_at accessed_at last_confirmed_at last_applied_at last_evaluated_at"
+    " expires_at next_review_at next_consolidation_retry_at occurred_at started_at ended_at applied_at revoked_at"
     " due_at lease_until last_started_at last_finished_at".split()
 )
 UUIDS = frozenset(
     "id session_id entity_id source_episode_id supersedes_id source_id target_id run_id rule_id merged_into"
     " memory_id".split()
 )
-DOCUMENTS = frozenset("tags metadata payload aliases context result".split())
+DOCUMENTS = frozenset("tags metadata payload context result".split())
+LISTS = frozenset({"aliases"})
+"""Lists of texts: arrays on PostgreSQL, JSON like the documents on SQLite."""
 FLAGS = frozenset("consolidated forgotten keyed needs_inversion".split())
-NUMBERS = frozenset("importance confidence decay_rate effectiveness_score".split())
 WHOLE_NUMBERS = frozenset(
     "reference_count consolidation_attempts applied_count success_count harmful_count tool_calls"
     " embedding_version number".split()
@@ -60,4 +61,6 @@ def item_params(kind: Kind, item: Item) -> Row:
 
 
 def to_item(kind: Kind, row: Row) -> Item:
+    if row.get("validity") == "forgotten":
+        row = {**row, "validity": canonical_state("forgotten")}
     return CLASSES[kind](**row)

@@ -116,9 +116,9 @@ class SqliteConnection:
     def alone(self) -> None:
         pass
 
-    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> int:
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
         insert = f"{insert_statement(table, tuple(rows[0]))} ON CONFLICT ({', '.join(key)}) DO NOTHING"
-        added = sum(self.run(insert, row) for row in rows)
+        added = [row for row in rows if self.run(insert, row)]
         if added and "embedding" in rows[0]:
             with _named_errors():
                 mark_import(self.raw)

@@ -1,6 +1,5 @@
 """Copies of the SQLite file: made while it is in use, checked before they count, and put back in its place."""
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from tulving.errors import DamagedStore, InvalidInput, StoreBusy, StoreUnavailable
 from tulving.storage import sqlite_file
+from tulving.storage.durable_file import placed
 from tulving.storage.sqlite import named_error
 
 _PATIENCE = 2.0
@@ -88,37 +88,21 @@ def check_health(path: Path, raw: sqlite3.Connection) -> str:
 
 def _copy(source: sqlite3.Connection, copy: Path, force: bool, healthy: bool = True) -> Copy:
     """Beside its place first, then checked, on the disk, and put in place: never over another file unless forced."""
-    partial = copy.with_name(f".{copy.name}.{os.getpid()}.part")
-    try:
-        partial.unlink(missing_ok=True)
-        partial.touch(mode=0o600)
-        with closing(sqlite3.connect(partial, isolation_level=None)) as target:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = WAL")
-            revision = check_health(copy, target) if healthy else ""
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
+    with placed(copy, force=force) as file:
+        partial = Path(file.name)
+        try:
+            with closing(sqlite3.connect(partial, isolation_level=None)) as target:
+                source.backup(target)
+                target.execute("PRAGMA journal_mode = WAL")
+                revision = check_health(copy, target) if healthy else ""
+        finally:
+            for leftover in ("-wal", "-shm", "-journal"):
+                with suppress(OSError):
+                    partial.with_name(partial.name + leftover).unlink(missing_ok=True)
         if force:
             for leftover in ("-wal", "-shm"):  # of the file that is replaced; they would be taken for the new one's
                 copy.with_name(copy.name + leftover).unlink(missing_ok=True)
-            partial.replace(copy)
-        else:
-            _link(partial, copy)
-        sqlite_file.sync_folder(copy.parent)
-        return Copy(copy, revision, copy.stat().st_size)
-    finally:
-        for leftover in ("", "-wal", "-shm", "-journal"):
-            with suppress(OSError):
-                partial.with_name(partial.name + leftover).unlink(missing_ok=True)
-
-
-def _link(partial: Path, copy: Path) -> None:
-    try:
-        os.link(partial, copy)
-    except OSError as error:
-        if copy.exists():
-            raise InvalidInput("file", f"{copy} is there already", "another name, or --force") from error
-        partial.rename(copy)  # a file system without links
+    return Copy(copy, revision, copy.stat().st_size)
 
 
 def _readable(file: Path, busy_timeout: float) -> sqlite3.Connection:

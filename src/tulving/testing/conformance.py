@@ -345,11 +345,11 @@ class StoreConformance:
         columns = transfer.TABLES["memory_events"]
         rows = [{name: getattr(event(number, payload={"n": number}), name) for name in columns} for number in (5, 3, 4)]
         key = ("tenant_id", "id")
-        assert store.write(lambda conn: conn.merge("memory_events", key, rows[:1])) == 1
-        assert store.write(lambda conn: conn.merge("memory_events", key, rows)) == 2
-        assert store.write(lambda conn: conn.merge("memory_events", key, [*rows, *rows])) == 0
+        assert store.write(lambda conn: conn.merge("memory_events", key, rows[:1])) == rows[:1]
+        assert store.write(lambda conn: conn.merge("memory_events", key, rows)) == rows[1:]
+        assert store.write(lambda conn: conn.merge("memory_events", key, [*rows, *rows])) == []
         changed = [{**row, "payload": {"n": 0}} for row in rows]
-        assert store.write(lambda conn: conn.merge("memory_events", key, changed)) == 0, "what is there stays"
+        assert store.write(lambda conn: conn.merge("memory_events", key, changed)) == [], "what is there stays"
         kept = store.read(lambda conn: conn.all("SELECT id, payload FROM memory_events ORDER BY seq"))
         assert kept == [{"id": UUID(int=number), "payload": {"n": number}} for number in (5, 3, 4)]
 
@@ -360,8 +360,11 @@ class StoreConformance:
         ends = Address(ONE, "rule", UUID(int=3)), Address(ONE, "fact", UUID(int=2))
         assert source.write(links.create, *ends, "supports", event(90))
         rows = source.read(rows_of)
+        audit = Audit(Caller(ONE), NOW, SequentialIds(1000))
         for added in (len(rows), 0):
-            counts = target.write(transfer.load, lambda: enumerate(rows, 2), ONE, 1, 4)
+            counts, told = target.write(transfer.load, lambda: enumerate(rows, 2), ONE, 1, 4, lambda tenant: audit)
+            arrived = [(each.payload["table"], len(each.payload["ids"])) for each in told]
+            assert arrived == ([("episodes", 1), ("facts", 1), ("rules", 1), ("memory_links", 1)] if added else [])
             assert sum(table["added"] for table in counts.values()) == added
             assert sum(table["skipped"] for table in counts.values()) == len(rows) - added
         assert target.read(rows_of) == rows

@@ -69,7 +69,7 @@ class Opened:
 
 
 def _common(number: int, content: str, more: dict[str, Any]) -> dict[str, Any]:
-    common = {"tenant_id": ONE, "id": UUID(int=number), "created_at": NOW, "updated_at": NOW}
+    common = {"tenant_id": ONE, "id": UUID(int=number), "created_at": NOW, "updated_at": NOW, "accessed_at": NOW}
     return {**common, "content": content, "content_hash": content_hash(content), "tags": [], "metadata": {}, **more}
 
 

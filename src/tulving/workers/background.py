@@ -19,13 +19,12 @@ LONGEST_PAUSE = 3600.0
 
 async def tend(memory: Memory, schedule: Schedule) -> None:
     """Until cancelled: vectors that are missing at once, then each job when it is due and nobody else does it."""
-    if not memory.warning:
-        try:
-            await memory.embed_pending()
-        except IntegrityError:
-            raise
-        except Exception as error:
-            log.warning("memories that wait for their vectors have to wait longer: %s", error)
+    try:
+        await memory.embed_pending()
+    except IntegrityError:
+        raise
+    except Exception as error:
+        log.warning("memories that wait for their vectors have to wait longer: %s", error)
     scheduler = TableScheduler(schedule, memory, jobs_of(), LONGEST_SLEEP)
     failures = 0
     await asyncio.sleep(BEFORE)

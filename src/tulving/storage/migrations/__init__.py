@@ -21,7 +21,10 @@ def upgrade_sqlite(
     """
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
     config = _config()
+    (enforced,) = raw.execute("PRAGMA foreign_keys").fetchone()
     try:
+        # A table that is rebuilt is dropped for a moment; inside a transaction this can't be changed.
+        raw.execute("PRAGMA foreign_keys = OFF")
         # SQLAlchemy ends any transaction when it first meets a connection, so ours begins after that.
         with engine.connect() as connection:
             raw.execute("BEGIN IMMEDIATE")
@@ -31,6 +34,8 @@ def upgrade_sqlite(
                     command.upgrade(config, target)
     except DBAPIError as error:
         raise error.orig or error from error
+    finally:
+        raw.execute(f"PRAGMA foreign_keys = {enforced}")
 
 
 def postgres_script(revision: str | None, version_table: str, target: str = "memory@head") -> str:

@@ -3,7 +3,7 @@
 from tulving.storage.migrations.statements import execute
 
 revision = "mem_012"
-down_revision = "mem_010"
+down_revision = "mem_011"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,300 @@
+"""What an import and a copy make of what they are given: recorded, put into today's words, or refused whole."""
+
+import json
+from random import Random
+from uuid import UUID
+
+import pytest
+from raw_sql import run_sql
+
+from tulving import Caller, InvalidInput, TulvingError, open_memory
+from tulving.bootstrap import copy_store
+from tulving.config import MemoryModuleConfig
+from tulving.domain.model import KINDS
+from tulving.storage import transfer
+from tulving.testing import SequentialIds
+
+ARRIVALS = "SELECT * FROM memory_events WHERE event_type = 'memories_imported' ORDER BY seq"
+
+
+async def fill(memory):
+    await memory.store_fact("user", "likes", "tea")
+    await memory.store_fact("user", "likes", "coffee", tags=["drink"], metadata={"a": [1, None, "ü🙂"]})
+    note = await memory.store_note("Trains are nice")
+    rule = await memory.store_rule("offer coffee")
+    episode = await memory.store_episode("coffee was served", butler="b", title="Break", session_id=rule.id)
+    ann = await memory.create_entity("Ann", "person", aliases=["Annie", 'A. "Q", {b}'])
+    await memory.store_fact("Ann", "drinks", "coffee", entity_id=ann.entity_id)
+    await memory.create_link("rule", rule.id, "episode", episode.id, "derived_from")
+    await memory.edit("rule", rule.id, content="offer black coffee")
+    await memory.mark_helpful(rule.id, circumstances={"where": "here"})
+    await memory.forget("fact", note.id)
+
+
+async def problems(memory):
+    return [problem for finding in (await memory.verify()).findings for problem in finding.problems]
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write(path, lines):
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path
+
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_import_is_recorded_with_what_it_brought(memory, sql, tmp_path):
+    source = memory.bind(caller=Caller("source"))
+    await fill(source)
+    counts = await source.export(tmp_path / "a.jsonl")
+    told = []
+    memory.subscribe(told.extend)
+    importer = memory.bind(caller=Caller("default", "ann", "r1"))
+    await importer.import_(tmp_path / "a.jsonl")
+    events = sql(ARRIVALS)
+    assert [event["id"] for event in events] == [event.id for event in told if event.entity_type == "store"]
+    lines = read(tmp_path / "a.jsonl")[1:]
+    for event in events:
+        assert (event["tenant_id"], event["actor"], event["request_id"]) == ("default", "ann", "r1")
+        assert (event["entity_type"], event["entity_id"], event["payload"]["source"]) == ("store", None, "import")
+    assert len({event["run_id"] for event in events}) == 1
+    brought = {event["payload"]["table"]: event["payload"]["ids"] for event in events}
+    assert {table: len(ids) for table, ids in brought.items()} == {
+        table: count for table, count in counts.items() if count and table != "memory_events"
+    }
+    for table in ("facts", "entities"):
+        assert brought[table] == [line["row"]["id"] for line in lines if line["table"] == table]
+    await importer.import_(tmp_path / "a.jsonl")
+    assert sql(ARRIVALS) == events, "nothing came the second time"
+
+
+async def test_only_new_rows_are_recorded(memory, sql, tmp_path):
+    first = await memory.store_rule("first")
+    second = await memory.store_rule("second")
+    await memory.export(tmp_path / "a.jsonl")
+    await memory.delete("rule", second.id)
+    await memory.import_(tmp_path / "a.jsonl")
+    (event,) = sql(ARRIVALS)
+    assert event["payload"] == {"source": "import", "table": "rules", "ids": [str(second.id)]}
+    assert first.id != second.id and await problems(memory) == []
+
+
+async def test_a_long_import_is_recorded_in_parts(memory, sql, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "RECORDED_AT_A_TIME", 2)
+    source = memory.bind(caller=Caller("source"))
+    stored = [(await source.store_rule(f"rule {number}")).id for number in range(5)]
+    await source.export(tmp_path / "a.jsonl")
+    await memory.import_(tmp_path / "a.jsonl")
+    parts = [event["payload"]["ids"] for event in sql(ARRIVALS)]
+    assert [id_ for part in parts for id_ in part] == [str(id_) for id_ in stored]
+
+
+async def test_a_memory_that_comes_without_its_events_is_on_record(memory, sql, tmp_path):
+    source = memory.bind(caller=Caller("source"))
+    await fill(source)
+    await source.export(tmp_path / "a.jsonl")
+    lines = [line for line in read(tmp_path / "a.jsonl") if line.get("table") != "memory_events"]
+    await memory.import_(write(tmp_path / "b.jsonl", lines))
+    assert await problems(memory) == []
+    sql("INSERT INTO rules (tenant_id, content, content_hash, search_text) VALUES ('default', 'x', 'x', 'x')")
+    assert any("has no event" in problem for problem in await problems(memory))
+
+
+async def test_all_tenants_have_their_own_arrivals(memory, new_url, tmp_path, embedder):
+    for tenant in ("one", "two"):
+        await memory.bind(caller=Caller(tenant)).store_rule(f"of {tenant}")
+    await memory.export(tmp_path / "a.jsonl", all_tenants=True)
+    async with open_memory(new_url(), embedder=embedder) as other:
+        await other.import_(tmp_path / "a.jsonl", all_tenants=True)
+        assert await problems(other) == []
+        await other.export(tmp_path / "b.jsonl", all_tenants=True)
+    assert read(tmp_path / "a.jsonl") == read(tmp_path / "b.jsonl"), "an arrival is this store's own and stays there"
+
+
+async def test_a_copy_is_recorded_and_the_two_are_still_the_same(url, new_url, embedder, sql):
+    target, third = new_url(), new_url()
+    async with open_memory(url, embedder=embedder, background=False) as memory:
+        await fill(memory)
+    config = MemoryModuleConfig()
+    done = await copy_store(url, target, config=config, ids=SequentialIds(5000))
+    assert (done.ok, done.differences) == (True, [])
+    events = run_sql(target, ARRIVALS)
+    assert {event["payload"]["table"]: len(event["payload"]["ids"]) for event in events} == {
+        table: counts.copied for table, counts in done.tables.items() if counts.copied and table != "memory_events"
+    }
+    assert all((event["payload"]["source"], event["actor"]) == ("copy", "maintenance") for event in events)
+    again = await copy_store(url, target, config=config)
+    assert (again.ok, again.differences, again.digest) == (True, [], done.digest)
+    assert run_sql(target, ARRIVALS) == events
+    onward = await copy_store(target, third, config=config)
+    assert (onward.ok, onward.differences, onward.digest) == (True, [], done.digest)
+    assert len(run_sql(third, ARRIVALS)) == len(events), "its own, not those of the store before"
+    async with open_memory(third, embedder=embedder, background=False) as memory:
+        assert await problems(memory) == []
+
+
+# -- today's words ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario("004-011")
+async def test_forgotten_becomes_retracted_on_its_way_in(url, memory, new_url, sql, tmp_path, embedder):
+    stored = await memory.store_fact("user", "likes", "tea")
+    sql("UPDATE facts SET validity = 'forgotten'")
+    assert (await memory.get("fact", stored.id)).validity == "retracted", "in every answer"
+    assert [item.id for item in (await memory.list_memories("fact", state="forgotten")).items] == [stored.id]
+    await memory.export(tmp_path / "a.jsonl")
+    other, target = new_url(), new_url()
+    async with open_memory(other, embedder=embedder) as elsewhere:
+        await elsewhere.import_(tmp_path / "a.jsonl")
+    done = await copy_store(url, target, config=MemoryModuleConfig())
+    assert (done.ok, done.differences) == (True, [])
+    for place in (other, target):
+        assert run_sql(place, "SELECT validity FROM facts") == [{"validity": "retracted"}]
+
+
+async def test_an_export_of_before_there_was_an_access_time_is_taken(memory, new_url, tmp_path, embedder, clock):
+    await fill(memory)
+    created = clock.now
+    clock.advance(hours=1)
+    await memory.recall("coffee")
+    await memory.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    for line in lines[1:]:
+        line["row"].pop("accessed_at", None)
+    async with open_memory(new_url(), embedder=embedder, clock=clock) as other:
+        await other.import_(write(tmp_path / "b.jsonl", lines))
+        for item in (await other.list_memories("fact", state="any")).items:
+            assert item.accessed_at == (item.last_referenced_at or created)
+
+
+async def test_what_follows_from_other_fields_is_made_anew(memory, tmp_path, sql):
+    source = memory.bind(caller=Caller("source"))
+    await source.bind(user_id="ann").store_rule("of Ann")
+    await source.create_entity("Ann", "person")
+    await source.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    for line in lines[1:]:
+        line["row"].update({name: "wrong" for name in ("owner", "folded_name") if name in line["row"]})
+    await memory.import_(write(tmp_path / "b.jsonl", lines))
+    for table, name in (("rules", "owner"), ("entities", "folded_name")):
+        values = [row[name] for row in sql(f"SELECT {name} FROM {table}")]
+        assert len(values) == 2 and len(set(values)) == 1
+
+
+async def test_private_text_is_left_out_and_the_rest_is_hashed(memory, tmp_path, sql):
+    """A host may have put it into the table by itself; storing would have removed it."""
+    sql("INSERT INTO rules (tenant_id, content) VALUES ('source', 'offer <private>Ann</private>coffee')")
+    await memory.embed_pending()
+    await memory.bind(caller=Caller("source")).export(tmp_path / "a.jsonl")
+    await memory.import_(tmp_path / "a.jsonl")
+    (rule,) = (await memory.list_memories("rule")).items
+    assert rule.content == "offer coffee"
+    assert not any("default" in problem for problem in await problems(memory))
+
+
+# -- a file that was tampered with -----------------------------------------------------------------------------
+
+DEEP: list = []
+for _ in range(500):
+    DEEP = [DEEP]
+POISON = [
+    None, True, False, 0, -1, 1, 0.5, 10, 11, 1e40, 10**40, -(10**400), 2**31 - 1, 2**31, float("nan"), float("inf"),
+    "", " ", "x", "x" * 1001, "\ud800", "\x00", "a\nb", "<private>x", "forgotten", "active", "fading", "fact", "other",
+    [], [1], [None], [["x"]], ["a", "a"], {}, {"a": DEEP}, DEEP, {"merged_into": 5}, {"harmful_reasons": [1]},
+    "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59.999999+00:00", "2026-01-01", "9999-12-31T23:59:59-23:59",
+    str(UUID(int=0)), "AAAA", "AACAfw==", "🙂" * 700,
+]  # fmt: skip
+
+
+def mutated(random, lines):
+    lines = json.loads(json.dumps(lines))
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        at = random.randrange(1, len(lines))
+        line = lines[at]
+        if not isinstance(line, dict):
+            continue
+        way = random.randrange(12)
+        if way == 0:
+            lines.pop(at)
+        elif way == 1:
+            lines.insert(random.randrange(1, len(lines)), line)
+        elif way == 2:
+            lines[at] = json.dumps(line)[: random.randrange(200)]
+        elif way == 3:
+            line["row"].pop(random.choice(list(line["row"])))
+        elif way == 4:
+            other = random.choice([each for each in lines[1:] if isinstance(each, dict)])
+            name = random.choice(list(line["row"]))
+            line["row"][name] = other["row"].get(name, other["row"].get("id"))
+        else:
+            line["row"][random.choice(list(line["row"]))] = random.choice(POISON)
+    return lines
+
+
+async def use(memory, path):
+    """All that reads, and some that writes."""
+    for kind in KINDS:
+        for item in (await memory.list_memories(kind, state="any", limit=100)).items:
+            assert (await memory.get(kind, item.id)).id == item.id
+            await memory.history(kind, item.id)
+            await memory.revisions(kind, item.id)
+            await memory.get_links(kind, item.id)
+    for mode in ("keyword", "semantic", "hybrid"):
+        await memory.search("coffee", mode=mode)
+    await memory.recall("coffee tea", types=list(KINDS))
+    await memory.context("coffee", butler="b")
+    for name in ("Ann", "annie", "an"):
+        for candidate in await memory.resolve_entity(name):
+            await memory.get_entity(candidate.entity_id)
+    await memory.fact_history("user", "likes")
+    await memory.stats()
+    await memory.store_fact("user", "likes", "water")
+    await memory.export(path)
+
+
+async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path):
+    source = memory.bind(caller=Caller("source"))
+    await fill(source)
+    await source.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    refused = taken = 0
+    for seed in range(150):
+        path = write(tmp_path / "b.jsonl", mutated(Random(seed), lines))
+        tenant = f"t{seed}"
+        importer = memory.bind(caller=Caller(tenant))
+        try:
+            await importer.import_(path)
+        except TulvingError as error:
+            refused += 1
+            # Whether what a row refers to is there, is seen at the end; then no line can be named.
+            assert "line" in str(error) or "fit together" in str(error) or "foreign key" in str(error).lower(), seed
+            for table in transfer.TABLES:
+                assert sql(f"SELECT 1 FROM {table} WHERE tenant_id = ?", tenant) == [], (seed, table)
+        else:
+            taken += 1
+            await use(importer, tmp_path / "c.jsonl")
+    assert refused > 15 and taken > 15
+    await memory.run_decay_sweep()
+    await memory.run_store_cleanup()
+    assert await problems(memory) == []
+
+
+async def test_a_file_that_can_not_be_read_is_named(memory, tmp_path):
+    for place in (tmp_path / "nowhere.jsonl", tmp_path):
+        with pytest.raises(InvalidInput, match=f"file: {place} can't be read"):
+            await memory.import_(place)
+
+
+async def test_the_line_and_the_field_are_named(memory, tmp_path):
+    await memory.create_entity("Ann", "person")
+    await memory.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    lines[1]["row"]["aliases"] = [1]
+    with pytest.raises(InvalidInput) as refusal:
+        await memory.import_(write(tmp_path / "b.jsonl", lines))
+    assert refusal.value.field == "line 2, aliases"
+    assert str(refusal.value) == "line 2, aliases: must be text, not int; allowed: 1 to 1000 characters"
