@@ -22,7 +22,7 @@ def test_a_healthy_memory_is_one_screen_and_code_0(cli: Callable, url: str):
     assert is_postgres(url) or url in ran.out
     assert ran.out.count("\n") <= 24
     said = json.loads(cli("health", "--json").out)
-    assert (said["ok"], said["pending"], said["ignored"]) == (True, 0, [])
+    assert (said["ok"], said["version"], said["pending"], said["ignored"]) == (True, __version__, 0, [])
     assert all(each["problems"] == [] for each in said["findings"])
 
 

@@ -30,7 +30,7 @@ def health(context: typer.Context, as_json: AsJson = False) -> None:
     except (TulvingError, OSError) as error:
         found = _unopened(chosen, str(error))
     ignored = find_project().ignored
-    found = {**found, "store": store_name(config.url), "ignored": wire(ignored)}
+    found = {**found, "version": __version__, "store": store_name(config.url), "ignored": wire(ignored)}
     if as_json:
         print_json(found)
     else:
@@ -47,7 +47,6 @@ def _unopened(chosen: Chosen, problem: str) -> dict[str, Any]:
     findings = [Finding("open", (problem,)), Finding("embedder", embedding)]
     return {
         "ok": False,
-        "version": __version__,
         "schema": None,
         "pending": None,
         "findings": wire(findings),

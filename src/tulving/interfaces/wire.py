@@ -109,7 +109,6 @@ _SCHEMAS: dict[Any, dict[str, Any]] = {
     Statistics: {"episodes": _OBJECT, "facts": _OBJECT, "rules": _OBJECT},
     Health: {
         "ok": {"type": "boolean"},
-        "version": _TEXT,
         "schema": _TEXT,
         "pending": {"type": ["integer", "null"]},
         "findings": _OBJECTS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tulving import __version__, storage
+from tulving import storage
 from tulving.errors import TulvingError
 from tulving.ports import Embedder
 from tulving.services.operations import operation
@@ -37,7 +37,6 @@ class Health:
     """
 
     ok: bool
-    version: str
     schema: str
     pending: int | None
     findings: list[Finding]
@@ -67,7 +66,7 @@ class HealthCheck(Service):
             Finding("embedder", embedding),
             Finding("jobs", listing.problems + failed),
         ]
-        return Health(not any(each.problems for each in findings), __version__, HEAD, pending, findings, jobs)
+        return Health(not any(each.problems for each in findings), HEAD, pending, findings, jobs)
 
 
 def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
