@@ -233,8 +233,7 @@ async def test_verify_finds_what_is_wrong(memory, sql):
 async def test_verify_finds_what_is_wrong_with_the_indexes_of_a_file(memory, path, sql):
     await fill(memory)
     await memory.search("coffee")
-    sql("DROP TRIGGER rules_fts_update")
-    sql("UPDATE rules SET search_text = 'other words'")
+    sql("INSERT INTO rules_fts (rowid, search_text) SELECT num, 'other words' FROM rules")
     assert list(await problems(memory)) == ["keyword index"]
     sql("INSERT INTO rules_fts (rules_fts) VALUES ('rebuild')")
     sql("UPDATE facts SET embedding = zeroblob(256) WHERE content = 'coffee'")
@@ -356,3 +355,10 @@ async def test_a_foreign_tenant_cannot_be_smuggled_in(memory, tmp_path):
     (tmp_path / "b.jsonl").write_text("\n".join([header, *map(json.dumps, forged)]))
     with pytest.raises(InvalidInput, match="belongs to the tenant 'victim'"):
         await memory.import_(tmp_path / "b.jsonl")
+
+
+async def test_an_engine_in_good_health_tells_its_versions(memory, engine):
+    first, second = await memory.health()
+    assert first.problems == second.problems == ()
+    assert first.told.startswith("SQLite 3." if engine == "sqlite" else "PostgreSQL 1")
+    assert second.check == ("write-ahead log" if engine == "sqlite" else "oldest transaction")

@@ -87,8 +87,7 @@ class Episodes(Service):
             for episode in episodes
         ]
         if rows:
-            await self._write(storage.items.store, "episode", rows, answer=lambda _: stored)
-        self._publish([event for _, _, event in rows])
+            self._publish(await self._write(storage.items.store, "episode", rows, answer=lambda _: stored))
         return stored
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:

@@ -127,6 +127,10 @@ class Maintenance(Service):
             done += forgotten
         return done
 
+    async def health(self) -> list[Finding]:
+        """What the engine says of itself: its versions, its size, and who holds it up."""
+        return await self._env.store.health()
+
     async def verify(self) -> Verification:
         """Check the database, its keyword index and its vector index against the rows."""
         findings = await self._read_all(storage.maintenance.verify)

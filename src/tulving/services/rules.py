@@ -65,8 +65,7 @@ class Rules(Items):
         warning = self.warning
         stored = [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
         if rows:
-            await self._write(storage.items.store, "rule", rows, answer=lambda _: stored)
-        self._publish([event for _, _, event in rows])
+            self._publish(await self._write(storage.items.store, "rule", rows, answer=lambda _: stored))
         return stored
 
     @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))

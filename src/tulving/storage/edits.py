@@ -39,8 +39,7 @@ def edit(
         reindex(conn, kind, new, entry)
     differing = [name for name in EDITABLE if getattr(new, name, None) != getattr(item, name, None)]
     event = audit.event(f"{kind}_edited", kind, id_, revision=number, changed=differing, content_hash=new.content_hash)
-    events.append(conn, event)
-    return new, [event]
+    return new, events.append(conn, event)
 
 
 def revisions(conn: Connection, tenant_id: str, kind: Kind, id_: UUID) -> list[Revision]:

@@ -40,8 +40,7 @@ def store(
     batch = _Batch(conn, audit, facts)
     stored = [batch.take(fact, entry) for fact, entry in offers]
     batch.write()
-    events.append(conn, *batch.log)
-    return stored, batch.log
+    return stored, events.append(conn, *batch.log)
 
 
 def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:

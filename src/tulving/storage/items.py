@@ -37,13 +37,13 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
     )
 
 
-def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]]) -> None:
-    """New episodes or rules, all or none."""
+def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]]) -> list[Event]:
+    """New episodes or rules, all or none; their events."""
     check_embedding_version(conn, [entry for _, entry, _ in offers])
     for item, _, _ in offers:
         check_source_episode(conn, item.tenant_id, getattr(item, "source_episode_id", None))
     insert(conn, kind, [(item, entry) for item, entry, _ in offers])
-    events.append(conn, *(event for _, _, event in offers))
+    return events.append(conn, *(event for _, _, event in offers))
 
 
 def check_embedding_version(conn: Connection, entries: Iterable[IndexEntry]) -> None:
@@ -143,15 +143,17 @@ def forget(conn: Connection, kind: Kind, id_: UUID, now: datetime, event: Event)
 
 
 def delete(conn: Connection, kind: Kind, id_: UUID, event: Event) -> bool:
-    """Remove a memory, its links, its revisions and its index entry for good; the event stays, without content."""
+    """Remove a memory, its links, its revisions and its vectors; the event stays, without content. On SQLite the
+    keyword index gives up the words when maintenance merges it."""
     key = {"tenant_id": event.tenant_id, "id": id_}
     if not conn.run(f"DELETE FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id", key):
         return False
     links.delete_of_item(conn, event.tenant_id, kind, id_)
-    conn.run(
-        "DELETE FROM revisions WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
-        {**key, "kind": kind},
-    )
+    for table in ("revisions", "next_embeddings"):
+        conn.run(
+            f"DELETE FROM {table} WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
+            {**key, "kind": kind},
+        )
     events.append(conn, event)
     return True
 
