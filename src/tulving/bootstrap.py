@@ -20,7 +20,7 @@ from tulving.config import MemoryModuleConfig, data_directory, find_database, fi
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
-from tulving.ports import Checkable, Clock, Embedder, Ids
+from tulving.ports import Clock, Embedder, Ids
 from tulving.providers import get_embedding_engine
 from tulving.services.memory import Memory
 from tulving.services.references import References
@@ -117,12 +117,6 @@ def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embe
     if name == "hashing":
         return get_embedding_engine(name, dimension=config.dimension or 256)
     return get_embedding_engine(name, home=data_directory())
-
-
-def embedder_state(embedder: Embedder) -> str:
-    """What keeps an embedder from working, else "ready"; it is tried, which may take a second."""
-    problems = embedder.problems() if isinstance(embedder, Checkable) else []
-    return "; ".join(problems) or embedder.unready() or "ready"
 
 
 def install_weights(source: Path | None = None, progress: Callable[[str, int, int], None] | None = None) -> Path:

@@ -56,7 +56,7 @@ class Checkable(Protocol):
         """All that is wrong, in words for a person, with what to do about it; empty when nothing is.
 
         Thorough rather than fast: it trusts no record and may take a second. What is missing altogether is not
-        damaged; `unready` reports that. `verify` and `config` call it.
+        damaged; `unready` reports that. `verify`, `health` and `config` call it.
         """
         ...
 

@@ -4,12 +4,16 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 # All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
@@ -24,7 +28,7 @@ import tulving.storage.migrations
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import postgres_pool, sqlite, sqlite_file
+from tulving.storage import postgres_pool, sqlite, sqlite_backup, sqlite_file
 
 LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql]
 LOADED += [tulving.storage.migrations, sqlite, postgres_pool]
@@ -190,10 +194,7 @@ async def copy_and_die(say: Say, path: str) -> None:
 @job
 async def use_as_nobody(say: Say, path: str) -> None:
     """Read a file, then write to it, as a user who may not do everything; say what came of both."""
-    if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+    become_nobody()
     try:
         async with opened(path) as memory:
             say({"read": sorted(item.content for item in (await memory.list_memories("episode")).items)})
@@ -201,6 +202,67 @@ async def use_as_nobody(say: Say, path: str) -> None:
             say({"written": True})
     except TulvingError as error:
         say({"error": [kind.__name__ for kind in type(error).__mro__], "message": str(error)})
+
+
+def become_nobody() -> None:
+    """Permissions do not hold root back."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+@job
+async def use_read_only(say: Say, path: str) -> None:
+    """All that can be done with a file that may only be read, and what can't; say what came of it."""
+    become_nobody()
+    seen: dict[str, Any] = {}
+
+    async def refused(doing: Any) -> str:
+        try:
+            return f"done: {await doing}"
+        except TulvingError as error:
+            return str(error)
+
+    with tempfile.TemporaryDirectory() as folder:
+        async with opened(path, background=False) as memory:
+            for mode in ("keyword", "semantic", "hybrid"):
+                seen[mode] = sorted(hit.item.content for hit in await memory.search("tea", mode=mode))
+            recalled = await memory.recall("tea", types=["fact", "episode"])
+            seen["recall"] = sorted(hit.item.content for hit in recalled)
+            fact = next(hit.item for hit in recalled if hit.memory_type == "fact")
+            item = await memory.get("fact", fact.id)
+            seen["got"] = item and item.content
+            verification = await memory.verify()
+            seen["problems"] = [problem for finding in verification.findings for problem in finding.problems]
+            seen["told"] = (await memory.health())[0].told
+            counts = await memory.export(Path(folder) / "export.jsonl")
+            seen["exported"] = {table: counts[table] for table in ("facts", "episodes")}
+            seen["store"] = await refused(memory.store_rule("no"))
+            seen["delete"] = await refused(memory.delete("fact", fact.id))
+            seen["reindex"] = await refused(memory.reindex())
+        copy, restored = Path(folder) / "copy.db", Path(folder) / "restored.db"
+        sqlite_backup.backup(Path(path), copy, 1.0)
+        sqlite_backup.restore(Path(path), restored, 1.0, fact.created_at)
+        for name, file in (("backed up", copy), ("restored", restored)):
+            with closing(sqlite3.connect(file)) as raw:
+                seen[name] = [content for (content,) in raw.execute("SELECT content FROM facts")]
+    say(seen)
+
+
+@job
+async def read_until_it_changes(say: Say, path: str, go: str) -> None:
+    """Read a file that may only be read, wait, and read it again."""
+    become_nobody()
+    async with opened(path, background=False) as memory:
+        # So many that each of the store's threads has read before.
+        pages = await asyncio.gather(*(memory.list_memories("fact") for _ in range(50)))
+        say({"read": len(pages[0].items)})
+        wait_until(go)
+        try:
+            say({"read again": len((await memory.list_memories("fact")).items)})
+        except TulvingError as error:
+            say({"error": str(error)})
 
 
 # -- the server ------------------------------------------------------------------------------------------------

@@ -158,6 +158,19 @@ async def migrate_without_room(folder: Path, old: str) -> dict[str, Any]:
     return {"answers": answers, "version": versions[0][0], "with room": await opening(path)}
 
 
+async def read_from_a_read_only_disk(folder: Path) -> dict[str, Any]:
+    """Also for root, whom permissions do not hold back."""
+    path = folder / "memory.db"
+    async with opened(path) as memory:
+        stored = await memory.store_episode("there before", butler="b")
+    if subprocess.run(["mount", "-o", "remount,ro", str(folder)], capture_output=True).returncode:
+        sys.exit(NOT_POSSIBLE)
+    async with opened(path, background=False) as memory:
+        read = await look(memory, {str(stored.id): "there before"}, "before")
+        refused = await attempt(memory.store_episode("no", butler="b"))
+    return {"read": read, "refused": refused, "files": sorted(file.name for file in folder.iterdir())}
+
+
 def main() -> None:
     what, folder, megabytes, *rest = sys.argv[1:]
     mount(Path(folder), int(megabytes))

@@ -91,6 +91,13 @@ def test_a_migration_that_finds_no_room_leaves_the_old_file(tmp_path: Path) -> N
     assert seen["with room"] == "opened"
 
 
+def test_a_store_on_a_read_only_disk_is_read(tmp_path: Path) -> None:
+    seen = on_a_small_disk("read_from_a_read_only_disk", tmp_path, 6)
+    assert seen["read"] == {"lost": [], "more": 0, "found": {"keyword": 1, "semantic": 1}, "recalled": 1}
+    assert "can only be read: its folder is read-only" in seen["refused"]["message"]
+    assert seen["files"] == ["memory.db"]
+
+
 # -- without a small disk: SQLite may not have more pages ------------------------------------------------------
 
 

@@ -555,6 +555,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("rules.py", "refuted"): "rules that are to be turned round, whosever they are",
     ("sqlite.py", "_verify_fts"): "verification concerns the whole store",
     ("sqlite.py", "_merge_segments"): "care of the keyword index, without rows",
+    ("sqlite.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres_connection.py", "_verify_words"): "verification concerns the whole store",
     ("postgres_connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres_index.py", "_rebuild_one"): "how many rows the index of a table has to hold",

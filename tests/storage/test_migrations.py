@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -257,6 +258,29 @@ async def test_older_warnings_cease_to_decay_and_older_words_are_replaced(tmp_pa
     raw.close()
 
 
+async def test_hashes_and_leftovers_of_deleted_memories_go_with_the_upgrade(tmp_path: Path) -> None:
+    path = build(tmp_path / "memory.db", "mem_008")
+    guessable = content_hash("an old fact")
+    with closing(sqlite3.connect(path)) as raw:
+        for number, payload in enumerate((f'{{"content_hash":"{guessable}","importance":5.0}}', '{"by":"expiry"}')):
+            raw.execute(
+                "INSERT INTO memory_events (tenant_id, id, event_type, entity_type, occurred_at, payload)"
+                " VALUES ('default', ?, 'x', 'fact', ?, ?)",
+                (str(number), NOW, payload),
+            )
+        raw.execute("INSERT INTO embedding_versions VALUES (1, 'm', 'v', 1, 'building', ?)", (NOW,))
+        for id_ in (FACT, "gone"):
+            raw.execute("INSERT INTO next_embeddings VALUES ('default', 'fact', ?, 1, 'words', x'00')", (id_,))
+        raw.commit()
+    sqlite_file.prepare(path, 1.0)
+    with closing(sqlite3.connect(path)) as raw:
+        payloads = raw.execute("SELECT payload FROM memory_events ORDER BY seq").fetchall()
+        assert payloads == [('{"importance":5.0}',), ('{"by":"expiry"}',)]
+        assert raw.execute("SELECT memory_id FROM next_embeddings").fetchall() == [(FACT,)]
+        stale = raw.execute("SELECT table_name FROM stale_words ORDER BY 1").fetchall()
+        assert stale == [("episodes",), ("facts",), ("rules",)], "what was deleted before is in the index still"
+
+
 # -- interrupted -----------------------------------------------------------------------------------------------
 
 
@@ -449,5 +473,7 @@ def test_an_export_has_every_table(empty_store: Path) -> None:
         "embedding_versions",
         "next_embeddings",
         "sqlite_sequence",
+        "stale_words",
+        "tenant_keys",
     }
     assert tables - indexes - of_the_store == set(transfer.TABLES)

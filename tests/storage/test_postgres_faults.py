@@ -696,3 +696,15 @@ async def test_tenants_share_the_connections(own_url: str) -> None:
         await asyncio.gather(*map(one, range(100)))
         assert len(connections(own_url)) <= 4
         assert not problems(await memory.verify())
+
+
+async def test_a_transaction_that_stays_open_is_reported(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tulving.storage.postgres.LONG_TRANSACTION", -1)
+    other = await asyncpg.connect(postgres_url)
+    try:
+        async with opened(postgres_url, background=False) as memory, other.transaction():
+            pid = await other.fetchval("SELECT pg_backend_pid()")
+            _, oldest = await memory.health()
+            assert f"process {pid} has had one open" in oldest.problems[0]
+    finally:
+        await other.close()

@@ -1,5 +1,6 @@
 """The audit trail: every mutation is one event, written in the mutation's own transaction."""
 
+import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,6 +8,21 @@ from typing import Any
 from uuid import UUID
 
 from tulving.domain.scope import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Unkeyed:
+    """The hash of a content on its way into an event. Short contents can be guessed from it, so it is written keyed
+    with a secret of the tenant, which is drawn from `new_id` if there is none yet."""
+
+    content_hash: str
+    new_id: Callable[[], UUID]
+
+    def keyed(self, secret: str) -> str:
+        return hmac.new(bytes.fromhex(secret), self.content_hash.encode(), "sha256").hexdigest()
+
+    def new_secret(self) -> str:
+        return self.new_id().hex + self.new_id().hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +57,9 @@ class Audit:
     run_id: UUID | None = None
 
     def event(self, event_type: str, entity_type: str, entity_id: UUID | None, **payload: Any) -> Event:
+        """With a `content_hash` it is to be told to subscribers as `storage.events.append` gives it back."""
+        if "content_hash" in payload:
+            payload["content_hash"] = Unkeyed(payload["content_hash"], self.new_id)
         return Event(
             tenant_id=self.caller.tenant_id,
             id=self.new_id(),

@@ -58,7 +58,10 @@ def _show(found: dict[str, Any], ignored: list[tuple[str, str]]) -> None:
     from tulving.interfaces import show
 
     healthy = [("healthy", "yes" if found["ok"] else "no")]
-    checks = [(each["check"], problem) for each in found["findings"] for problem in each["problems"] or ["ok"]]
+    checks = [
+        (each["check"], problem) for each in found["findings"] for problem in each["problems"] or [each["told"] or "ok"]
+    ]
+    wrong = {problem for each in found["findings"] for problem in each["problems"]}
     places = [(name, str(found[name])) for name in ("version", "store", "schema") if found[name] is not None]
     if found["pending"]:
         places.append(("pending", f"{found['pending']} memories wait for their vectors"))
@@ -67,4 +70,4 @@ def _show(found: dict[str, Any], ignored: list[tuple[str, str]]) -> None:
         for each in found["jobs"] or ()
     ]
     rows = [*healthy, *places, *ignored, *checks, *jobs]
-    show.table(("", ""), rows, {text: "green" if text == "ok" else "red" for _, text in checks})
+    show.table(("", ""), rows, {text: "red" if text in wrong else "green" for _, text in checks})

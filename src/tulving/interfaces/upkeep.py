@@ -18,6 +18,7 @@ from tulving.config import NOT_SETTINGS, MemoryModuleConfig, data_directory, fin
 from tulving.errors import InvalidInput
 from tulving.interfaces.terminal import FAILED, AsJson, print_json, warn
 from tulving.interfaces.wire import wire
+from tulving.services.health import embedder_problems
 
 AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants of the store, not only yours")]
 
@@ -122,7 +123,7 @@ def reembed(
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings in effect, and where each comes from."""
-    from tulving.bootstrap import choose_embedder, embedder_state, is_postgres, store_name
+    from tulving.bootstrap import choose_embedder, is_postgres, store_name
 
     effective, project = context.obj.config(), find_project()
     found, homes = project.settings_file, {name: os.environ[name] for name in NOT_SETTINGS if name in os.environ}
@@ -140,7 +141,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         "settings_file": None if found is None else str(found),
         "store": store_name(effective.url),
         "data_directory": str(data_directory()),
-        "embedder": embedder_state(choose_embedder(effective)),
+        "embedder": "; ".join(embedder_problems(choose_embedder(effective))) or "ready",
     }
     if as_json:
         ignored = [

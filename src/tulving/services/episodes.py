@@ -93,8 +93,9 @@ class Episodes(Service):
             for episode in episodes
         ]
         if rows:
-            await self._write_once(lambda _: of(stored), storage.items.store, "episode", rows, self.bound)
-        self._publish([event for _, _, event in rows])
+            self._publish(
+                await self._write_once(lambda _: of(stored), storage.items.store, "episode", rows, self.bound)
+            )
         return of(stored)
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:

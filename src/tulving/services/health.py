@@ -8,7 +8,7 @@ from typing import Any
 
 from tulving import storage
 from tulving.errors import TulvingError
-from tulving.ports import Embedder
+from tulving.ports import Checkable, Embedder
 from tulving.services.operations import operation
 from tulving.services.service import Service, pack
 from tulving.storage.connection import Finding
@@ -60,9 +60,11 @@ class HealthCheck(Service):
         failed = tuple(
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
         )
+        engine = await _tried("engine", env.store.health())
         findings = [
             reading,
             writing,
+            *(engine[1] or [engine[0]]),
             Finding("embedder", embedding),
             Finding("jobs", listing.problems + failed),
         ]
@@ -77,7 +79,7 @@ def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
         pack(embedder.embed(PROBE), embedder.dimension)
     except Exception as error:  # whatever it raises is the answer
         return (f"{embedder.model} says that it is ready, but fails: {str(error) or type(error).__name__}",)
-    return ()
+    return tuple(embedder.problems()) if isinstance(embedder, Checkable) else ()
 
 
 async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:

@@ -72,8 +72,7 @@ class Rules(Items):
         warning = self.warning
         stored = [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
         if rows:
-            await self._write_once(lambda _: of(stored), storage.items.store, "rule", rows, self.bound)
-        self._publish([event for _, _, event in rows])
+            self._publish(await self._write_once(lambda _: of(stored), storage.items.store, "rule", rows, self.bound))
         return of(stored)
 
     @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))

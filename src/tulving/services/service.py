@@ -20,7 +20,7 @@ from tulving.domain.text import count_tokens, found_by, search_text
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher
 from tulving.services.references import References
-from tulving.storage.connection import Connection
+from tulving.storage.connection import Connection, Finding
 from tulving.storage.rows import IndexEntry
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Store(Protocol):
     ) -> list[str]: ...
 
     async def identity(self) -> tuple[Any, ...]: ...
+
+    async def health(self) -> list[Finding]: ...
 
     async def close(self) -> None: ...
 

@@ -109,6 +109,7 @@ def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -
             ("memory_links", "source_type", "source_id"),
             ("memory_links", "target_type", "target_id"),
             ("revisions", "memory_type", "memory_id"),
+            ("next_embeddings", "memory_type", "memory_id"),
         ):
             mine = f"tenant_id = :tenant_id AND {kind} = 'episode' AND {conn.within(key, 'ids')}"
             conn.run(f"DELETE FROM {table} WHERE {mine}", params)

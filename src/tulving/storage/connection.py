@@ -37,10 +37,12 @@ class LaneRequest:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check of `verify`: what was looked at, and what is wrong with it (nothing, when empty)."""
+    """One check of `verify` or `health`: what was looked at, what is wrong with it (nothing, when empty), and what is
+    worth knowing all the same."""
 
     check: str
     problems: tuple[str, ...] = ()
+    told: str = ""
 
 
 def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:

@@ -1,6 +1,6 @@
 """One store's rows for another: read in the order of their keys, put where they are not yet, compared by their hashes.
 
-Access tokens are left behind: they are the credentials of a server, not memory.
+Access tokens and the secrets of tenants are left behind: they are a server's and a store's own, not memory.
 """
 
 import hashlib

@@ -44,8 +44,7 @@ def edit(
     event = audit.event(
         f"{kind}_edited", kind, item.id, revision=number, changed=differing, content_hash=new.content_hash
     )
-    events.append(conn, event)
-    return new, [event]
+    return new, events.append(conn, event)
 
 
 def revisions(conn: Connection, address: Address) -> list[Revision]:

@@ -1,10 +1,10 @@
 """The audit trail: appended to, read in order, never changed."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from operator import attrgetter
 
-from tulving.domain.events import Event
+from tulving.domain.events import Event, Unkeyed
 from tulving.domain.scope import Address
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
@@ -14,11 +14,39 @@ _INSERT = insert_statement("memory_events", _COLUMNS)
 _VALUES = attrgetter(*_COLUMNS)
 ARRIVAL = "memories_imported"
 """Rows came from a file or another store; the payload has their keys."""
+_SECRET = "SELECT secret FROM tenant_keys WHERE tenant_id = :tenant_id"
+_NEW_SECRET = insert_statement("tenant_keys", ("tenant_id", "secret"))
 
 
-def append(conn: Connection, *events: Event) -> None:
-    """Part of the transaction that makes the change."""
-    conn.many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in events])
+def append(conn: Connection, *events: Event) -> list[Event]:
+    """Part of the transaction that makes the change. The events as they are written: content hashes are keyed."""
+    written = _keyed(conn, events)
+    conn.many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in written])
+    return written
+
+
+def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:
+    secrets: dict[str, str] = {}
+    written: list[Event] = []
+    for event in events:
+        if isinstance(unkeyed := event.payload.get("content_hash"), Unkeyed):
+            if event.tenant_id not in secrets:
+                secrets[event.tenant_id] = _secret(conn, event.tenant_id, unkeyed)
+            payload = {**event.payload, "content_hash": unkeyed.keyed(secrets[event.tenant_id])}
+            event = replace(event, payload=payload)
+        written.append(event)
+    return written
+
+
+def _secret(conn: Connection, tenant_id: str, unkeyed: Unkeyed) -> str:
+    """The tenant's own, made at its first use. Of two that make one at the same time the first wins."""
+    key = {"tenant_id": tenant_id}
+    found = conn.one(_SECRET, key)
+    if found is None:
+        conn.run(f"{_NEW_SECRET} ON CONFLICT DO NOTHING", {**key, "secret": unkeyed.new_secret()})
+        found = conn.one(_SECRET, key)
+    assert found is not None
+    return found["secret"]
 
 
 def of_item(conn: Connection, address: Address) -> list[Event]:

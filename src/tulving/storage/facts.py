@@ -50,8 +50,7 @@ def store(
     batch = _Batch(conn, audit, facts)
     stored = [batch.take(fact, entry, given) for (fact, _, given), entry in zip(offers, entries, strict=True)]
     batch.write()
-    events.append(conn, *batch.log)
-    return stored, batch.log
+    return stored, events.append(conn, *batch.log)
 
 
 def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:

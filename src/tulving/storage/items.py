@@ -42,12 +42,12 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
     )
 
 
-def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> None:
-    """New episodes or rules, all or none."""
+def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> list[Event]:
+    """New episodes or rules, all or none; their events."""
     entries = renumbered(conn, (entry for _, entry, _ in offers))
     check_sources(conn, bound, [item for item, _, _ in offers])
     insert(conn, kind, [(item, entry) for (item, _, _), entry in zip(offers, entries, strict=True)])
-    events.append(conn, *(event for _, _, event in offers))
+    return events.append(conn, *(event for _, _, event in offers))
 
 
 def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:
@@ -116,14 +116,16 @@ def forget(conn: Connection, address: Address, now: datetime, event: Event) -> b
 
 
 def delete(conn: Connection, address: Address, event: Event) -> bool:
-    """Remove a memory, its links, its revisions and its index entry for good; the event stays, without content."""
+    """Remove a memory, its links, its revisions and its vectors; the event stays, without content. On SQLite the
+    keyword index gives up the words when maintenance merges it."""
     if not conn.run(f"DELETE FROM {TABLES[address.kind]} WHERE tenant_id = :tenant_id AND id = :id", _key(address)):
         return False
     links.delete_of_item(conn, address)
-    conn.run(
-        "DELETE FROM revisions WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
-        {**_key(address), "kind": address.kind},
-    )
+    for table in ("revisions", "next_embeddings"):
+        conn.run(
+            f"DELETE FROM {table} WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
+            {**_key(address), "kind": address.kind},
+        )
     events.append(conn, event)
     return True
 

@@ -13,6 +13,7 @@ import asyncpg
 from asyncpg import exceptions as pg
 
 from tulving.errors import ConfigError, IntegrityError, StoreUnavailable
+from tulving.storage.connection import Finding
 from tulving.storage.postgres_connection import STORE_LOCK, PostgresConnection
 from tulving.storage.postgres_errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
 from tulving.storage.postgres_index import Progress, VectorIndexes, rebuild
@@ -25,6 +26,8 @@ T = TypeVar("T")
 MOST_TRIES = 6
 LONGEST_FAREWELL = 10.0
 FIRST_PAUSE = 0.002
+LONG_TRANSACTION = 600
+"""Seconds after which a transaction that somebody has open is worth a person's look."""
 
 
 class PostgresStore:
@@ -72,6 +75,20 @@ class PostgresStore:
         """What no other store has, by whatever host or user this one is reached."""
         async with self.connection() as raw:
             return tuple(await raw.fetchrow(_IDENTITY))
+
+    async def health(self) -> list[Finding]:
+        """What a person who runs the memory should know about the server."""
+        try:
+            async with self.connection() as raw:
+                row = await raw.fetchrow(_HEALTH)
+        except DRIVER_ERRORS as error:
+            raise named_error(error) from error
+        seconds = int(row["oldest"] or 0)
+        held = f"process {row['pid']} has had one open for {seconds} s: until it ends, deleted rows stay on the disk"
+        return [
+            Finding("server", told=f"PostgreSQL {row['server']}, pgvector {row['pgvector']}"),
+            Finding("oldest transaction", (held,) if seconds > LONG_TRANSACTION else (), f"{seconds} s"),
+        ]
 
     async def close(self) -> None:
         """Finish what runs, then let go of the connections."""
@@ -182,6 +199,13 @@ class PostgresStore:
 _IDENTITY = """
 SELECT pg_postmaster_start_time(), oid::bigint, 'facts'::regclass::oid::bigint FROM pg_database
 WHERE datname = current_database()"""
+_HEALTH = """
+SELECT current_setting('server_version') AS server,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector, oldest.pid, oldest.seconds AS oldest
+FROM (SELECT 1) AS one LEFT JOIN (
+    SELECT pid, EXTRACT(EPOCH FROM now() - xact_start)::float8 AS seconds FROM pg_stat_activity
+    WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+    ORDER BY xact_start LIMIT 1) AS oldest ON TRUE"""
 _BEGIN_WRITE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
 # A search is planned once per connection: planning takes as long as searching a small tenant. Such a plan takes all
 # tenants for equally large, and where they are few it would read the whole table for a small one. Before version 18 a

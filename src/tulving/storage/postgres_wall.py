@@ -20,7 +20,7 @@ from tulving.storage.postgres_values import Raw, quoted
 from tulving.storage.rows import TABLES as MEMORIES
 from tulving.storage.transfer import TABLES
 
-WALLED = (*TABLES, "next_embeddings", "requests")
+WALLED = (*TABLES, "next_embeddings", "requests", "tenant_keys")
 _SHARED = ("embedding_versions", "access_tokens")
 _TENANT = "NULLIF(current_setting('tulving.tenant_id', true), '')"
 _MINE = f"tenant_id = {_TENANT}"

@@ -80,8 +80,7 @@ def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tup
         return rule, False, []
     edits.update(conn, "rule", inverted, _INVERTED)
     edits.reindex(conn, "rule", inverted, entry)
-    events.append(conn, event)
-    return inverted, True, [event]
+    return inverted, True, events.append(conn, event)
 
 
 def refuted(conn: Connection, limit: int, after: tuple[str, UUID] | None) -> list[Rule]:

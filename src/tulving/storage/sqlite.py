@@ -10,27 +10,23 @@ import logging
 import math
 import queue
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tulving.errors import (
-    DamagedStore,
-    DiskFull,
-    IntegrityError,
-    InvalidInput,
-    StoreBusy,
-    StoreUnavailable,
-    TulvingError,
-)
+from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable
 from tulving.storage import sqlite_file
 from tulving.storage.connection import Finding, LaneRequest, Lanes, check
-from tulving.storage.rows import TABLES, Params, Row, insert_statement
+from tulving.storage.revisions import HEAD
+from tulving.storage.rows import TABLES, Params, Row
+from tulving.storage.sqlite_errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite_lanes import find_lanes
+from tulving.storage.sqlite_place import Place
 from tulving.storage.sqlite_values import columns, decoded, encoded
 from tulving.storage.tenant_words import prefixed
 from tulving.storage.vectors import VectorCache, mark_import
@@ -60,7 +56,7 @@ class SqliteConnection:
         return self._execute(sql, params).rowcount
 
     def many(self, sql: str, rows: Iterable[Params]) -> None:
-        with _named_errors():
+        with named_errors():
             self.raw.executemany(sql, map(encoded, rows))
 
     def one(self, sql: str, params: Params | None = None) -> Row | None:
@@ -69,7 +65,7 @@ class SqliteConnection:
 
     def all(self, sql: str, params: Params | None = None) -> list[Row]:
         cursor = self._execute(sql, params)
-        with _named_errors():
+        with named_errors():
             rows = cursor.fetchall()
         readers = columns(column[0] for column in cursor.description) if rows else []
         return [decoded(readers, row) for row in rows]
@@ -81,7 +77,7 @@ class SqliteConnection:
         cursor = self._execute(sql, params)
         readers = columns(column[0] for column in cursor.description)
         while True:
-            with _named_errors():
+            with named_errors():
                 rows = cursor.fetchmany(ROWS_AT_A_TIME)
             if not rows:
                 return
@@ -117,10 +113,16 @@ class SqliteConnection:
         pass
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-        insert = f"{insert_statement(table, tuple(rows[0]))} ON CONFLICT ({', '.join(key)}) DO NOTHING"
+        # Not ON CONFLICT: before it comes into play, a trigger takes an event that is there already for a forged one.
+        same = " AND ".join(f"{name} = :{name}" for name in key)
+        names = tuple(rows[0])
+        insert = (
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(f':{name}' for name in names)}"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
+        )
         added = [row for row in rows if self.run(insert, row)]
         if added and "embedding" in rows[0]:
-            with _named_errors():
+            with named_errors():
                 mark_import(self.raw)
         return added
 
@@ -140,7 +142,7 @@ class SqliteConnection:
         return prefixed(tenant_id, search_text.split(" ")) if search_text else ""
 
     def lanes(self, request: LaneRequest) -> Lanes:
-        with _named_errors():
+        with named_errors():
             return find_lanes(self, self.vectors, request)
 
     def defer_references(self) -> None:
@@ -148,6 +150,7 @@ class SqliteConnection:
 
     def verify_engine(self) -> list[Finding]:
         return [
+            check("schema", lambda: sqlite_file.strange_objects(self.raw, HEAD)),
             check("database file", self._verify_file),
             check("foreign keys", lambda: [str(row) for row in self.all("PRAGMA foreign_key_check")]),
             check("keyword index", self._verify_fts),
@@ -155,17 +158,29 @@ class SqliteConnection:
         ]
 
     def _verify_file(self) -> Iterable[str]:
-        return [message for (message,) in self.tuples("PRAGMA integrity_check", {}) if message != "ok"]
+        with named_errors(), self._trusting() as raw:
+            return [message for (message,) in raw.execute("PRAGMA integrity_check") if message != "ok"]
 
     def _verify_fts(self) -> Iterable[str]:
         """A check that FTS5 offers as an insertion, so it needs a connection that may write."""
-        _, _, path = self.raw.execute("PRAGMA database_list").fetchone()
-        with closing(sqlite_file.connect(Path(path), busy_timeout=30)) as raw:
+        with self._trusting() as raw:
             for table in TABLES.values():
                 try:
                     raw.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('integrity-check', 1)")
                 except sqlite3.DatabaseError as error:
                     yield f"{table}_fts: {error}"
+
+    @contextmanager
+    def _trusting(self) -> Iterator[sqlite3.Connection]:
+        """Another connection to the file, or to a copy of one that is read-only."""
+        _, _, name = self.raw.execute("PRAGMA database_list").fetchone()
+        path = Path(name)
+        with ExitStack() as held:
+            if sqlite_file.is_frozen(path):
+                path = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="tulving-"))) / path.name
+                with closing(sqlite3.connect(path)) as copy:
+                    self.raw.backup(copy)
+            yield held.enter_context(closing(sqlite_file.connect(path, busy_timeout=30)))
 
     def _verify_cache(self) -> Iterable[str]:
         active = self.one("SELECT number, dimension FROM embedding_versions WHERE status = 'active'")
@@ -178,48 +193,15 @@ class SqliteConnection:
             raise named_error(error) from error
 
 
-def _merge_segments(conn: SqliteConnection) -> list[str]:
-    for table in TABLES.values():
+def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
+    """One segment has no word that no row has; `secure_delete` overwrites those before."""
+    stale = {row["table_name"] for row in conn.all("SELECT table_name FROM stale_words")}
+    merged = [table for table in TABLES.values() if not only_stale or table in stale]
+    for table in merged:
         conn.run(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('optimize')")
-    return list(TABLES.values())
-
-
-@contextmanager
-def _named_errors():
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        raise named_error(error) from error
-
-
-DRIVER_ERRORS = (sqlite3.Error, UnicodeError)
-
-
-def named_error(error: sqlite3.Error | UnicodeError) -> TulvingError:
-    """The driver's error in our words."""
-    if isinstance(error, UnicodeDecodeError):
-        return DamagedStore(f"the database file is damaged: a stored text can't be read ({error})")
-    if isinstance(error, UnicodeError):
-        return IntegrityError(f"a text that is no valid Unicode can't be stored ({error})")
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if code is not None else None
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DamagedStore(f"the database file is damaged ({error}); restore a copy of it, it is not written to")
-    if primary == sqlite3.SQLITE_FULL:
-        return DiskFull(f"no room to write ({error}); nothing was stored, free some space and try again")
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusy(f"another process is holding the write lock ({error}); try again")
-    if primary == sqlite3.SQLITE_CONSTRAINT or isinstance(error, sqlite3.IntegrityError):
-        return IntegrityError(f"the store refused a change that would break it ({error})")
-    if primary in (
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_NOMEM,
-    ):
-        return StoreUnavailable(f"the database file can't be used ({error})")
-    return IntegrityError(f"unexpected database error ({error})")
+    if merged:
+        conn.run("DELETE FROM stale_words")
+    return merged
 
 
 @dataclass(slots=True)
@@ -255,16 +237,18 @@ class SqliteStore:
     """A Tulving store in one file."""
 
     def __init__(self, path: Path, *, busy_timeout: float = 30.0, cache_bytes: int = 256 * 1024 * 1024) -> None:
-        self.path = path
+        self.path = path.absolute()  # wherever the process goes
         self.vectors = VectorCache(cache_bytes)
         self._busy_timeout = busy_timeout
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._damage: DamagedStore | None = None
         self._closed = False
-        with _named_errors():
-            sqlite_file.prepare(path, busy_timeout)
-            raw = sqlite_file.connect(path, busy_timeout)
+        with named_errors():
+            sqlite_file.prepare(self.path, busy_timeout)
+            raw = sqlite_file.connect(self.path, busy_timeout)
+            raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # only now is the file open
+            self._place = Place(self.path)
         self._writer = SqliteConnection(raw, self.vectors)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
@@ -295,10 +279,24 @@ class SqliteStore:
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
     ) -> list[str]:
-        """Merge the segments of the keyword index into one. The vectors are compared exactly and have no index."""
+        """Merge the segments of the keyword index into one, and empty the log: what was deleted is gone then. The
+        vectors are compared exactly and have no index.
+
+        With `only_outgrown` an index that has no deleted words is left alone.
+        """
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite compares vectors exactly", "no method")
-        return [] if only_outgrown else await self.write(None, _merge_segments)
+        merged = await self.write(None, _merge_segments, only_outgrown)
+        with named_errors():
+            emptied = await asyncio.to_thread(self._place.truncate_log)
+        if not emptied:
+            log.warning("%s-wal could not be emptied, a reader holds it; deleted words may be in it", self.path)
+        return merged
+
+    async def health(self) -> list[Finding]:
+        """What a person who runs the memory should know about the file and its log."""
+        with named_errors():
+            return await asyncio.to_thread(self._place.health)
 
     async def identity(self) -> tuple[Any, ...]:
         """What no other store has, by whatever path this one is reached."""
@@ -317,15 +315,19 @@ class SqliteStore:
     def _check(self) -> None:
         if self._closed:
             raise StoreUnavailable("this memory was closed")
+        self._place.check_writable()
         if self._damage:
             raise self._damage
 
     def _read(self, query: Callable[[SqliteConnection], T]) -> T:
         conn = self._reader()
-        with _named_errors():
+        with named_errors():
             conn.raw.execute("BEGIN")
         try:
-            return query(conn)
+            result = query(conn)
+            if self._place.frozen:
+                self._place.check()
+            return result
         except DamagedStore as damage:
             self._damage = damage
             raise
@@ -335,8 +337,10 @@ class SqliteStore:
     def _reader(self) -> SqliteConnection:
         conn = getattr(self._local, "conn", None)
         if conn is None:
-            with _named_errors():
+            with named_errors():
                 raw = sqlite_file.connect(self.path, self._busy_timeout, read_only=True)
+                raw.execute("SELECT 1 FROM sqlite_schema").fetchone()
+            self._place.check()
             self._readers.append(raw)
             conn = self._local.conn = SqliteConnection(raw, self.vectors)
         return conn
@@ -354,6 +358,7 @@ class SqliteStore:
             if group:
                 self._commit(group)
                 _answer(group)
+                self._place.trim_log()
             if closing:
                 return
 
@@ -369,7 +374,9 @@ class SqliteStore:
                     if len(group) == 1 or hopeless:
                         raise
                     job.error = error
+            self._place.check()
             self._control("COMMIT")
+            self._place.check()
         except BaseException as error:
             with suppress(sqlite3.Error):
                 self._writer.raw.rollback()
@@ -411,5 +418,5 @@ class SqliteStore:
         return result
 
     def _control(self, statement: str) -> None:
-        with _named_errors():
+        with named_errors():
             self._writer.raw.execute(statement)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tulving.errors import DamagedStore, InvalidInput, StoreBusy, StoreUnavailable
 from tulving.storage import sqlite_file
 from tulving.storage.durable_file import placed
-from tulving.storage.sqlite import named_error
+from tulving.storage.sqlite_errors import named_error
 
 _PATIENCE = 2.0
 
@@ -42,10 +42,8 @@ def backup(path: Path, copy: Path, busy_timeout: float, force: bool = False) -> 
         raise InvalidInput("file", f"{copy} is there already", "another name, or --force")
     if copy.exists() and copy.samefile(path):
         raise InvalidInput("file", f"{copy} is the store itself", "another name")
-    with _errors(path):
-        sqlite_file.check_header(path)
-        with closing(sqlite_file.connect(path, busy_timeout, read_only=True)) as source:
-            return _copy(source, copy, force)
+    with _errors(path), closing(_opened(path, busy_timeout)) as source:
+        return _copy(source, copy, force)
 
 
 def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Restored:
@@ -58,10 +56,10 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
         raise InvalidInput("file", f"there is no file {file}", "a backup")
     if path.exists() and file.samefile(path):
         raise InvalidInput("file", f"{file} is the store itself", "a backup")
-    with _errors(file), closing(_readable(file, busy_timeout)) as source:
+    with _errors(file), closing(_opened(file, busy_timeout)) as source:
         revision = check_health(file, source)
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sqlite_file.make_folder(path.parent)
             return Restored(_copy(source, path, force=False).revision, None)
         replaced = _free_name(path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%SZ}"))
         try:
@@ -79,11 +77,13 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
 def check_health(path: Path, raw: sqlite3.Connection) -> str:
     """The revision of a healthy store; raises what is wrong with any other."""
     revision = sqlite_file.read_revision(path, raw)
+    sqlite_file.check_schema(path, raw, revision)
+    raw.execute("PRAGMA trusted_schema = ON")  # it is ours, and its CHECKs need it in older versions of SQLite
     problems = [row[0] for row in raw.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
     problems += [f"a row of {row[0]} refers to nothing" for row in raw.execute("PRAGMA foreign_key_check").fetchmany(5)]
     if problems:
         raise DamagedStore(f"{path} is damaged: {'; '.join(problems)}")
-    return str(revision)
+    return revision
 
 
 def _copy(source: sqlite3.Connection, copy: Path, force: bool, healthy: bool = True) -> Copy:
@@ -105,15 +105,9 @@ def _copy(source: sqlite3.Connection, copy: Path, force: bool, healthy: bool = T
     return Copy(copy, revision, copy.stat().st_size)
 
 
-def _readable(file: Path, busy_timeout: float) -> sqlite3.Connection:
-    """One whose folder can't be written to is read as it is."""
+def _opened(file: Path, busy_timeout: float) -> sqlite3.Connection:
     sqlite_file.check_header(file)
-    with suppress(sqlite3.OperationalError):
-        raw = sqlite_file.connect(file, busy_timeout, read_only=True)
-        raw.execute("SELECT 1 FROM sqlite_master")
-        return raw
-    uri = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-    return sqlite3.connect(uri, uri=True, isolation_level=None)
+    return sqlite_file.connect(file, busy_timeout, read_only=True)
 
 
 def _alone(path: Path) -> sqlite3.Connection:

@@ -1,25 +1,33 @@
 """The SQLite file itself: made whole or not at all, migrated under a lock, never opened when damaged."""
 
+import hashlib
 import os
+import re
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
-from tulving.storage.revisions import HEAD, REVISIONS, missing
+from tulving.storage.revisions import HEAD, REVISIONS, SCHEMA_DIGEST, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
 # A row with a vector of 384 numbers fills over half of a usual page of 4096 bytes and would leave the rest empty.
 PAGE_SIZE = 8192
+LOG_LIMIT = 16 * 1024 * 1024
+"""To what length the write-ahead log is cut when it is begun anew; without readers it has half of this."""
+_MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
 
 
 def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3.Connection:
     """A connection with the settings that every one of ours has; transactions are begun by hand."""
     mode = "ro" if read_only else "rw"
+    if is_frozen(path):
+        mode = "ro&immutable=1"
     raw = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -32,7 +40,51 @@ def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3
     raw.execute("PRAGMA foreign_keys = ON")
     raw.execute("PRAGMA secure_delete = ON")
     raw.execute("PRAGMA temp_store = MEMORY")
+    raw.execute("PRAGMA cell_size_check = ON")
+    raw.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
+    if read_only:
+        # Whoever writes or checks needs the JSON functions of our CHECKs, which older versions of SQLite do not trust.
+        raw.execute("PRAGMA trusted_schema = OFF")
+        if sys.version_info >= (3, 12):
+            raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
     return raw
+
+
+def is_frozen(path: Path) -> bool:
+    """Whether it is a cleanly closed store that can't change: SQLite may put no log beside it, and there is none."""
+    return not os.access(path.parent, os.W_OK) and path.exists() and not _log(path).exists()
+
+
+def log_size(path: Path) -> int:
+    """How long the write-ahead log of a store is; 0 without one."""
+    try:
+        return _log(path).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def unmoved_pages(path: Path) -> int:
+    """How many pages of the log can't be moved into the database yet, because somebody reads the state before them.
+
+    Those that can be moved, are; nobody is waited for.
+    """
+    with closing(connect(path, 0)) as raw:
+        _, logged, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    return logged - moved
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def truncate_log(path: Path, patience: float) -> bool:
+    """Move the write-ahead log into the database and empty it; False if a reader did not let go in time.
+
+    The log keeps what was deleted until it is overwritten. Writers wait as long as this does.
+    """
+    with closing(connect(path, patience)) as raw:
+        busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
 
 
 def prepare(path: Path, busy_timeout: float) -> None:
@@ -46,8 +98,15 @@ def prepare(path: Path, busy_timeout: float) -> None:
         check_header(path)
         # A file that is not ours, or of a newer version, is left alone: reading recovers and checkpoints nothing.
         with closing(connect(path, busy_timeout, read_only=True)) as raw:
+            raw.execute("BEGIN")
             revision = read_revision(path, raw)
+            check_schema(path, raw, revision)
         if revision != HEAD:
+            if is_frozen(path):
+                raise StoreUnavailable(
+                    f"{path} has schema {revision} and its folder is read-only, so that it can't be brought to {HEAD}:"
+                    " copy it to a folder that can be written to"
+                )
             with closing(connect(path, busy_timeout)) as raw:
                 _migrate(path, raw, revision)
     except OSError as error:
@@ -70,10 +129,9 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
 
 def _create(path: Path) -> None:
     """Made in a folder beside its place and linked into it: a kill leaves no half file, of two makers one wins."""
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size and not path.exists():
-        raise DamagedStore(f"{path} is missing but {log.name} is there: the database was removed from under it")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if log_size(path) and not path.exists():
+        raise DamagedStore(f"{path} is missing but {_log(path).name} is there: the database was removed from under it")
+    make_folder(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tulving-new-") as folder:
         fresh = Path(folder) / "memory.db"
         fresh.touch(mode=0o600)
@@ -109,7 +167,7 @@ def check_header(path: Path) -> None:
         raise DamagedStore(f"{path} {what}: not a Tulving store, or a damaged one; it was left untouched")
 
 
-def read_revision(path: Path, raw: sqlite3.Connection) -> str | None:
+def read_revision(path: Path, raw: sqlite3.Connection) -> str:
     """The revision of a store's schema; raises if it is none of ours, or one that we do not know."""
     (application,) = raw.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
@@ -126,7 +184,49 @@ def read_revision(path: Path, raw: sqlite3.Connection) -> str | None:
     return revision
 
 
-def _migrate(path: Path, raw: sqlite3.Connection, revision: str | None) -> None:
+def check_schema(path: Path, raw: sqlite3.Connection, revision: str) -> None:
+    """Raise unless the tables, indexes and triggers of a store are those that our migrations make, to the letter: a
+    trigger or view in a file from elsewhere would do its maker's work with our rights."""
+    if strange := strange_objects(raw, revision):
+        raise DamagedStore(
+            f"{path} has a schema that no Tulving made ({'; '.join(strange)}); it was left untouched."
+            " Remove what is foreign (DROP ...), or restore a copy"
+        )
+
+
+def strange_objects(raw: sqlite3.Connection, revision: str) -> list[str]:
+    """What is more, less or other in a schema than our migrations make. They are run only if the digest differs."""
+    found = _schema(raw)
+    if revision == HEAD and _digest(found) == SCHEMA_DIGEST:
+        return []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as model:
+        _upgrade(model, target=revision)
+        made = _schema(model)
+    return [
+        f"{type_} {name} {'is foreign' if key not in made else 'is missing' if key not in found else 'was changed'}"
+        for key in sorted(found.keys() | made.keys())
+        if found.get(key) != made.get(key)
+        for type_, name in [key]
+    ]
+
+
+def _schema(raw: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Everything in the schema, but for the statistics of ANALYZE. How FTS5 and Alembic word tables of their own is up
+    to their versions: of those it counts that they are tables."""
+    schema: dict[tuple[str, str], str] = {}
+    for type_, name, table, page, sql in raw.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema"):
+        stored = type_ == "table" and page
+        if not (stored and name in ("sqlite_stat1", "sqlite_stat4")):
+            words = "stored" if stored and _MADE_BY_OTHERS.search(name) else " ".join((sql or "").split())
+            schema[type_, name] = f"{table}: {words}"
+    return schema
+
+
+def _digest(schema: dict[tuple[str, str], str]) -> str:
+    return hashlib.sha256(repr(sorted(schema.items())).encode()).hexdigest()
+
+
+def _migrate(path: Path, raw: sqlite3.Connection, revision: str) -> None:
     """Under the write lock, so that of two processes one migrates and the other finds it done."""
 
     def copied() -> bool:
@@ -151,10 +251,20 @@ def _copy(path: Path, copy: Path) -> None:
     sync_folder(copy.parent)
 
 
-def _upgrade(raw: sqlite3.Connection, still_needed: Callable[[], bool] = lambda: True) -> None:
+def _upgrade(
+    raw: sqlite3.Connection, still_needed: Callable[[], bool] = lambda: True, target: str = "memory@head"
+) -> None:
     from tulving.storage.migrations import upgrade_sqlite
 
-    upgrade_sqlite(raw, still_needed=still_needed)
+    upgrade_sqlite(raw, target, still_needed)
+
+
+def make_folder(folder: Path) -> None:
+    """With the folders above it. All their names are on the disk before anything in it counts."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in new:
+        sync_folder(each.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -12,6 +12,7 @@ class PatientStore:
 
     def __init__(self, store: Store) -> None:
         self.read, self.reindex, self.identity, self.close = store.read, store.reindex, store.identity, store.close
+        self.health = store.health
         self._write = store.write
 
     async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import io
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from alembic.config import Config
 from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
+
+_ALEMBIC = threading.Lock()
 
 
 def upgrade_sqlite(
@@ -31,7 +34,7 @@ def upgrade_sqlite(
             with connection.begin():
                 if still_needed():
                     config.attributes["connection"] = connection
-                    command.upgrade(config, target)
+                    _upgrade(config, target)
     except DBAPIError as error:
         raise error.orig or error from error
     finally:
@@ -43,8 +46,14 @@ def postgres_script(revision: str | None, version_table: str, target: str = "mem
     script = io.StringIO()
     config = _config(script)
     config.attributes["version_table"] = version_table
-    command.upgrade(config, f"{revision}:{target}" if revision else target, sql=True)
+    _upgrade(config, f"{revision}:{target}" if revision else target, sql=True)
     return script.getvalue()
+
+
+def _upgrade(config: Config, target: str, sql: bool = False) -> None:
+    """One at a time: while Alembic works, its context is that of the whole process."""
+    with _ALEMBIC:
+        command.upgrade(config, target, sql=sql)
 
 
 def _config(output: io.StringIO | None = None) -> Config:

@@ -4,7 +4,7 @@ they were kept for repeats only."""
 from tulving.storage.migrations.statements import execute
 
 revision = "mem_010"
-down_revision = "mem_008"
+down_revision = "mem_009"
 branch_labels = None
 depends_on = None
 
