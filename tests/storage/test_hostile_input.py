@@ -110,11 +110,12 @@ async def test_any_text_is_stored_read_back_and_found(memory: Memory, name: str)
             assert item.metadata == kept
     listed = await everything(memory)
     assert {item.content for item in listed.values()} == {expected}
+    query = text if len(text) <= MAX_QUERY else " ".join(words(expected)[:30])
     if any(character.isalnum() for character in expected):
-        found = await memory.search(text[:MAX_QUERY], mode="keyword", limit=10)
+        found = await memory.search(query, mode="keyword", limit=10)
         assert {hit.item.id for hit in found} == {episode.id, fact.id, note.id, rule.id}
-    await memory.search(text[:MAX_QUERY], mode="semantic")
-    await memory.recall(text[:MAX_QUERY])
+    await memory.search(query, mode="semantic")
+    await memory.recall(query)
     assert len(await memory.context(text, butler="b", token_budget=200)) <= 800
     assert not problems(await memory.verify())
 
@@ -575,13 +576,18 @@ def test_a_query_is_words_and_never_syntax(bench: "Bench", query: str) -> None:
     ["apple " * 200_000, "(" * MEGABYTE, '"' * MEGABYTE, "x" * MEGABYTE, "".join(f"w{n} " for n in range(150_000))],
     ids=["words", "brackets", "quotes", "one word", "many words"],
 )
-async def test_a_query_of_a_megabyte(memory: Memory, query: str) -> None:
+async def test_a_query_of_a_megabyte_is_refused_and_its_beginning_is_not(memory: Memory, query: str) -> None:
     stored = await memory.store_fact("s", "p", "apple w1 w2 w3")
+    with pytest.raises(InvalidInput, match="topic"):
+        await memory.recall(query)
     for mode in ("keyword", "semantic", "hybrid"):
-        found = await memory.search(query, mode=mode)
+        with pytest.raises(InvalidInput, match="query"):
+            await memory.search(query, mode=mode)
+        found = await memory.search(query[:MAX_QUERY], mode=mode)
         if "apple" in query or "w1 " in query:
             assert [hit.item.id for hit in found] == [stored.id]
-    await memory.recall(query)
+    await memory.recall(query[:MAX_QUERY])
+    assert await memory.context(query, butler="b")
 
 
 # -- arbitrary text --------------------------------------------------------------------------------------------
