@@ -194,6 +194,8 @@ def database_path(url: str | None) -> Path:
     """The file of a `sqlite:///` URL or a plain path; without either, the project's or the user's."""
     if url is None:
         return find_database()
+    if not url.strip():
+        raise ConfigError("url", "is empty", "a path, sqlite:///path/to/memory.db or postgresql://user@host/database")
     if "://" not in url:
         return Path(url).expanduser()
     parts = urlsplit(url)

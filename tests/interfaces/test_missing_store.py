@@ -51,6 +51,13 @@ def test_the_environments_url_is_named_too(cli: Callable, monkeypatch: pytest.Mo
     assert not (tmp_path / "typo.db").exists()
 
 
+@pytest.mark.parametrize("command", [["--url", "", "stats"], ["copy", "", "to.db"], ["copy", " ", "to.db"]], ids=repr)
+def test_an_empty_place_is_no_place(cli: Callable, tmp_path: Path, command: list[str]):
+    ran = cli(*command)
+    assert (ran.code, "is empty" in ran.err) == (2, True)
+    assert not (tmp_path / "to.db").exists()
+
+
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_reading_makes_nothing_in_the_persons_own_place_either(
     cli: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str]
