@@ -1,8 +1,8 @@
 """README and the docs, followed to the letter: every command and every snippet, in order, in a fresh home.
 
-The language of a fenced block says what becomes of it: `sh`, `python` and `sql` are run, `toml` is read as settings,
-`text` is shown to people only. The blocks of one page are one reader's afternoon: what one exports or stores, the next
-ones find.
+The language of a fenced block says what becomes of it: `sh`, `python` and `sql` are run, `toml` is read as settings and
+saved if its first line is the name of a file, `text` is shown to people only. The blocks of one page are one reader's
+afternoon: what one exports or stores, the next ones find.
 """
 
 import json
@@ -84,6 +84,8 @@ class Reader:
                         self.execute(statement.strip())
             case "toml":
                 parse(tomllib.loads(block.text))
+                if named := re.match(r"# (\w+\.toml)$", block.text, re.MULTILINE):
+                    (self.folder / named[1]).write_text(block.text)
 
     def _type(self, line: str, block: Block) -> None:
         for name, value in self.meant.items():
@@ -95,7 +97,7 @@ class Reader:
         elif line.startswith(SERVERS):
             self._serve(line, block)
         elif line.startswith("export "):
-            said = self.run(["bash", "-c", f"{line} && env -0"], block)
+            said = self.run(["bash", "-c", f"{line}\nenv -0"], block)
             self.environ = dict(entry.split("=", 1) for entry in said.split("\0") if entry)
         else:
             self.run(["bash", "-c", line], block)
@@ -192,7 +194,8 @@ def test_the_readme_from_top_to_bottom(reader: Reader, postgres: Server) -> None
 
 def test_the_page_on_postgresql(reader: Reader, postgres: Server) -> None:
     url = postgres.url("memory")
-    reader.meant["postgresql://tulving:secret@db.example.com/memory"] = as_role(url, "tulving:secret")
+    for role in ("tulving", "memory_service", "memory_worker"):
+        reader.meant[f"postgresql://{role}:secret@db.example.com/memory"] = as_role(url, f"{role}:secret")
     reader.meant["postgresql://owner@db.example.com/memory"] = url
     roles = "memory_service, memory_worker, tulving_service, tulving_maintenance, tulving"
     reader.run(["tulving", "init"])  # README comes first

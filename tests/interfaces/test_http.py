@@ -689,8 +689,9 @@ async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: 
 
 def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: Path):
     forged = "2026-01-01 00:00:00,000 ERROR tulving: the store is gone"
-    (tmp_path / "a file").touch()
-    served = server("--open", TULVING_URL=str(tmp_path / "a file" / f"x\n{forged}\x1b[2J" / "memory.db"))
+    folder = tmp_path / f"x\n{forged}\x1b[2J"
+    folder.mkdir()
+    served = server("--open", TULVING_URL=str(folder))
     assert f"x\\n{forged}\\x1b[2J" in served.said
     assert forged not in served.said.splitlines()
     assert served.end()[0] == 0

@@ -12,6 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from raw_sql import in_thread
 
+from tulving.bootstrap import migrate_store
+from tulving.config import MemoryModuleConfig
 from tulving.testing.postgres import PostgresServer
 
 HEADER = "# Memory Context\n"
@@ -27,10 +29,12 @@ class File:
         self.url = str(path)
 
     def begin(self) -> None:
+        Path(self.url).rename(f"{self.url}.away")
         Path(self.url).mkdir()
 
     def end(self) -> None:
         Path(self.url).rmdir()
+        Path(f"{self.url}.away").rename(self.url)
 
 
 class Database:
@@ -40,6 +44,7 @@ class Database:
 
     def __init__(self, server: PostgresServer) -> None:
         self.url = in_thread(server.create_database())
+        in_thread(migrate_store(self.url, MemoryModuleConfig(embedder="hashing")))
         self.begin, self.end = server.stop, server.start
 
 

@@ -9,7 +9,7 @@ import pytest
 from tulving import open_memory
 from tulving.domain.scope import Caller
 from tulving.domain.text import content_hash
-from tulving.storage import events, sqlite_place
+from tulving.storage import sqlite_place
 from tulving.testing import SequentialIds, WordEmbedder
 from tulving.workers.jobs import jobs_of
 
@@ -167,5 +167,5 @@ async def test_the_same_calls_write_the_same_events(new_url, clock, embedder):
     for _ in range(2):
         async with open_memory(new_url(), embedder=embedder, clock=clock, ids=SequentialIds()) as memory:
             id_ = await store(memory, "fact")
-            written.append(await memory._read(events.of_entity, "default", id_))
+            written.append(await memory.history("fact", id_))
     assert written[0] == written[1]

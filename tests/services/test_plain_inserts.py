@@ -171,6 +171,7 @@ async def test_a_new_memory_counts_as_accessed(url, embedder, clock):
         (near,) = await memory.search("coffee", mode="semantic")
         assert hit.item.id == near.item.id == stored.id
         await memory.get("episode", stored.id)
+        await memory.settle()
         (episode,) = (await memory.list_memories("episode")).items
         assert episode.accessed_at == episode.last_referenced_at == clock.now
         assert episode.created_at == created

@@ -51,7 +51,7 @@ BEFORE = {
     "source_butler": "a",
     "occurred_at": LONG_AGO + timedelta(days=1),
 }
-MOVED = {"last_confirmed_at", "updated_at", "next_review_at", "reference_count", "last_referenced_at"}
+MOVED = {"last_confirmed_at", "updated_at", "next_review_at", "reference_count", "last_referenced_at", "accessed_at"}
 
 
 def columns(item):

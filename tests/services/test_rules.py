@@ -48,7 +48,8 @@ async def test_a_helpful_mark_is_counted_and_recorded(memory, clock, sql):
 
 
 def replace_references(item, like):
-    return replace(item, reference_count=like.reference_count, last_referenced_at=like.last_referenced_at)
+    moved = ("reference_count", "last_referenced_at", "accessed_at")
+    return replace(item, **{name: getattr(like, name) for name in moved})
 
 
 @pytest.mark.scenario("001-091", "001-092", "001-118")

@@ -34,6 +34,7 @@ async def sow(memory: Memory) -> dict[str, UUID]:
 
 
 async def state_of(memory: Memory) -> list[Any]:
+    await memory.settle()
     items = await everything(memory)
     kinds: list[Kind] = [kind for kind in KINDS for _ in items]
     ids = [*items] * len(KINDS)
@@ -90,7 +91,7 @@ async def test_what_lies_outside_is_like_what_does_not_exist(url: str, part: str
         ann, bob = memory.bind(**{part: "ann"}), memory.bind(**{part: "bob"})
         ids = await sow(bob)
         await ann.store_rule("own rule")
-        note: Any = await bob.get("fact", ids["note"])
+        note: Any = await bob.look("fact", ids["note"])
         before = await state_of(memory)
         targets: list[tuple[Kind, Any, Any]] = [(kind, ids[kind], NOBODY) for kind in KINDS]
         for kind, id_, unknown in [*targets, ("fact", note.ref, "fact_00000404")]:
@@ -208,6 +209,8 @@ async def test_a_connection_to_the_whole_tenant_pays_no_look_at_the_memory(
 
         monkeypatch.setattr(store, "read", counted)
         await memory.get("fact", ids["fact"])
+        assert reads == ["get"]
+        reads.clear()
         await memory.confirm("fact", ids["fact"])
         await memory.mark_helpful(ids["rule"])
         await memory.create_link("fact", ids["fact"], "rule", ids["rule"], "supports")
@@ -295,6 +298,7 @@ async def test_a_merge_is_for_a_connection_to_the_whole_tenant(url: str, part: s
 MAKERS = {
     ("services/items.py", "_address"): "the check",
     ("domain/scope.py", "address_of"): "of a memory that was read",
+    ("storage/facts.py", "_meet_again"): "of the fact that has the offer's own key",
     ("storage/requests.py", "_unpacked"): "of the answer to an earlier request of the same caller",
 }
 

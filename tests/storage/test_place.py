@@ -145,7 +145,7 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM rules").fetchall()
             held = (await write_long(memory, path))[-1]
-            _, log = await memory.health()
+            _, log = await memory._env.store.health()
             assert held > 1_000_000
             assert log.told == f"{held} bytes"
             assert f"has {held} bytes and can't be emptied" in log.problems[0]
@@ -154,16 +154,16 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
         for number in range(3):
             await memory.store_rule(f"rule {number}")
         assert sqlite_file.log_size(path) < held / 5, "begun anew, and cut to its limit"
-        assert [finding.problems for finding in await memory.health()] == [(), ()]
+        assert [finding.problems for finding in await memory._env.store.health()] == [(), ()]
 
 
 async def test_the_health_of_a_file_that_is_gone(path: Path) -> None:
     async with opened(path, background=False) as memory:
-        file, _ = await memory.health()
+        file, _ = await memory._env.store.health()
         assert f"SQLite {sqlite3.sqlite_version}, {path.stat().st_size} bytes" == file.told
         path.unlink()
         with pytest.raises(StoreUnavailable, match="was removed"):
-            await memory.health()
+            await memory._env.store.health()
 
 
 # -- read-only -------------------------------------------------------------------------------------------------

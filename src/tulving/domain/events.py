@@ -58,7 +58,7 @@ class Audit:
 
     def event(self, event_type: str, entity_type: str, entity_id: UUID | None, **payload: Any) -> Event:
         """With a `content_hash` it is to be told to subscribers as `storage.events.append` gives it back."""
-        if "content_hash" in payload:
+        if payload.get("content_hash") is not None:
             payload["content_hash"] = Unkeyed(payload["content_hash"], self.new_id)
         return Event(
             tenant_id=self.caller.tenant_id,

@@ -5,7 +5,7 @@ and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -115,6 +115,11 @@ class Lanes:
 
 class Connection(Protocol):
     """One transaction's connection."""
+
+    @property
+    def secrets(self) -> MutableMapping[str, str]:
+        """The secrets of tenants (`events.py`) that need not be looked up, and those that were in this transaction."""
+        ...
 
     @property
     def for_update(self) -> str:

@@ -26,7 +26,7 @@ def append(conn: Connection, *events: Event) -> list[Event]:
 
 
 def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:
-    secrets: dict[str, str] = {}
+    secrets = conn.secrets
     written: list[Event] = []
     for event in events:
         if isinstance(unkeyed := event.payload.get("content_hash"), Unkeyed):

@@ -5,6 +5,7 @@ settled by running the loser again.
 """
 
 import asyncio
+from collections import ChainMap
 from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -41,6 +42,7 @@ class PostgresStore:
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
         self.walled = False
+        self._secrets: dict[str, str] = {}
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
@@ -154,9 +156,10 @@ class PostgresStore:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
+        found: dict[str, str] = {}
         async with self._begun(begin, tenant_id) as raw:
             try:
-                conn = PostgresConnection(raw, self.indexes, self.walled)
+                conn = PostgresConnection(raw, self.indexes, self.walled, ChainMap(found, self._secrets))
                 result = await run_waiting(transaction, conn, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)
@@ -177,6 +180,7 @@ class PostgresStore:
                 raise
             if ended != "COMMIT":
                 raise IntegrityError("a change was undone by the server, because one of its statements had failed")
+            self._secrets |= found  # committed by now, so they will not change
             return result
 
     @asynccontextmanager

@@ -1,6 +1,6 @@
 """A transaction's view of PostgreSQL: the `Connection` that the functions of this package are written for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,8 +30,8 @@ class PostgresConnection:
     for_reference = " FOR KEY SHARE"
     merged_at_a_time = 1000
 
-    def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool) -> None:
-        self.raw, self.indexes, self.walled = raw, indexes, walled
+    def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool, secrets: MutableMapping[str, str]) -> None:
+        self.raw, self.indexes, self.walled, self.secrets = raw, indexes, walled, secrets
 
     def run(self, sql: str, params: Params | None = None) -> int:
         text, names = numbered(sql)

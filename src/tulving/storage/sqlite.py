@@ -52,6 +52,11 @@ class SqliteConnection:
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
         self.raw, self.vectors = raw, vectors
 
+    @property
+    def secrets(self) -> dict[str, str]:
+        """None are kept: to look one up costs no round trip."""
+        return {}
+
     def run(self, sql: str, params: Params | None = None) -> int:
         return self._execute(sql, params).rowcount
 
