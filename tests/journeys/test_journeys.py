@@ -21,6 +21,7 @@ async def tell(url, export):
         await memory.confirm("rule", rule.id)
         found = await memory.recall("what does Anna drink")
         context = await memory.context("Anna is here", butler="waiter")
+        await memory.settle()
         await memory.export(export)
     scores = [(hit.memory_type, hit.item.content, round(hit.score, 6)) for hit in found]
     return scores, context, export.read_bytes()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO
 
 from tulving.errors import DiskFull, InvalidInput, StoreUnavailable, TulvingError
-from tulving.storage.sqlite_file import sync_folder
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -59,3 +58,20 @@ def _link(unfinished: Path, path: Path) -> None:
         if path.exists():
             raise InvalidInput("file", f"{path} is there already", "another name, or --force") from error
         unfinished.rename(path)  # a file system without links
+
+
+def make_folder(folder: Path) -> None:
+    """With the folders above it. All their names are on the disk before anything in it counts."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in new:
+        sync_folder(each.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tulving.errors import DamagedStore, InvalidInput, StoreBusy, StoreUnavailable
 from tulving.storage import sqlite_file
-from tulving.storage.durable_file import placed
+from tulving.storage.durable_file import make_folder, placed
 from tulving.storage.sqlite_errors import named_error
 
 _PATIENCE = 2.0
@@ -59,7 +59,7 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
     with _errors(file), closing(_opened(file, busy_timeout)) as source:
         revision = check_health(file, source)
         if not path.exists():
-            sqlite_file.make_folder(path.parent)
+            make_folder(path.parent)
             return Restored(_copy(source, path, force=False).revision, None)
         replaced = _free_name(path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%SZ}"))
         try:

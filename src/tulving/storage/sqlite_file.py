@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
+from tulving.storage.durable_file import make_folder, sync_folder
 from tulving.storage.revisions import HEAD, REVISIONS, SCHEMA_DIGEST, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
@@ -239,10 +240,11 @@ def _migrate(path: Path, raw: sqlite3.Connection, revision: str) -> None:
 
 
 def _copy(path: Path, copy: Path) -> None:
-    """An online copy of what is committed, whole or not there at all."""
+    """An online copy of what is committed, whole or not there at all. Until it is whole its name is always the same, so
+    that what a kill leaves is cleared away by the next attempt."""
     partial = copy.with_name(copy.name + ".part")
     partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600)
+    partial.touch(mode=0o600, exist_ok=False)
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
         source.backup(target)
     with partial.open("rb+") as file:
@@ -257,20 +259,3 @@ def _upgrade(
     from tulving.storage.migrations import upgrade_sqlite
 
     upgrade_sqlite(raw, target, still_needed)
-
-
-def make_folder(folder: Path) -> None:
-    """With the folders above it. All their names are on the disk before anything in it counts."""
-    new = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for each in new:
-        sync_folder(each.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
