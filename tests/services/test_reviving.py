@@ -182,6 +182,7 @@ async def test_rows_inserted_without_a_review_are_reviewed_by_the_next_sweep(mem
     for kind, id_ in (*(("fact", id_) for id_ in facts), ("rule", rule)):
         assert (await memory.get(kind, id_)).next_review_at > clock.now
     assert (await memory.get("fact", kept)).next_review_at is None
+    await memory.settle()
     sql("UPDATE facts SET next_review_at = NULL")
     clock.advance(days=400)
     assert (await memory.run_decay_sweep())["facts_expired"] == 3

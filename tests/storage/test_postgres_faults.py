@@ -287,7 +287,9 @@ async def test_a_commit_without_an_answer_is_not_done_again(postgres_url: str) -
 @pytest.mark.parametrize(
     "lock", [f"SELECT pg_advisory_xact_lock({STORE_LOCK})", "LOCK TABLE rules IN ACCESS EXCLUSIVE MODE"]
 )
-async def test_a_call_that_is_cancelled_leaves_no_transaction_behind(postgres_url: str, lock: str) -> None:
+async def test_a_call_that_is_cancelled_leaves_no_transaction_behind(
+    postgres_url: str, lock: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """At the beginning of its transaction or in the middle."""
     async with opened(postgres_url, background=False) as memory:
         await memory.store_rule("before")
@@ -309,6 +311,7 @@ async def test_a_call_that_is_cancelled_leaves_no_transaction_behind(postgres_ur
         assert [rule.content for rule in (await everything(memory)).values()] == ["before"]
         await asyncio.gather(*(memory.store_rule(f"after {n}") for n in range(20)))
         assert not problems(await memory.verify())
+    assert "active transaction" not in caplog.text, "the driver found nothing to clear away"
 
 
 async def test_calls_that_are_cancelled_at_any_moment_are_done_or_not_at_all(postgres_url: str) -> None:

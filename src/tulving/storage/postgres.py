@@ -196,6 +196,9 @@ class PostgresStore:
                         raise named_error(error) from error
                     _put_away(raw)
                     continue
+                except BaseException:  # cancelled while it waited for the store's lock
+                    await _roll_back(raw)
+                    raise
                 yield raw
                 return
 
