@@ -137,7 +137,9 @@ def url(new_url: Callable[[], str]) -> str:
 async def memory(
     url: str, clock: ManualClock, embedder: WordEmbedder, config: MemoryModuleConfig
 ) -> AsyncIterator[Memory]:
-    async with open_memory(url, config=config, embedder=embedder, clock=clock, ids=SequentialIds()) as memory:
+    """Nothing works in its background, where it would draw ids and fill in vectors while a test looks."""
+    ids = SequentialIds()
+    async with open_memory(url, config=config, embedder=embedder, clock=clock, ids=ids, background=False) as memory:
         yield memory
 
 
