@@ -137,6 +137,7 @@ def _create(path: Path) -> None:
         fresh = Path(folder) / "memory.db"
         fresh.touch(mode=0o600)
         with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
+            raw.execute("PRAGMA temp_store = MEMORY")  # nothing is written outside our folders
             raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             raw.execute("PRAGMA journal_mode = WAL")
