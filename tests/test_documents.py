@@ -182,14 +182,18 @@ def test_every_block_says_what_it_is() -> None:
     ] == []
 
 
-def test_the_readme_from_top_to_bottom(reader: Reader, postgres: Server) -> None:
+@pytest.fixture
+def database(postgres: Server) -> Iterator[str]:
+    """The URL of a new, empty database."""
     url = in_thread(postgres.create_database())
-    reader.meant["postgresql://tulving:secret@db.example.com/memory"] = url
-    try:
-        for block in blocks(ROOT / "README.md"):
-            reader.follow(block)
-    finally:
-        in_thread(postgres.drop_database(url))
+    yield url
+    in_thread(postgres.drop_database(url))
+
+
+def test_the_readme_from_top_to_bottom(reader: Reader, database: str) -> None:
+    reader.meant["postgresql://tulving:secret@db.example.com/memory"] = database
+    for block in blocks(ROOT / "README.md"):
+        reader.follow(block)
 
 
 def test_the_page_on_postgresql(reader: Reader, postgres: Server) -> None:
@@ -208,14 +212,10 @@ def test_the_page_on_postgresql(reader: Reader, postgres: Server) -> None:
         reader.execute(f"DROP ROLE IF EXISTS {roles}")
 
 
-def test_the_host_of_the_module_page(reader: Reader, postgres: Server) -> None:
-    url = in_thread(postgres.create_database())
-    reader.environ["DATABASE_URL"] = url
-    try:
-        for block in blocks(ROOT / "docs/host-module.md"):
-            reader.follow(block)
-    finally:
-        in_thread(postgres.drop_database(url))
+def test_the_host_of_the_module_page(reader: Reader, database: str) -> None:
+    reader.environ["DATABASE_URL"] = database
+    for block in blocks(ROOT / "docs/host-module.md"):
+        reader.follow(block)
 
 
 def other_pages() -> list[Path]:

@@ -108,7 +108,7 @@ def find(folder: Path, record: Path) -> Project:
 
 
 def _on_one_line(text: str) -> str:
-    """A name that somebody else chose, for a person or a log: it forges no second line and controls no terminal."""
+    """A name from an untrusted folder, safe to print and to log: escaped if it holds control characters."""
     return text if text.isprintable() else repr(text)
 
 

@@ -1,4 +1,4 @@
-"""The file of an export: nobody else's to read or to redirect, whole or not there at all."""
+"""The file of an export: private, not redirected by a link, and whole or not there at all."""
 
 import os
 import resource
