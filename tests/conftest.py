@@ -15,7 +15,7 @@ from tulving import Memory, open_memory
 from tulving.config import MemoryModuleConfig
 from tulving.providers import weights
 from tulving.providers.minilm import MiniLm
-from tulving.storage.postgres_schema import prepare
+from tulving.storage.postgres.schema import prepare
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 from tulving.testing.postgres import Server, open_server
 

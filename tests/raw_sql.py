@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import asyncpg
 
 from tulving.bootstrap import is_postgres
-from tulving.storage import postgres_values, sqlite_values
+from tulving.storage.postgres import values as postgres_values
+from tulving.storage.sqlite import values as sqlite_values
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from tulving.services.copying import Copied, Progress
-    from tulving.storage.sqlite_backup import Copy, Restored
+    from tulving.storage.sqlite.backup import Copy, Restored
 
 
 Create = Literal["never", "file", "folders"]
@@ -137,11 +137,11 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
         if is_postgres(place := str(url) if url is not None else None):
             if create == "never" and (await migrate_store(place, config, dry_run=True)).before is None:
                 raise _no_memory(field, place)
-            from tulving.storage.postgres_pool import open_postgres
+            from tulving.storage.postgres.pool import open_postgres
 
             return await open_postgres(str(place), config.postgres)
         new_file(place, create, field)
-        from tulving.storage.sqlite import SqliteStore
+        from tulving.storage.sqlite.store import SqliteStore
 
         return await asyncio.to_thread(
             SqliteStore,
@@ -149,7 +149,7 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
             busy_timeout=config.busy_timeout,
             cache_bytes=config.vector_cache_mb * 1024 * 1024,
         )
-    from tulving.storage.postgres_pool import borrow_postgres
+    from tulving.storage.postgres.pool import borrow_postgres
 
     return await borrow_postgres(url, config.postgres)
 
@@ -226,16 +226,14 @@ async def migrate_store(
             raise InvalidInput("row_security", "is for PostgreSQL: a file belongs to its owner", "a postgresql:// URL")
         if not dry_run:
             new_file(url, "never")
-        from tulving.storage import sqlite_file
+        from tulving.storage.sqlite import database
 
-        return Migration(
-            *await asyncio.to_thread(sqlite_file.migrate, database_path(url), config.busy_timeout, dry_run)
-        )
-    from tulving.storage import postgres_pool
+        return Migration(*await asyncio.to_thread(database.migrate, database_path(url), config.busy_timeout, dry_run))
+    from tulving.storage.postgres import pool
 
-    before, applied = await postgres_pool.migrate(str(url), config.postgres, dry_run, roles)
+    before, applied = await pool.migrate(str(url), config.postgres, dry_run, roles)
     if not dry_run:
-        store = await postgres_pool.open_postgres(str(url), config.postgres)
+        store = await pool.open_postgres(str(url), config.postgres)
         try:
             # A service without the rights of an owner could not set the dimension of the vectors later.
             await adopt(store, choose_embedder(config), utc_now, may_differ=True)
@@ -285,25 +283,25 @@ async def open_scheduler(
         if alone or not is_postgres(config.url):
             yield TableScheduler(schedule, patient, jobs)
             return
-        from tulving.storage import postgres_queue
+        from tulving.storage.postgres import queue
         from tulving.workers.queue import QueueScheduler
 
-        schema = await postgres_queue.prepare_for(env.store)
+        schema = await queue.prepare_for(env.store)
         yield QueueScheduler(schedule, patient, jobs, str(config.url), schema)
 
 
 def backup_store(config: MemoryModuleConfig, file: Path, *, force: bool = False) -> "Copy":
     """Copy the configured store, which may be in use, to a file."""
-    from tulving.storage import sqlite_backup
+    from tulving.storage.sqlite import backup
 
-    return sqlite_backup.backup(_own_file("backup", config), file, config.busy_timeout, force)
+    return backup.backup(_own_file("backup", config), file, config.busy_timeout, force)
 
 
 def restore_store(config: MemoryModuleConfig, file: Path, *, clock: Clock = utc_now) -> "Restored":
     """Put a backup in the place of the configured store, and keep what was there."""
-    from tulving.storage import sqlite_backup
+    from tulving.storage.sqlite import backup
 
-    return sqlite_backup.restore(file, _own_file("restore", config), config.busy_timeout, clock())
+    return backup.restore(file, _own_file("restore", config), config.busy_timeout, clock())
 
 
 def _own_file(verb: str, config: MemoryModuleConfig) -> Path:

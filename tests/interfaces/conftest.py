@@ -15,7 +15,7 @@ from http_parts import Served
 
 import tulving
 from tulving.bootstrap import is_postgres
-from tulving.storage import sqlite_file
+from tulving.storage.sqlite import database
 
 SOURCE = str(Path(tulving.__file__).parent.parent)
 
@@ -34,7 +34,7 @@ def environ(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
     """An own home, an own store (there, but empty) and an embedder without weights, for this process and those it
     starts."""
     if not is_postgres(url):
-        sqlite_file.prepare(Path(url), busy_timeout=30)
+        database.prepare(Path(url), busy_timeout=30)
     for name in [name for name in os.environ if name.startswith("TULVING_")]:
         monkeypatch.delenv(name)
     values = {

@@ -101,7 +101,7 @@ def test_a_copy_is_consistent_while_others_write(cli, store, tmp_path):
 
 @pytest.mark.parametrize("open_", ["read", "write"])
 def test_a_store_that_is_open_elsewhere_is_not_replaced(cli, store, tmp_path, open_, monkeypatch):
-    monkeypatch.setattr("tulving.storage.sqlite_backup._PATIENCE", 0.2)
+    monkeypatch.setattr("tulving.storage.sqlite.backup._PATIENCE", 0.2)
     copy = tmp_path / "copy.db"
     cli("backup", str(copy))
     cli("store", "fact", "user", "drives", "a tram")

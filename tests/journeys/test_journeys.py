@@ -59,7 +59,7 @@ async def test_meaning_is_found_without_a_common_word(url, minilm):
         assert found[0].item.id == stored.id
         assert found[0].similarity > found[1].similarity + 0.1
         size = await memory._read(
-            lambda conn: conn.one(f"SELECT {conn.vector_bytes('embedding')} AS size FROM episodes")
+            lambda conn: conn.fetch_one(f"SELECT {conn.vector_bytes('embedding')} AS size FROM episodes")
         )
         assert size == {"size": 384 * 4}
 

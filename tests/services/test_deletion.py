@@ -9,7 +9,7 @@ import pytest
 from tulving import open_memory
 from tulving.domain.scope import Caller
 from tulving.domain.text import content_hash
-from tulving.storage import sqlite_place
+from tulving.storage.sqlite import place as sqlite_place
 from tulving.testing import SequentialIds, WordEmbedder
 from tulving.workers.jobs import jobs_of
 

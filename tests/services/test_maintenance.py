@@ -387,7 +387,9 @@ async def test_memories_that_wait_get_their_vector_after_a_re_embedding(memory, 
         late.problem = None
         await memory.store_rule("something else")
         await memory.reembed(force=True)
-        await memory._write_all(lambda conn: conn.run("UPDATE rules SET embedding = NULL, embedding_version = NULL"))
+        await memory._write_all(
+            lambda conn: conn.execute("UPDATE rules SET embedding = NULL, embedding_version = NULL")
+        )
         assert await other.embed_pending() == 2
         assert (await memory.search("black tea", mode="semantic"))[0].item.id == stored.id
         assert (await memory.verify()).ok

@@ -167,13 +167,13 @@ async def test_counting_is_one_query_for_each_table(memory, monkeypatch):
     really = statistics.count
 
     def count(conn, *args):
-        one = conn.one
+        one = conn.fetch_one
 
         class Counted:
             def __getattr__(self, name):
                 return getattr(conn, name)
 
-            def one(self, sql, params=None):
+            def fetch_one(self, sql, params=None):
                 asked.append(sql)
                 return one(sql, params)
 

@@ -8,7 +8,7 @@ import pytest
 from fault_parts import Children, opened
 from raw_sql import in_thread
 
-from tulving.storage.sqlite_file import prepare
+from tulving.storage.sqlite.database import prepare
 from tulving.testing import ManualClock
 from tulving.testing.postgres import Server
 

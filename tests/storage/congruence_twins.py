@@ -92,11 +92,11 @@ class Side:
 
     async def entities(self, tenant: str) -> list[dict[str, Any]]:
         statement = "SELECT * FROM entities WHERE tenant_id = :tenant_id ORDER BY id"
-        return await self.memory._read_all(lambda conn: conn.all(statement, {"tenant_id": tenant}))
+        return await self.memory._read_all(lambda conn: conn.fetch_all(statement, {"tenant_id": tenant}))
 
     async def new_events(self) -> list[dict[str, Any]]:
         statement = "SELECT * FROM memory_events WHERE seq > :seen ORDER BY seq"
-        events = await self.memory._read_all(lambda conn: conn.all(statement, {"seen": self.seen}))
+        events = await self.memory._read_all(lambda conn: conn.fetch_all(statement, {"seen": self.seen}))
         for event in events:
             self.seen = event.pop("seq")
             _without_number(event["payload"])

@@ -28,10 +28,13 @@ import tulving.storage.migrations
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import postgres_pool, sqlite, sqlite_backup, sqlite_file
+from tulving.storage.postgres import pool as postgres_pool
+from tulving.storage.sqlite import backup as sqlite_backup
+from tulving.storage.sqlite import database
+from tulving.storage.sqlite import store as sqlite_store
 
 LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql]
-LOADED += [tulving.storage.migrations, sqlite, postgres_pool]
+LOADED += [tulving.storage.migrations, sqlite_store, postgres_pool]
 LOADED += [import_module(f"tulving.storage.{name}") for name in tulving.storage.__all__]
 NOBODY = 65534
 JOBS: dict[str, Callable[..., Any]] = {}
@@ -148,8 +151,8 @@ async def create_and_die(say: Say, path: str, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     steps: dict[str, tuple[Any, str, Any]] = {
-        "begun": (sqlite_file, "_upgrade", die),
-        "made": (sqlite_file, "_upgrade", _then(sqlite_file._upgrade, die)),
+        "begun": (database, "_upgrade", die),
+        "made": (database, "_upgrade", _then(database._upgrade, die)),
         "synced": (os, "fsync", _then(os.fsync, die)),
         "before it is there": (os, "link", die),
         "there": (os, "link", _then(os.link, die)),

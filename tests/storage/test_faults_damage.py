@@ -17,7 +17,7 @@ from fault_parts import NAMED, Children, digest, everything, opened, problems
 from tulving.domain.model import Item, NewEpisode, NewFact, NewRule
 from tulving.errors import DamagedStore, IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
-from tulving.storage.sqlite_file import APPLICATION_ID, HEAD
+from tulving.storage.sqlite.database import APPLICATION_ID, HEAD
 from tulving.testing import ManualClock, SequentialIds
 
 PAGE = 8192

@@ -12,8 +12,9 @@ from fault_parts import digest, opened, problems
 from test_migrations import build
 
 from tulving.errors import DamagedStore
-from tulving.storage import sqlite_backup, sqlite_file
 from tulving.storage.revisions import SCHEMA_DIGEST
+from tulving.storage.sqlite import backup as sqlite_backup
+from tulving.storage.sqlite import database
 from tulving.testing import ManualClock
 
 SPY = "INSERT INTO jobs (name, last_error) VALUES (new.id, new.content)"
@@ -109,14 +110,14 @@ async def test_statistics_are_not_foreign(path: Path) -> None:
 
 def test_the_digest_is_that_of_the_newest_schema(empty_store: Path) -> None:
     with closing(sqlite3.connect(empty_store)) as raw:
-        found = sqlite_file._digest(sqlite_file._schema(raw))
+        found = database._digest(database._schema(raw))
     assert found == SCHEMA_DIGEST, f'the schema has changed: write SCHEMA_DIGEST = "{found}" into storage/revisions.py'
 
 
 def test_a_file_of_ours_is_known_without_running_the_migrations(path: Path) -> None:
     script = (
-        "import pathlib, sys; from tulving.storage import sqlite_file;"
-        " sqlite_file.prepare(pathlib.Path(sys.argv[1]), 1); sys.exit('alembic' in sys.modules)"
+        "import pathlib, sys; from tulving.storage.sqlite import database;"
+        " database.prepare(pathlib.Path(sys.argv[1]), 1); sys.exit('alembic' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)])
     assert done.returncode == 0

@@ -273,10 +273,10 @@ async def test_a_transaction_knows_its_tenant_until_it_ends(postgres_url: str, b
         assert await pool.fetchval("SHOW standard_conforming_strings") == plain
         for name in NAMES + ATTACKS:
             mine = memory.bind(caller=Caller(name))
-            assert await mine._read(lambda conn: conn.one(setting)) == {"name": name}
-            assert await mine._write(lambda conn: conn.one(setting)) == {"name": name}
+            assert await mine._read(lambda conn: conn.fetch_one(setting)) == {"name": name}
+            assert await mine._write(lambda conn: conn.fetch_one(setting)) == {"name": name}
             assert await pool.fetchval(setting) == "", "and then nobody's"
-        assert (await memory._read_all(lambda conn: conn.one(setting)))["name"] in ("", None)
+        assert (await memory._read_all(lambda conn: conn.fetch_one(setting)))["name"] in ("", None)
         assert await pool.fetchval("SELECT to_regclass('facts')") is not None
 
 
@@ -553,17 +553,17 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("reviews.py", "forecast"): "what a sweep would find, whosever it is",
     ("reviews.py", "count_due"): "what a sweep would find, whosever it is",
     ("rules.py", "refuted"): "rules that are to be turned round, whosever they are",
-    ("sqlite.py", "_verify_fts"): "verification concerns the whole store",
-    ("sqlite.py", "_merge_segments"): "care of the keyword index, without rows",
-    ("sqlite.py", "merge"): "the columns it is given have the tenant, as below",
-    ("postgres_connection.py", "_verify_words"): "verification concerns the whole store",
-    ("postgres_connection.py", "merge"): "the columns it is given have the tenant, as below",
-    ("postgres_index.py", "_rebuild_one"): "how many rows the index of a table has to hold",
-    ("postgres_index.py", "count"): "how many rows the index of a table has to hold",
+    ("sqlite/store.py", "_verify_fts"): "verification concerns the whole store",
+    ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
+    ("sqlite/store.py", "merge"): "the columns it is given have the tenant, as below",
+    ("postgres/connection.py", "_verify_words"): "verification concerns the whole store",
+    ("postgres/connection.py", "merge"): "the columns it is given have the tenant, as below",
+    ("postgres/indexes.py", "_rebuild_one"): "how many rows the index of a table has to hold",
+    ("postgres/indexes.py", "count"): "how many rows the index of a table has to hold",
     ("tokens.py", "everyone"): "the operator sees the tokens of all",
     ("tokens.py", "find"): "it is the token that says which tenant has come in",
     ("tokens.py", "any_kept"): "whether the door is shut: before anybody has come in",
-    ("vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
+    ("sqlite/vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
     ("completion.py", "waiting"): "maintenance completes the rows of all tenants",
     ("completion.py", "complete"): "maintenance completes the rows of all tenants",
     ("transfer.py", "dump"): "with a tenant it has that one's clause; an operator may export all",
@@ -604,7 +604,13 @@ def on_tenants(statement: str) -> bool:
 
 
 STATEMENTS = sorted(
-    {(file.name, *found) for file in FOLDER.glob("*.py") for found in statements(file) if on_tenants(found[1])}
+    {
+        (str(file.relative_to(FOLDER)), *found)
+        for folder in (FOLDER, FOLDER / "sqlite", FOLDER / "postgres")
+        for file in folder.glob("*.py")
+        for found in statements(file)
+        if on_tenants(found[1])
+    }
 )
 
 

@@ -15,15 +15,16 @@ from fault_parts import NAMED, Children, digest, everything, opened, problems, s
 from tulving.domain.model import KINDS
 from tulving.domain.text import content_hash
 from tulving.errors import SchemaTooNew, StoreUnavailable
-from tulving.storage import sqlite_file, transfer
+from tulving.storage import transfer
 from tulving.storage.migrations import upgrade_sqlite
 from tulving.storage.rows import COLUMNS, TABLES
-from tulving.storage.sqlite import SqliteConnection
-from tulving.storage.vectors import VectorCache
+from tulving.storage.sqlite import database
+from tulving.storage.sqlite.store import SqliteConnection
+from tulving.storage.sqlite.vectors import VectorCache
 from tulving.testing import ManualClock
 
-OLD = sqlite_file.REVISIONS[:-1]
-HEAD = sqlite_file.HEAD
+OLD = database.REVISIONS[:-1]
+HEAD = database.HEAD
 NOW = "2026-01-01T00:00:00.000000+00:00"
 EPISODE, FACT, NOTE, RULE = (f"00000000-0000-7000-8000-00000000000{number}" for number in range(1, 5))
 
@@ -36,7 +37,7 @@ def path(new_store: Path) -> Path:
 def build(path: Path, revision: str) -> Path:
     """A file as an earlier Tulving would have left it, with one memory of each kind and a link."""
     raw = sqlite3.connect(path, isolation_level=None)
-    raw.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
+    raw.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
     raw.execute("PRAGMA journal_mode = WAL")
     upgrade_sqlite(raw, revision)
     raw.execute("PRAGMA foreign_keys = OFF")
@@ -132,7 +133,7 @@ async def test_a_new_file_has_the_newest_schema(tmp_path: Path) -> None:
     assert version(path) == HEAD
     raw = sqlite3.connect(path)
     assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert raw.execute("PRAGMA application_id").fetchone() == (sqlite_file.APPLICATION_ID,)
+    assert raw.execute("PRAGMA application_id").fetchone() == (database.APPLICATION_ID,)
     raw.close()
     assert path.stat().st_mode & 0o777 == 0o600
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -140,8 +141,8 @@ async def test_a_new_file_has_the_newest_schema(tmp_path: Path) -> None:
 
 def test_the_revisions_are_those_of_the_migrations(tmp_path: Path) -> None:
     """`REVISIONS` is written by hand; a migration that is missing there would make every new file too new."""
-    folder = Path(sqlite_file.__file__).with_name("migrations") / "versions"
-    assert sorted(file.name[:7] for file in folder.glob("mem_*.py")) == list(sqlite_file.REVISIONS)
+    folder = Path(transfer.__file__).with_name("migrations") / "versions"
+    assert sorted(file.name[:7] for file in folder.glob("mem_*.py")) == list(database.REVISIONS)
 
 
 @pytest.mark.scenario("002-001")
@@ -243,7 +244,7 @@ async def test_what_was_only_in_the_log_is_upgraded_too(tmp_path: Path, empty_st
 
 
 async def test_older_warnings_cease_to_decay_and_older_words_are_replaced(tmp_path: Path) -> None:
-    path = build(tmp_path / "memory.db", sqlite_file.REVISIONS[sqlite_file.REVISIONS.index("mem_012") - 1])
+    path = build(tmp_path / "memory.db", database.REVISIONS[database.REVISIONS.index("mem_012") - 1])
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("UPDATE rules SET maturity = 'anti_pattern', status = 'fading', next_review_at = ?", (NOW,))
     raw.execute("UPDATE facts SET validity = 'forgotten' WHERE id = ?", (FACT,))
@@ -270,7 +271,7 @@ async def test_hashes_and_leftovers_of_deleted_memories_go_with_the_upgrade(tmp_
         for id_ in (FACT, "gone"):
             raw.execute("INSERT INTO next_embeddings VALUES ('default', 'fact', ?, 1, 'words', x'00')", (id_,))
         raw.commit()
-    sqlite_file.prepare(path, 1.0)
+    database.prepare(path, 1.0)
     with closing(sqlite3.connect(path)) as raw:
         payloads = raw.execute("SELECT payload FROM memory_events ORDER BY seq").fetchall()
         assert payloads == [('{"importance":5.0}',), ('{"by":"expiry"}',)]
@@ -371,7 +372,7 @@ async def test_a_process_waits_for_the_one_that_migrates(
 ) -> None:
     """The second must not begin while the first is at it, even if the first is slow."""
     path = build(tmp_path / "memory.db", "mem_001")
-    copy, running, most = sqlite_file._copy, [], []
+    copy, running, most = database._copy, [], []
 
     def slow(*args: Any) -> None:
         running.append(1)
@@ -380,7 +381,7 @@ async def test_a_process_waits_for_the_one_that_migrates(
         copy(*args)
         running.pop()
 
-    monkeypatch.setattr(sqlite_file, "_copy", slow)
+    monkeypatch.setattr(database, "_copy", slow)
 
     async def one() -> None:
         async with opened(path):

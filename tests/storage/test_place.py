@@ -16,7 +16,9 @@ from fault_parts import Children, everything, opened, wait_for
 
 from tulving.errors import StoreUnavailable
 from tulving.services.memory import Memory
-from tulving.storage import sqlite_backup, sqlite_file, sqlite_place
+from tulving.storage.sqlite import backup as sqlite_backup
+from tulving.storage.sqlite import database
+from tulving.storage.sqlite import place as sqlite_place
 from tulving.testing import ManualClock
 
 
@@ -51,7 +53,7 @@ def test_new_folders_are_on_the_disk_before_the_store_counts(
     path = tmp_path / "a" / "b" / "c" / "memory.db"
     (tmp_path / "a").mkdir()
     if how == "create":
-        sqlite_file.prepare(path, 1.0)
+        database.prepare(path, 1.0)
     else:
         sqlite_backup.restore(empty_store, path, 1.0, ManualClock().now)
     assert {tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"} <= set(synced)
@@ -111,7 +113,7 @@ async def write_long(memory: Memory, path: Path) -> list[int]:
     for number in range(60):
         await memory.store_rule(f"rule {number} " + "long " * 2000)
         await memory._write(lambda conn: None)  # the log is trimmed after the answer, and before the next write
-        sizes.append(sqlite_file.log_size(path))
+        sizes.append(database.log_size(path))
     return sizes
 
 
@@ -129,17 +131,17 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
     for module, name, value in (
         (sqlite_place, "LONG_LOG", 200_000),
         (sqlite_place, "SHORT_PATIENCE", 0.01),
-        (sqlite_file, "LOG_LIMIT", 100_000),
+        (database, "LOG_LIMIT", 100_000),
     ):
         monkeypatch.setattr(module, name, value)
     tried: list[int] = []
-    truncate = sqlite_file.truncate_log
+    truncate = database.truncate_log
 
     def counted(place: Path, patience: float) -> bool:
-        tried.append(sqlite_file.log_size(place))
+        tried.append(database.log_size(place))
         return truncate(place, patience)
 
-    monkeypatch.setattr(sqlite_file, "truncate_log", counted)
+    monkeypatch.setattr(database, "truncate_log", counted)
     async with opened(path, background=False) as memory:
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
@@ -153,7 +155,7 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
         assert all(later > 2 * earlier for earlier, later in pairwise(tried))
         for number in range(3):
             await memory.store_rule(f"rule {number}")
-        assert sqlite_file.log_size(path) < held / 5, "begun anew, and cut to its limit"
+        assert database.log_size(path) < held / 5, "begun anew, and cut to its limit"
         assert [finding.problems for finding in await memory._env.store.health()] == [(), ()]
 
 

@@ -22,9 +22,9 @@ from tulving.domain.model import Fact, NewEpisode, NewFact
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, EmbedderMismatch, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage.postgres import MOST_TRIES
-from tulving.storage.postgres_connection import STORE_LOCK
-from tulving.storage.waiting import wait
+from tulving.storage.postgres.connection import STORE_LOCK
+from tulving.storage.postgres.store import MOST_TRIES
+from tulving.storage.postgres.waiting import wait
 from tulving.testing import CLOSE, WordEmbedder
 from tulving.testing.postgres import PostgresServer
 
@@ -129,9 +129,9 @@ async def test_who_loses_a_conflict_is_run_again(postgres_url: str, condition: s
     tried: list[int] = []
 
     def conflict(conn: Any, times: int) -> str:
-        tried.append(conn.run("INSERT INTO sessions (tenant_id, started_at) VALUES ('default', now())"))
+        tried.append(conn.execute("INSERT INTO sessions (tenant_id, started_at) VALUES ('default', now())"))
         if len(tried) <= times:
-            conn.run(f"DO $$ BEGIN RAISE {condition}; END $$")
+            conn.execute(f"DO $$ BEGIN RAISE {condition}; END $$")
         return "done"
 
     async with opened(postgres_url, background=False) as memory:
@@ -156,10 +156,10 @@ async def test_who_loses_a_real_deadlock_is_run_again(postgres_url: str) -> None
         def cross(conn: Any, mine: int) -> None:
             update = "UPDATE rules SET applied_count = applied_count + 1 WHERE tenant_id = 'default' AND id = :id"
             tries[mine] += 1
-            conn.run(update, {"id": ids[mine]})
+            conn.execute(update, {"id": ids[mine]})
             if tries[mine] == 1:
                 wait(both_hold_one.wait())
-            conn.run(update, {"id": ids[1 - mine]})
+            conn.execute(update, {"id": ids[1 - mine]})
 
         await asyncio.gather(memory._write(cross, 0), memory._write(cross, 1))
         assert sum(tries.values()) == 3, "one of them was run again"
@@ -180,15 +180,15 @@ async def test_a_reader_sees_one_moment(postgres_url: str) -> None:
 
         def look(conn: Any) -> list[int]:
             count = "SELECT count(*) AS n FROM rules WHERE tenant_id = 'default'"
-            seen = [conn.one(count)["n"]]
+            seen = [conn.fetch_one(count)["n"]]
             looked.set()
             wait(written.wait())
-            return [*seen, conn.one(count)["n"]]
+            return [*seen, conn.fetch_one(count)["n"]]
 
         _, seen = await asyncio.gather(write(), memory._read(look))
         assert seen == [1, 1]
         with pytest.raises(TulvingError, match="read-only transaction"):
-            await memory._read(lambda conn: conn.run("DELETE FROM rules"))
+            await memory._read(lambda conn: conn.execute("DELETE FROM rules"))
 
 
 # -- connections -----------------------------------------------------------------------------------------------
@@ -249,8 +249,8 @@ async def test_connections_that_were_cut_are_replaced_unseen(postgres_url: str) 
 
 async def test_a_connection_that_is_cut_in_a_transaction_is_an_error_and_nothing_is_written(postgres_url: str) -> None:
     def cut(conn: Any) -> None:
-        conn.run("INSERT INTO sessions (tenant_id, started_at) VALUES ('default', now())")
-        conn.run("SELECT pg_terminate_backend(pg_backend_pid())")
+        conn.execute("INSERT INTO sessions (tenant_id, started_at) VALUES ('default', now())")
+        conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
     async with opened(postgres_url, background=False) as memory:
         for run in (memory._write, memory._read):
@@ -258,7 +258,7 @@ async def test_a_connection_that_is_cut_in_a_transaction_is_an_error_and_nothing
                 await run(
                     cut
                     if run == memory._write
-                    else lambda conn: conn.run("SELECT pg_terminate_backend(pg_backend_pid())")
+                    else lambda conn: conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
                 )
         assert run_sql(postgres_url, "SELECT 1 FROM sessions") == []
         await memory.store_rule("greet")
@@ -390,7 +390,9 @@ async def test_a_statement_that_takes_too_long_is_ended(postgres_url: str) -> No
         assert len(await everything(memory)) == 1
         await memory.store_rule("after")
         for run in (memory._write_all, memory._read_all):  # the care of the whole store may take its time
-            assert await run(lambda conn: conn.one("SELECT pg_sleep(0.3) IS NOT NULL AS slept")) == {"slept": True}
+            assert await run(lambda conn: conn.fetch_one("SELECT pg_sleep(0.3) IS NOT NULL AS slept")) == {
+                "slept": True
+            }
         assert set(connections(postgres_url)) == {"idle"}
 
 
@@ -597,10 +599,10 @@ async def test_a_memory_works_again_when_the_server_is_back(server: PostgresServ
 
 async def test_a_server_that_dies_in_a_transaction_has_written_nothing(server: PostgresServer, own_url: str) -> None:
     def die(conn: Any) -> None:
-        conn.run("INSERT INTO sessions (tenant_id, started_at) VALUES ('default', now())")
-        conn.run("UPDATE facts SET content = 'half written'")
+        conn.execute("INSERT INTO sessions (tenant_id, started_at) VALUES ('default', now())")
+        conn.execute("UPDATE facts SET content = 'half written'")
         server.kill()
-        conn.run("UPDATE facts SET content = 'never written'")
+        conn.execute("UPDATE facts SET content = 'never written'")
 
     async with used(own_url) as memory:
         with pytest.raises(StoreUnavailable):
@@ -702,7 +704,7 @@ async def test_tenants_share_the_connections(own_url: str) -> None:
 
 
 async def test_a_transaction_that_stays_open_is_reported(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tulving.storage.postgres.LONG_TRANSACTION", -1)
+    monkeypatch.setattr("tulving.storage.postgres.store.LONG_TRANSACTION", -1)
     other = await asyncpg.connect(postgres_url)
     try:
         async with opened(postgres_url, background=False) as memory, other.transaction():

@@ -13,9 +13,9 @@ from fault_parts import Children, everything, opened, problems, said
 from raw_sql import in_thread, run_sql
 
 from tulving.errors import SchemaTooNew, StoreUnavailable, TulvingError
-from tulving.storage import postgres_schema
 from tulving.storage.migrations import postgres_script
-from tulving.storage.postgres_schema import VERSION_TABLE, prepare
+from tulving.storage.postgres import schema
+from tulving.storage.postgres.schema import VERSION_TABLE, prepare
 from tulving.storage.revisions import HEAD, REVISIONS
 from tulving.storage.rows import COLUMNS, TABLES
 from tulving.testing import CLOSE, WordEmbedder
@@ -905,14 +905,14 @@ async def test_who_has_waited_for_the_migration_of_another_knows_of_it(new_datab
     url = new_database()
     one, other = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
-        assert await postgres_schema.revision(other) is None
+        assert await schema.revision(other) is None
         held = one.transaction()
         await held.start()
-        await one.execute("SELECT pg_advisory_xact_lock($1)", postgres_schema._LOCK)
-        waiting = asyncio.create_task(postgres_schema.migrate(other))
+        await one.execute("SELECT pg_advisory_xact_lock($1)", schema._LOCK)
+        waiting = asyncio.create_task(schema.migrate(other))
         await asyncio.sleep(0.3)
-        await one.execute(f"CREATE TABLE {postgres_schema.VERSION_TABLE} (version_num text)")
-        await one.execute(f"INSERT INTO {postgres_schema.VERSION_TABLE} VALUES ('{HEAD}')")
+        await one.execute(f"CREATE TABLE {schema.VERSION_TABLE} (version_num text)")
+        await one.execute(f"INSERT INTO {schema.VERSION_TABLE} VALUES ('{HEAD}')")
         await held.commit()
         assert await waiting == ()
     finally:

@@ -24,8 +24,9 @@ from tulving.domain.model import KINDS, Kind
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash
 from tulving.services.memory import Memory
-from tulving.storage import maintenance, postgres_index
+from tulving.storage import maintenance
 from tulving.storage.connection import LaneRequest
+from tulving.storage.postgres import indexes
 from tulving.storage.rows import TABLES
 from tulving.storage.tenant_words import prefixed
 from tulving.testing import CLOSE, ManualClock, WordEmbedder
@@ -208,7 +209,7 @@ def indexed(postgres: Server, crowded: str) -> Iterator[Callable[[str], str]]:
     async def make(how: str) -> str:
         url = await postgres.create_database(template=crowded)
         async with large(url) as memory:
-            if how in postgres_index.METHODS:
+            if how in indexes.METHODS:
                 assert await memory.reindex(how) == list(TABLES.values())
         if how == "analyzed":
             raw = await asyncpg.connect(url)
@@ -273,7 +274,7 @@ HOW = {
 def forced(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """The index is used for every tenant, also where it would not be worth while."""
     if how != "exact":
-        monkeypatch.setattr(postgres_index, "suits", lambda method, *rows: method is not None)
+        monkeypatch.setattr(indexes, "suits", lambda method, *rows: method is not None)
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -336,7 +337,7 @@ async def test_a_memory_that_waits_for_its_vector_is_not_near_to_anything(
 
 
 @pytest.mark.scenario("004-015")
-@pytest.mark.parametrize("method", postgres_index.METHODS)
+@pytest.mark.parametrize("method", indexes.METHODS)
 async def test_a_large_tenant_is_searched_by_the_index(
     indexed: Callable[[str], str], postgres: Server, method: str
 ) -> None:
@@ -362,7 +363,7 @@ async def test_nobody_reads_the_rows_of_others(indexed: Callable[[str], str]) ->
 
     def look(conn: Any) -> int:
         conn.lanes(replace(request(QUERIES[0], "small"), terms=("tea", "box")))
-        return conn.one("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'facts'")["seq_scan"]
+        return conn.fetch_one("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'facts'")["seq_scan"]
 
     async with large(indexed("ivfflat"), exact_rows=100) as memory:
         assert await memory._env.store.read("small", look) == 0
@@ -416,7 +417,7 @@ async def test_the_exact_path_gives_what_comparing_each_row_gives(indexed: Calla
                 assert hit.similarity == pytest.approx(similarity(QUERIES[5], kept.vector), abs=CLOSE)
 
 
-@pytest.mark.parametrize("method", postgres_index.METHODS)
+@pytest.mark.parametrize("method", indexes.METHODS)
 async def test_an_index_gives_nearly_what_comparing_each_row_gives(indexed: Callable[[str], str], method: str) -> None:
     right = 0
     async with large(indexed(method)) as memory:
@@ -493,7 +494,7 @@ async def test_a_vector_without_direction_is_near_to_nothing_and_not_lost(
         assert not problems(await memory.verify())
 
 
-@pytest.mark.parametrize("method", postgres_index.METHODS)
+@pytest.mark.parametrize("method", indexes.METHODS)
 async def test_what_an_index_leaves_out_is_found_by_comparing(
     new_database: Callable[..., str], indexed: Callable[[str], str], method: str
 ) -> None:
@@ -514,7 +515,7 @@ async def test_what_an_index_leaves_out_is_found_by_comparing(
         assert len(asked) == 2 and "ORDER BY m.embedding <=>" in asked[0] and "ORDER BY score DESC" in asked[1]
 
 
-@pytest.mark.parametrize("method", [None, *postgres_index.METHODS])
+@pytest.mark.parametrize("method", [None, *indexes.METHODS])
 async def test_an_index_that_is_built_anew_knows_all_rows(
     new_database: Callable[..., str], crowded: str, method: str | None
 ) -> None:
@@ -554,10 +555,10 @@ async def test_an_index_is_built_without_parallel_workers_where_they_are_not_saf
     before = await raw.fetchval(setting)
     assert before != "0"
     for safe, expected in (((0, 8, 0), before), ((0, 99), "0")):
-        monkeypatch.setattr(postgres_index, "SAFE_PGVECTOR", safe)
+        monkeypatch.setattr(indexes, "SAFE_PGVECTOR", safe)
         async with raw.transaction():
             await raw.execute("DROP INDEX ix_rules_embedding")
-            for statement in postgres_index.building("rules", "hnsw", 80, SIZE):
+            for statement in indexes.building("rules", "hnsw", 80, SIZE):
                 await raw.execute(statement)
             assert await raw.fetchval(setting) == expected
         assert await raw.fetchval(setting) == before
@@ -583,8 +584,8 @@ async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
 
         def explain(conn: Any) -> list[str]:
             asked: list[tuple[str, Any]] = []
-            fetch = conn.all
-            conn.all = lambda sql, params=None: asked.append((sql, params)) or fetch(sql, params)
+            fetch = conn.fetch_all
+            conn.fetch_all = lambda sql, params=None: asked.append((sql, params)) or fetch(sql, params)
             maintenance.unconverted(conn, 64)
             (of_facts,) = [(sql, params) for sql, params in asked if " facts AS m" in sql]
             return [row[0] for row in conn.records(f"EXPLAIN ANALYZE {of_facts[0]}", of_facts[1])]

@@ -21,7 +21,7 @@ from tulving.domain.model import Fact, NewFact, NewRule
 from tulving.errors import StoreUnavailable
 from tulving.interfaces.blocking import BlockingMemory, open_memory_sync
 from tulving.services.memory import Memory
-from tulving.storage import sqlite_file
+from tulving.storage.sqlite import database
 from tulving.testing import WordEmbedder
 
 CROWD = 8
@@ -311,13 +311,13 @@ async def test_of_two_makers_the_first_wins(path: Path, tmp_path: Path, monkeypa
     place = tmp_path / "place" / "memory.db"
     async with opened(path) as memory:
         stored = await memory.store_episode("first", butler="b")
-    upgrade = sqlite_file._upgrade
+    upgrade = database._upgrade
 
     def overtaken(*args: Any) -> None:
         upgrade(*args)
         shutil.copyfile(path, place)
 
-    monkeypatch.setattr(sqlite_file, "_upgrade", overtaken)
+    monkeypatch.setattr(database, "_upgrade", overtaken)
     async with opened(place) as memory:
         assert set(await everything(memory)) == {stored.id}
     assert [file.name for file in place.parent.iterdir()] == [place.name]

@@ -8,7 +8,7 @@ from folders import trust_folder
 
 from tulving import open_memory
 from tulving.storage.rows import COLUMNS, TABLES
-from tulving.storage.sqlite_file import APPLICATION_ID, HEAD
+from tulving.storage.sqlite.database import APPLICATION_ID, HEAD
 
 
 @pytest.mark.scenario("002-001")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tulving import Caller, MemoryModuleConfig, NewEpisode
-from tulving.storage.vectors import SMALLEST_PARTITION, Partition, VectorCache
+from tulving.storage.sqlite.vectors import SMALLEST_PARTITION, Partition, VectorCache
 
 MEGABYTE = 1024 * 1024
 
@@ -28,7 +28,7 @@ def used(cache: VectorCache) -> int:
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vector_cache_mb=1)])
 async def test_thousands_of_strangers_are_dropped_and_cost_the_same_each(memory, path, monkeypatch):
     """Each search weighs its own tenant only, however many others are cached."""
-    monkeypatch.setattr("tulving.storage.vectors.Partition", Weighed)
+    monkeypatch.setattr("tulving.storage.sqlite.vectors.Partition", Weighed)
     cache = memory._env.store.vectors
     await memory.store_rule("greet")
     await memory.search("greet", mode="semantic")

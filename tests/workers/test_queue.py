@@ -13,7 +13,7 @@ from raw_sql import in_thread, run_sql
 from tulving import StoreUnavailable, open_memory
 from tulving.bootstrap import open_scheduler
 from tulving.config import MemoryModuleConfig
-from tulving.storage import postgres_queue
+from tulving.storage.postgres import queue as postgres_queue
 from tulving.testing import WordEmbedder
 from tulving.workers.queue import QueueScheduler, connection
 

@@ -23,14 +23,14 @@ _OVER = (
 
 def tenants(conn: Connection) -> list[str]:
     """Who has episodes at all."""
-    conn.check_sight()
-    return [row["tenant_id"] for row in conn.all("SELECT DISTINCT tenant_id FROM episodes ORDER BY tenant_id")]
+    conn.check_sees_all_tenants()
+    return [row["tenant_id"] for row in conn.fetch_all("SELECT DISTINCT tenant_id FROM episodes ORDER BY tenant_id")]
 
 
 def count(conn: Connection, tenant_id: str | None, bound: Bound) -> int:
     """How many episodes there are, of one caller or of all tenants, in whatever state."""
     where, params = _whose(tenant_id, bound)
-    row = conn.one(f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where}", params)
+    row = conn.fetch_one(f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where}", params)
     return row["episodes"] if row else 0
 
 
@@ -39,7 +39,7 @@ def count_expired(
 ) -> dict[str, int]:
     """How many episodes of each tenant are over."""
     where, params = _whose(tenant_id, bound)
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT tenant_id, COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND {_OVER} GROUP BY tenant_id",
         {**params, "as_of": as_of, "graced": graced},
     )
@@ -49,7 +49,7 @@ def count_expired(
 def count_spent(conn: Connection, tenant_id: str, bound: Bound, as_of: datetime, graced: datetime) -> int:
     """How many episodes may be deleted to make room, beside those that are over."""
     where, params = reach("episode", tenant_id, bound)
-    row = conn.one(
+    row = conn.fetch_one(
         f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND consolidated"
         f" AND NOT COALESCE({_OVER}, FALSE)",
         {**params, "as_of": as_of, "graced": graced},
@@ -68,7 +68,7 @@ def delete_expired(
 ) -> list[Event]:
     """001-058: delete episodes that are over, of one caller or of all tenants; the events, one for each."""
     where, params = _whose(tenant_id, bound)
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND {_OVER}"
         f" ORDER BY expires_at, tenant_id, id LIMIT :limit{conn.for_update}",
         {**params, "as_of": as_of, "graced": graced, "limit": limit},
@@ -86,7 +86,7 @@ def delete_surplus(
     if surplus <= 0:
         return []
     where, params = reach("episode", tenant_id, bound)
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND consolidated"
         f" ORDER BY created_at, id LIMIT :limit{conn.for_update}",
         {**params, "limit": min(limit, surplus)},
@@ -104,7 +104,7 @@ def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -
     for tenant_id, theirs in groupby(sorted(rows, key=itemgetter("tenant_id", "id")), key=itemgetter("tenant_id")):
         ids: list[UUID] = [row["id"] for row in theirs]
         params = {"tenant_id": tenant_id, "ids": ids}
-        conn.run(f"DELETE FROM episodes WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}", params)
+        conn.execute(f"DELETE FROM episodes WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}", params)
         for table, kind, key in (
             ("memory_links", "source_type", "source_id"),
             ("memory_links", "target_type", "target_id"),
@@ -112,7 +112,7 @@ def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -
             ("next_embeddings", "memory_type", "memory_id"),
         ):
             mine = f"tenant_id = :tenant_id AND {kind} = 'episode' AND {conn.within(key, 'ids')}"
-            conn.run(f"DELETE FROM {table} WHERE {mine}", params)
+            conn.execute(f"DELETE FROM {table} WHERE {mine}", params)
         audit = audit_of(tenant_id)
         deleted += [audit.event("episode_deleted", "episode", id_, by=by) for id_ in ids]
     events.append(conn, *deleted)

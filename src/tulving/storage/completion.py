@@ -17,14 +17,16 @@ _COMPLETED = ("content_hash", "type", "last_confirmed_at", "next_review_at")
 
 def waiting(conn: Connection) -> bool:
     """Whether any tenant has a row to complete."""
-    return any(conn.one(f"SELECT 1 AS found FROM {TABLES[kind]} AS m WHERE {_INCOMPLETE} LIMIT 1") for kind in KINDS)
+    return any(
+        conn.fetch_one(f"SELECT 1 AS found FROM {TABLES[kind]} AS m WHERE {_INCOMPLETE} LIMIT 1") for kind in KINDS
+    )
 
 
 def complete(conn: Connection, limit: int, audit_of: Callable[[str], Audit]) -> list[Event]:
     """Complete some rows of each kind, of any tenant; the events of their creation."""
     happened: list[Event] = []
     for kind in KINDS:
-        rows = conn.all(
+        rows = conn.fetch_all(
             f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_INCOMPLETE}"
             f" ORDER BY m.tenant_id, m.id LIMIT :limit{conn.for_update}",
             {"limit": limit},
@@ -44,7 +46,7 @@ def _complete(conn: Connection, kind: Kind, item: Item, audit: Audit) -> list[Ev
         item = replace(item, next_review_at=None)
         happened.append(audit.event("fact_superseded", kind, item.id, superseded_by=str(same)))
     edits.update(conn, kind, item, [name for name in _COMPLETED if name in COLUMNS[kind]])
-    conn.run(
+    conn.execute(
         f"UPDATE {TABLES[kind]} SET search_text = :search_text WHERE tenant_id = :tenant_id AND id = :id",
         {
             "tenant_id": item.tenant_id,

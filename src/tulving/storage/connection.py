@@ -136,22 +136,22 @@ class Connection(Protocol):
         """How many rows `merge` likes best."""
         ...
 
-    def run(self, sql: str, params: Params | None = None) -> int:
+    def execute(self, sql: str, params: Params | None = None) -> int:
         """Execute; the number of rows touched."""
         ...
 
-    def many(self, sql: str, rows: Iterable[Params]) -> None: ...
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None: ...
 
-    def one(self, sql: str, params: Params | None = None) -> Row | None: ...
+    def fetch_one(self, sql: str, params: Params | None = None) -> Row | None: ...
 
-    def all(self, sql: str, params: Params | None = None) -> list[Row]: ...
+    def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]: ...
 
-    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+    def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
         """What a SELECT finds for each of many parameters, one after the other, in one round trip."""
         ...
 
-    def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
-        """The same as `all`, a few rows at a time: for what may not fit into memory."""
+    def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        """The same as `fetch_all`, a few rows at a time: for what may not fit into memory."""
         ...
 
     def within(self, column: str, parameter: str) -> str:
@@ -166,7 +166,7 @@ class Connection(Protocol):
         """The condition that a text or document has characters outside ASCII, about which SQL knows little."""
         ...
 
-    def alike(self, name: str, names: str, parameter: str) -> str | None:
+    def similar_name(self, name: str, names: str, parameter: str) -> str | None:
         """A condition that holds at least where the name in a column, or one of those in a list column, is similar to a
         parameter by its trigrams; None where the engine can't tell."""
         ...
@@ -175,7 +175,7 @@ class Connection(Protocol):
         """Wait until no other transaction holds these names, and hold them until this one ends."""
         ...
 
-    def alone(self) -> None:
+    def lock_store(self) -> None:
         """Wait until nobody else writes to the store, and keep them out until this transaction ends."""
         ...
 
@@ -191,7 +191,7 @@ class Connection(Protocol):
         """A vector column as it is selected, to come out as bytes of 32-bit numbers."""
         ...
 
-    def check_sight(self) -> None:
+    def check_sees_all_tenants(self) -> None:
         """Raise unless the rows of all tenants are seen: what is done to a whole store must not pass over some."""
         ...
 

@@ -72,10 +72,10 @@ def check_embedder(made: Row | None, active: Row | None) -> None:
 def count(conn: Connection, tenant_id: str | None) -> dict[str, int]:
     """How many rows each table has, of one tenant or of all."""
     if tenant_id is None:
-        conn.check_sight()
+        conn.check_sees_all_tenants()
     mine = "" if tenant_id is None else " AND tenant_id = :tenant_id"
     found = (
-        conn.one(f"SELECT COUNT(*) AS rows FROM {table} WHERE {kept(table)}{mine}", {"tenant_id": tenant_id})
+        conn.fetch_one(f"SELECT COUNT(*) AS rows FROM {table} WHERE {kept(table)}{mine}", {"tenant_id": tenant_id})
         for table in TABLES
     )
     return {table: row["rows"] if row else 0 for table, row in zip(TABLES, found, strict=True)}
@@ -121,7 +121,7 @@ def _ordered(
         where = (*where, f"({', '.join(order)}) > ({', '.join(f':after_{name}' for name in order)})")
         params |= {f"after_{name}": after[name] for name in order}
     chosen = (conn.vector_value(name) if name == "embedding" else name for name in dict.fromkeys((*columns, *order)))
-    return conn.each(
+    return conn.stream(
         f"SELECT {', '.join(chosen)} FROM {table} WHERE {' AND '.join(where)} ORDER BY {', '.join(order)}"
         + (" LIMIT :limit" if limit is not None else ""),
         params,
@@ -175,7 +175,7 @@ def _let_wait(prepared: Sequence[Row], reference: str) -> None:
 def refer(conn: Connection, table: str, batch: Sequence[Row]) -> None:
     """Set the references that had to wait, in rows that are still as they were put."""
     reference = REFERENCES[table]
-    conn.many(
+    conn.execute_many(
         f"UPDATE {table} SET {reference} = :{reference} WHERE tenant_id = :tenant_id AND id = :id"
         f" AND {reference} IS NULL AND updated_at = :updated_at",
         batch,
@@ -231,7 +231,7 @@ def hashes(conn: Connection, table: str, tenant_id: str, after: Key | None) -> d
 
 def deleted(conn: Connection, kind: Kind, tenant_id: str, ids: Sequence[UUID]) -> set[UUID]:
     """Which of these memories were here once and were deleted for good."""
-    found = conn.all(
+    found = conn.fetch_all(
         "SELECT entity_id FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type"
         f" AND {conn.within('entity_id', 'ids')}",
         {"tenant_id": tenant_id, "event_type": f"{kind}_deleted", "ids": ids},

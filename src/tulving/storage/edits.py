@@ -49,7 +49,7 @@ def edit(
 
 def revisions(conn: Connection, address: Address) -> list[Revision]:
     """What a memory was before each of its edits, oldest first."""
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT number, content, tags, metadata, importance, created_at FROM revisions WHERE {_OF_MEMORY}"
         " ORDER BY number",
         {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
@@ -59,7 +59,7 @@ def revisions(conn: Connection, address: Address) -> list[Revision]:
 
 def update(conn: Connection, kind: Kind, item: Item, columns: Sequence[str]) -> None:
     """Write some columns of a memory that is held for it. Its event is the caller's."""
-    conn.run(
+    conn.execute(
         f"UPDATE {TABLES[kind]} SET {', '.join(f'{name} = :{name}' for name in columns)}"
         " WHERE tenant_id = :tenant_id AND id = :id",
         item_params(kind, item),
@@ -70,7 +70,7 @@ def reindex(conn: Connection, kind: Kind, item: Item, entry: IndexEntry) -> None
     """Let a memory be found by its new words. What a re-embedding under way made of the old ones is void."""
     (entry,) = renumbered(conn, [entry])
     key = {"tenant_id": item.tenant_id, "kind": kind, "id": item.id}
-    conn.run(
+    conn.execute(
         f"UPDATE {TABLES[kind]} SET search_text = :search_text, embedding = :embedding,"
         " embedding_version = :version WHERE tenant_id = :tenant_id AND id = :id",
         {
@@ -80,15 +80,15 @@ def reindex(conn: Connection, kind: Kind, item: Item, entry: IndexEntry) -> None
             "version": entry.embedding_version,
         },
     )
-    conn.run(f"DELETE FROM next_embeddings WHERE {_OF_MEMORY}", key)
+    conn.execute(f"DELETE FROM next_embeddings WHERE {_OF_MEMORY}", key)
 
 
 def keep(conn: Connection, kind: Kind, item: Item, now: datetime) -> int:
     """Make a revision of a memory that is about to be changed; its number."""
     key = {"tenant_id": item.tenant_id, "kind": kind, "id": item.id}
-    last = conn.one(f"SELECT COALESCE(MAX(number), 0) AS number FROM revisions WHERE {_OF_MEMORY}", key)
+    last = conn.fetch_one(f"SELECT COALESCE(MAX(number), 0) AS number FROM revisions WHERE {_OF_MEMORY}", key)
     number = (last["number"] if last else 0) + 1
-    conn.run(
+    conn.execute(
         _KEEP,
         {
             "tenant_id": item.tenant_id,
@@ -109,7 +109,7 @@ def _check_unique(conn: Connection, item: Item) -> None:
     """An unkeyed fact is known by what it says, so that two in use can't say the same."""
     if not isinstance(item, Fact) or item.keyed or item.validity != "active":
         return
-    same = conn.one(
+    same = conn.fetch_one(
         "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND scope = :scope AND owner = :owner"
         " AND content_hash = :content_hash AND validity = 'active' AND NOT keyed AND id <> :id",
         item_params("fact", item),

@@ -38,13 +38,15 @@ _ALIASES = "LOWER(REPLACE(CAST(aliases AS TEXT), 'I', 'i'))"
 def create(conn: Connection, entity: Entity, event: Event) -> None:
     """001-062: a new entity, unless its name is taken."""
     _check_free(conn, entity)
-    conn.run(_INSERT, _params(entity))
+    conn.execute(_INSERT, _params(entity))
     events.append(conn, event)
 
 
 def get(conn: Connection, tenant_id: str, id_: UUID, *, to_change: bool = False) -> Entity | None:
     """One entity, merged or not."""
-    row = conn.one(f"{_MINE} AND id = :id{conn.for_update if to_change else ''}", {"tenant_id": tenant_id, "id": id_})
+    row = conn.fetch_one(
+        f"{_MINE} AND id = :id{conn.for_update if to_change else ''}", {"tenant_id": tenant_id, "id": id_}
+    )
     return Entity(**row) if row else None
 
 
@@ -69,7 +71,7 @@ def update(
         updated_at=event.occurred_at,
     )
     _check_free(conn, changed)
-    conn.run(_UPDATE, _params(changed))
+    conn.execute(_UPDATE, _params(changed))
     events.append(conn, event)
     return changed
 
@@ -86,11 +88,11 @@ def candidates(
         "folded_name LIKE :name_inside ESCAPE '!'",
         f"LENGTH(CAST(aliases AS TEXT)) > 2 AND ({_ALIASES} LIKE :inside ESCAPE '!' OR {conn.beyond_ascii('aliases')})",
     ]
-    alike = conn.alike("folded_name", "aliases", "name") if fuzzy else None
+    alike = conn.similar_name("folded_name", "aliases", "name") if fuzzy else None
     if alike is not None:
         ways.append(alike)
     of_type = " AND entity_type = :entity_type" if entity_type else ""
-    rows = conn.all(
+    rows = conn.fetch_all(
         "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities"
         f" WHERE tenant_id = :tenant_id AND merged_into IS NULL{of_type} AND ({' OR '.join(ways)})",
         {
@@ -113,7 +115,7 @@ def words_of_facts(
     """001-069: the words of the newest facts about each entity, as far as the caller may see them."""
     where, params = visible(conn, "fact", tenant_id, wanted, now)
     found: dict[UUID, set[str]] = {}
-    for row in conn.each(
+    for row in conn.stream(
         "SELECT entity_id, predicate, content FROM ("
         f"SELECT m.entity_id, m.predicate, SUBSTR(m.content, 1, {MOST_LETTERS}) AS content,"
         " ROW_NUMBER() OVER (PARTITION BY m.entity_id ORDER BY m.created_at DESC, m.id) AS place"
@@ -129,7 +131,7 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> t
     """001-073 to 001-079: all that was known of the source is known of the target; the source leads there."""
     tenant_id = audit.caller.tenant_id
     # Both at once and in the order of their ids, so that two merges never wait for each other.
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"{_MINE} AND {conn.within('id', 'ids')} ORDER BY id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": [source_id, target_id]},
     )
@@ -149,7 +151,7 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> t
     joined = replace(target, aliases=[*target.aliases, *added], metadata=joined_metadata(target, source))
     tombstone = replace(source, metadata={**source.metadata, "merged_into": str(target_id)}, merged_into=target_id)
     for entity in (joined, tombstone):
-        conn.run(_UPDATE, _params(replace(entity, updated_at=audit.now)))
+        conn.execute(_UPDATE, _params(replace(entity, updated_at=audit.now)))
     event = audit.event(
         "entity_merge",
         "entity",
@@ -170,8 +172,8 @@ def _repoint(conn: Connection, source_id: UUID, target_id: UUID, lost: Set[UUID]
     have theirs."""
     key = {"tenant_id": audit.caller.tenant_id, "id": source_id}
     of_source = "SELECT id FROM facts WHERE tenant_id = :tenant_id AND entity_id = :id ORDER BY id"
-    rows = conn.all(of_source + conn.for_update, key)
-    conn.run(
+    rows = conn.fetch_all(of_source + conn.for_update, key)
+    conn.execute(
         "UPDATE facts SET entity_id = :target_id, updated_at = :now WHERE tenant_id = :tenant_id AND entity_id = :id",
         {**key, "target_id": target_id, "now": audit.now},
     )
@@ -183,7 +185,7 @@ def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Aud
     """Where both have a fact in one slot, the winner supersedes the loser: an event for each, and which facts of the
     source have lost."""
     tenant_id = audit.caller.tenant_id
-    rows = conn.all(
+    rows = conn.fetch_all(
         "SELECT id, entity_id, scope, owner, predicate, confidence FROM facts WHERE tenant_id = :tenant_id"
         f" AND {conn.within('entity_id', 'ids')} AND validity = 'active' AND keyed ORDER BY id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": [source_id, target_id]},
@@ -201,7 +203,7 @@ def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Aud
         event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
         facts.supersede(conn, tenant_id, loser["id"], audit.now)
         # What it superseded before stays its predecessor; the link has the other.
-        conn.run(
+        conn.execute(
             "UPDATE facts SET supersedes_id = COALESCE(supersedes_id, :supersedes_id), updated_at = :now"
             " WHERE tenant_id = :tenant_id AND id = :id",
             {"tenant_id": tenant_id, "id": winner["id"], "supersedes_id": loser["id"], "now": audit.now},
@@ -225,7 +227,7 @@ def _check_alive(field: str, entity: Entity | None, id_: UUID | None = None) -> 
 
 
 def _check_free(conn: Connection, entity: Entity) -> None:
-    other = conn.one(
+    other = conn.fetch_one(
         f"{_MINE} AND canonical_name = :canonical_name AND entity_type = :entity_type AND id <> :id", _params(entity)
     )
     if other is None:

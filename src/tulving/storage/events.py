@@ -21,7 +21,7 @@ _NEW_SECRET = insert_statement("tenant_keys", ("tenant_id", "secret"))
 def append(conn: Connection, *events: Event) -> list[Event]:
     """Part of the transaction that makes the change. The events as they are written: content hashes are keyed."""
     written = _keyed(conn, events)
-    conn.many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in written])
+    conn.execute_many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in written])
     return written
 
 
@@ -41,17 +41,17 @@ def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:
 def _secret(conn: Connection, tenant_id: str, unkeyed: Unkeyed) -> str:
     """The tenant's own, made at its first use. Of two that make one at the same time the first wins."""
     key = {"tenant_id": tenant_id}
-    found = conn.one(_SECRET, key)
+    found = conn.fetch_one(_SECRET, key)
     if found is None:
-        conn.run(f"{_NEW_SECRET} ON CONFLICT DO NOTHING", {**key, "secret": unkeyed.new_secret()})
-        found = conn.one(_SECRET, key)
+        conn.execute(f"{_NEW_SECRET} ON CONFLICT DO NOTHING", {**key, "secret": unkeyed.new_secret()})
+        found = conn.fetch_one(_SECRET, key)
     assert found is not None
     return found["secret"]
 
 
 def of_item(conn: Connection, address: Address) -> list[Event]:
     """The history of one memory, oldest first."""
-    rows = conn.all(
+    rows = conn.fetch_all(
         "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
         {"tenant_id": address.tenant_id, "entity_id": address.id},
     )
@@ -60,7 +60,7 @@ def of_item(conn: Connection, address: Address) -> list[Event]:
 
 def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str | None:
     """Which of these events was the last of a memory, if there was any."""
-    row = conn.one(
+    row = conn.fetch_one(
         "SELECT event_type FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id"
         f" AND {conn.within('event_type', 'event_types')} ORDER BY seq DESC LIMIT 1",
         {"tenant_id": address.tenant_id, "entity_id": address.id, "event_types": list(event_types)},
@@ -70,7 +70,7 @@ def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str 
 
 def arrived(conn: Connection, tenant_id: str) -> set[str]:
     """The keys of all rows of a tenant that came from elsewhere."""
-    found = conn.each(
+    found = conn.stream(
         "SELECT payload FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type",
         {"tenant_id": tenant_id, "event_type": ARRIVAL},
     )

@@ -55,7 +55,7 @@ def store(
 
 def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
     """The id behind a short reference such as fact_1a2b3c4d."""
-    row = conn.one(_BY_REF, {"tenant_id": tenant_id, "ref": ref})
+    row = conn.fetch_one(_BY_REF, {"tenant_id": tenant_id, "ref": ref})
     return row["id"] if row else None
 
 
@@ -76,7 +76,7 @@ def same_content(conn: Connection, fact: Fact) -> UUID | None:
 
 def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
     """Take a fact out of use without losing it; its event is the caller's."""
-    conn.run(
+    conn.execute(
         "UPDATE facts SET validity = 'superseded', status = NULL, next_review_at = NULL, updated_at = :now"
         " WHERE tenant_id = :tenant_id AND id = :id",
         {"tenant_id": tenant_id, "id": id_, "now": now},
@@ -187,14 +187,14 @@ def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Row]:
         }
         asked.setdefault(by, []).append(params)
     for by, rows in asked.items():
-        for row in conn.every(by + conn.for_update, rows):
+        for row in conn.fetch_for_each(by + conn.for_update, rows):
             found[_key(facts[row["place"]])] = row
     return found
 
 
 def _taken_refs(conn: Connection, facts: Sequence[Fact]) -> set[str]:
     asked = [{"tenant_id": fact.tenant_id, "ref": fact.ref} for fact in facts if fact.ref is not None]
-    return {row["ref"] for row in conn.every(_BY_REF, asked)} if asked else set()
+    return {row["ref"] for row in conn.fetch_for_each(_BY_REF, asked)} if asked else set()
 
 
 def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
@@ -203,7 +203,7 @@ def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
     if not wanted:
         return
     # In the order of their ids, as a merge does.
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT id, merged_into FROM entities WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')} ORDER BY id"
         + conn.for_reference,
         {"tenant_id": wanted[0].tenant_id, "ids": list({fact.entity_id for fact in wanted})},

@@ -58,7 +58,7 @@ def reachable(conn: Connection, kind: Kind, tenant_id: str, bound: Bound, ids: C
     if not ids:
         return set()
     where, params = reach(kind, tenant_id, bound)
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT m.id FROM {TABLES[kind]} AS m WHERE {where} AND {conn.within('m.id', 'ids')}",
         {**params, "ids": list(ids)},
     )

@@ -11,14 +11,14 @@ from tulving.storage.connection import Connection
 def write(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
     """Write a row and delete it: the commit reaches the disk, and nothing has changed."""
     params = {"tenant_id": tenant_id, "id": id_, "now": now}
-    conn.run("INSERT INTO sessions (tenant_id, id, started_at) VALUES (:tenant_id, :id, :now)", params)
-    conn.run("DELETE FROM sessions WHERE tenant_id = :tenant_id AND id = :id", params)
+    conn.execute("INSERT INTO sessions (tenant_id, id, started_at) VALUES (:tenant_id, :id, :now)", params)
+    conn.execute("DELETE FROM sessions WHERE tenant_id = :tenant_id AND id = :id", params)
 
 
 def job_entries(conn: Connection) -> list[jobs.Entry] | None:
     """The jobs, without the pieces that some are divided into; None where only maintenance may see them."""
     try:
-        conn.check_sight()
+        conn.check_sees_all_tenants()
     except StoreUnavailable:
         return None
     return [entry for entry in jobs.entries(conn) if not entry.key]

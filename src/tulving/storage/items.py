@@ -27,7 +27,7 @@ _FORGET: dict[Kind, str] = {
 
 def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]]) -> None:
     """New rows and their index entries; their events are the caller's."""
-    conn.many(
+    conn.execute_many(
         INSERTS[kind],
         [
             {
@@ -64,7 +64,7 @@ def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:
 def get(conn: Connection, address: Address, *, to_change: bool = False) -> Item | None:
     """One memory in whatever state it is, without leaving a trace."""
     kind = address.kind
-    row = conn.one(
+    row = conn.fetch_one(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.id = :id"
         + (conn.for_update if to_change else ""),
         _key(address),
@@ -75,7 +75,7 @@ def get(conn: Connection, address: Address, *, to_change: bool = False) -> Item 
 def locate(conn: Connection, tenant_id: str, kind: Kind, name: UUID | str, bound: Bound) -> Item | None:
     """The memory that a caller means by an id or a short reference; None when there is none that it may read."""
     column = "id" if isinstance(name, UUID) else "ref"
-    row = conn.one(
+    row = conn.fetch_one(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.{column} = :{column}",
         {"tenant_id": tenant_id, column: name},
     )
@@ -86,7 +86,7 @@ def locate(conn: Connection, tenant_id: str, kind: Kind, name: UUID | str, bound
 def touch(conn: Connection, tenant_id: str, references: Sequence[Reference]) -> None:
     """001-021, 001-034: count references, one row after the other in the order given. Not a mutation: no event."""
     for kind, of_kind in groupby(references, key=itemgetter(0)):
-        conn.many(
+        conn.execute_many(
             f"UPDATE {TABLES[kind]} SET reference_count = reference_count + :count,"
             " last_referenced_at = CASE WHEN last_referenced_at > :last THEN last_referenced_at ELSE :last END,"
             " accessed_at = CASE WHEN accessed_at > :last THEN accessed_at ELSE :last END"
@@ -103,7 +103,7 @@ def forget(conn: Connection, address: Address, now: datetime, event: Event) -> b
         return None
     if item.state == "retracted" if isinstance(item, Fact) else item.forgotten:
         return False
-    conn.run(
+    conn.execute(
         f"UPDATE {TABLES[kind]} SET {_FORGET[kind]}, updated_at = :now WHERE tenant_id = :tenant_id AND id = :id",
         {
             **_key(address),
@@ -118,11 +118,11 @@ def forget(conn: Connection, address: Address, now: datetime, event: Event) -> b
 def delete(conn: Connection, address: Address, event: Event) -> bool:
     """Remove a memory, its links, its revisions and its vectors; the event stays, without content. On SQLite the
     keyword index gives up the words when maintenance merges it."""
-    if not conn.run(f"DELETE FROM {TABLES[address.kind]} WHERE tenant_id = :tenant_id AND id = :id", _key(address)):
+    if not conn.execute(f"DELETE FROM {TABLES[address.kind]} WHERE tenant_id = :tenant_id AND id = :id", _key(address)):
         return False
     links.delete_of_item(conn, address)
     for table in ("revisions", "next_embeddings"):
-        conn.run(
+        conn.execute(
             f"DELETE FROM {table} WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
             {**_key(address), "kind": address.kind},
         )
@@ -144,7 +144,7 @@ def listing(
     if after is not None:
         where += " AND (m.created_at < :after_time OR m.created_at = :after_time AND m.id > :after_id)"
         params |= {"after_time": after[0], "after_id": after[1]}
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {where} ORDER BY m.created_at DESC, m.id LIMIT :limit",
         {**params, "limit": limit},
     )

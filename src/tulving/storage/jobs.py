@@ -43,24 +43,24 @@ _HELD = "name = :name AND holder = :holder"
 
 
 def entries(conn: Connection) -> list[Entry]:
-    return [Entry(**row) for row in conn.all(_ALL + " ORDER BY name")]
+    return [Entry(**row) for row in conn.fetch_all(_ALL + " ORDER BY name")]
 
 
 def enroll(conn: Connection, name: str, seen: Entry | None, due_at: datetime) -> None:
     """Say when a job is due, unless somebody else did since it was `seen`."""
     params: Row = {"name": name, "due_at": due_at}
     if seen is None:
-        conn.run("INSERT INTO jobs (name, due_at) VALUES (:name, :due_at) ON CONFLICT (name) DO NOTHING", params)
+        conn.execute("INSERT INTO jobs (name, due_at) VALUES (:name, :due_at) ON CONFLICT (name) DO NOTHING", params)
         return
     unchanged = "due_at IS NULL"
     if seen.due_at is not None:
         unchanged, params["before"] = "due_at = :before", seen.due_at
-    conn.run(f"UPDATE jobs SET due_at = :due_at WHERE name = :name AND holder IS NULL AND {unchanged}", params)
+    conn.execute(f"UPDATE jobs SET due_at = :due_at WHERE name = :name AND holder IS NULL AND {unchanged}", params)
 
 
 def ask(conn: Connection, name: str, due_at: datetime) -> None:
     """Ask for a piece of work. One that waits already is not asked for twice; one that is being done, is done again."""
-    conn.run(
+    conn.execute(
         "INSERT INTO jobs (name, due_at) VALUES (:name, :due_at) ON CONFLICT (name) DO UPDATE"
         " SET due_at = excluded.due_at WHERE jobs.due_at IS NULL OR jobs.holder IS NOT NULL",
         {"name": name, "due_at": due_at},
@@ -74,11 +74,11 @@ def claim(
 
     Whether it was taken, and its row. Only who sees all tenants may: a sweep that is blind to some would be no sweep.
     """
-    conn.check_sight()
+    conn.check_sees_all_tenants()
     entry = Entry(name)
     conn.lock(f"jobs:{entry.key or name}")
     if asked:
-        conn.run("INSERT INTO jobs (name) VALUES (:name) ON CONFLICT (name) DO NOTHING", {"name": name})
+        conn.execute("INSERT INTO jobs (name) VALUES (:name) ON CONFLICT (name) DO NOTHING", {"name": name})
     rows = {each.name: each for each in entries(conn)}
     if (entry := rows.get(name)) is None:
         return False, Entry(name)
@@ -88,7 +88,7 @@ def claim(
             return False, other
     if not asked and (entry.due_at is None or entry.due_at > now):
         return False, entry
-    conn.run(
+    conn.execute(
         "UPDATE jobs SET holder = :holder, lease_until = :until, last_started_at = :now WHERE name = :name",
         {"name": name, "holder": holder, "until": now + lease, "now": now},
     )
@@ -98,12 +98,12 @@ def claim(
 def renew(conn: Connection, name: str, holder: str, until: datetime) -> bool:
     """Keep a job; False when another one has taken it over."""
     params = {"name": name, "holder": holder, "until": until}
-    return bool(conn.run(f"UPDATE jobs SET lease_until = :until WHERE {_HELD}", params))
+    return bool(conn.execute(f"UPDATE jobs SET lease_until = :until WHERE {_HELD}", params))
 
 
 def finish(conn: Connection, name: str, holder: str, now: datetime, due_at: datetime | None, result: Any) -> None:
     """Put down what a run did, and when the next one is due."""
-    conn.run(
+    conn.execute(
         "UPDATE jobs SET holder = NULL, lease_until = NULL, due_at = :due_at, last_finished_at = :now,"
         f" last_error = NULL, result = :result WHERE {_HELD}",
         {"name": name, "holder": holder, "now": now, "due_at": due_at, "result": result},
@@ -113,13 +113,13 @@ def finish(conn: Connection, name: str, holder: str, now: datetime, due_at: date
 def finish_piece(conn: Connection, name: str, holder: str, as_of: datetime) -> None:
     """A piece that is done leaves no row, unless it was asked for again meanwhile."""
     params = {"name": name, "holder": holder, "as_of": as_of}
-    if not conn.run(f"DELETE FROM jobs WHERE {_HELD} AND (due_at IS NULL OR due_at <= :as_of)", params):
+    if not conn.execute(f"DELETE FROM jobs WHERE {_HELD} AND (due_at IS NULL OR due_at <= :as_of)", params):
         release(conn, name, holder)
 
 
 def fail(conn: Connection, name: str, holder: str, now: datetime, due_at: datetime | None, error: str) -> None:
     """Put down why a run failed, and when to try again."""
-    conn.run(
+    conn.execute(
         "UPDATE jobs SET holder = NULL, lease_until = NULL, due_at = :due_at, last_finished_at = :now,"
         f" last_error = :error WHERE {_HELD}",
         {"name": name, "holder": holder, "now": now, "due_at": due_at, "error": error},
@@ -128,4 +128,4 @@ def fail(conn: Connection, name: str, holder: str, now: datetime, due_at: dateti
 
 def release(conn: Connection, name: str, holder: str) -> None:
     """Give a job back undone: it is due as before."""
-    conn.run(f"UPDATE jobs SET holder = NULL, lease_until = NULL WHERE {_HELD}", {"name": name, "holder": holder})
+    conn.execute(f"UPDATE jobs SET holder = NULL, lease_until = NULL WHERE {_HELD}", {"name": name, "holder": holder})

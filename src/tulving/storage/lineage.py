@@ -14,7 +14,7 @@ def of_key(
 ) -> list[Fact]:
     """Oldest first; when there are more than the limit, the newest of them."""
     where, params = visible(conn, "fact", tenant_id, wanted, now)
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT {SELECTED['fact']} FROM facts AS m WHERE {where} AND m.subject = :subject AND m.predicate = :predicate"
         " ORDER BY m.created_at DESC, m.id DESC LIMIT :limit",
         {**params, "subject": subject, "predicate": predicate, "limit": limit},

@@ -29,7 +29,7 @@ _SIDES: dict[Direction, tuple[str, ...]] = {
 def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
     """Add an edge; False when it is there already. Its audit event is the caller's."""
     return bool(
-        conn.run(
+        conn.execute(
             _INSERT,
             {
                 "tenant_id": tenant_id,
@@ -47,7 +47,7 @@ def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
 def create(conn: Connection, source: Address, target: Address, relation: Relation, event: Event) -> bool:
     """001-020, 001-110: an edge between two memories that exist; doing it again is no error."""
     for field, end in (("source_id", source), ("target_id", target)):
-        if not conn.one(
+        if not conn.fetch_one(
             f"SELECT 1 AS found FROM {TABLES[end.kind]} WHERE tenant_id = :tenant_id AND id = :id",
             {"tenant_id": end.tenant_id, "id": end.id},
         ):
@@ -72,7 +72,7 @@ def of_item(conn: Connection, address: Address, direction: Direction, bound: Bou
     sides = " UNION ".join(
         f"SELECT {_COLUMNS} FROM memory_links WHERE tenant_id = :tenant_id AND {side}" for side in _SIDES[direction]
     )
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"{sides} ORDER BY created_at, source_id, target_id",
         {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
     )
@@ -95,7 +95,7 @@ def _ends(link: Link) -> tuple[tuple[Kind, UUID], tuple[Kind, UUID]]:
 def delete_of_item(conn: Connection, address: Address) -> None:
     """All edges at one memory."""
     for side in _SIDES["both"]:
-        conn.run(
+        conn.execute(
             f"DELETE FROM memory_links WHERE tenant_id = :tenant_id AND {side}",
             {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
         )

@@ -19,7 +19,7 @@ from tulving.storage.rows import SELECTED, TABLES, IndexEntry, Row, to_item
 
 
 def active_version(conn: Connection) -> Row | None:
-    return conn.one("SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'active'")
+    return conn.fetch_one("SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'active'")
 
 
 def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_differ: bool = False) -> int | None:
@@ -53,7 +53,7 @@ SELECT number, dimension FROM embedding_versions WHERE status = 'active' AND (mo
 def active_number(conn: Connection, ours: int | None, dimension: int | None = None) -> int:
     """The number of the vectors in use, which are of our embedder: another process may have re-embedded the store, and
     with the same embedder nothing but the number has changed."""
-    active = conn.one(ACTIVE_OF_OURS, {"ours": ours})
+    active = conn.fetch_one(ACTIVE_OF_OURS, {"ours": ours})
     if active is None or dimension not in (None, active["dimension"]):
         raise mismatch(conn)
     return active["number"]
@@ -87,7 +87,7 @@ def _same(row: Row, embedder: Embedder) -> bool:
 
 def add_version(conn: Connection, version: Row, status: str, now: datetime) -> int:
     """Record an embedder by its model, version and dimension; its number."""
-    row = conn.one(
+    row = conn.fetch_one(
         "INSERT INTO embedding_versions (model, version, dimension, status, created_at)"
         " VALUES (:model, :version, :dimension, :status, :now) RETURNING number",
         {**version, "status": status, "now": now},
@@ -105,14 +105,14 @@ def count_pending(conn: Connection, tenant_id: str | None = None) -> int:
     counts = " UNION ALL ".join(
         f"SELECT COUNT(*) AS pending FROM {TABLES[kind]} WHERE embedding IS NULL{mine}" for kind in KINDS
     )
-    return sum(row["pending"] for row in conn.all(counts, {"tenant_id": tenant_id}))
+    return sum(row["pending"] for row in conn.fetch_all(counts, {"tenant_id": tenant_id}))
 
 
 def pending(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
     """Some of the memories of any tenant that wait for their vector."""
     found: list[tuple[Kind, Item]] = []
     for kind in KINDS:
-        rows = conn.all(
+        rows = conn.fetch_all(
             f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.embedding IS NULL LIMIT :limit",
             {"limit": limit - len(found)},
         )
@@ -122,7 +122,7 @@ def pending(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
 
 def set_embedding(conn: Connection, kind: Kind, item: Item, entry: IndexEntry, event: Event) -> bool:
     """Give a memory the vector it waited for; False when it is gone, has one already, or says something else now."""
-    done = conn.run(
+    done = conn.execute(
         f"UPDATE {TABLES[kind]} SET embedding = :embedding, embedding_version = :version"
         " WHERE tenant_id = :tenant_id AND id = :id AND content = :content AND embedding IS NULL",
         {
@@ -143,12 +143,14 @@ def set_embedding(conn: Connection, kind: Kind, item: Item, entry: IndexEntry, e
 
 def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> int:
     """The version under construction; one that an earlier, interrupted run began is taken up again."""
-    building = conn.one("SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'building'")
+    building = conn.fetch_one(
+        "SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'building'"
+    )
     if building and _same(building, embedder):
         return building["number"]
-    conn.run("DELETE FROM next_embeddings")
+    conn.execute("DELETE FROM next_embeddings")
     # Kept, so that its number is never another's: whoever still works for it must not add to the next one.
-    conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'building'")
+    conn.execute("UPDATE embedding_versions SET status = 'retired' WHERE status = 'building'")
     return add_version(conn, _version(embedder), "building", now)
 
 
@@ -163,7 +165,7 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
     """Memories without a vector of the version under construction, and memories in all."""
     missing = total = 0
     for kind in KINDS:
-        row = conn.one(
+        row = conn.fetch_one(
             f"SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE {_MISSING}) AS missing FROM {TABLES[kind]} AS m",
             {"kind": kind},
         )
@@ -182,7 +184,7 @@ def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = 
         if after and after[0] == kind:
             where += " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
             params |= {"tenant_id": after[1].tenant_id, "id": after[1].id}
-        rows = conn.all(
+        rows = conn.fetch_all(
             f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {where} ORDER BY m.tenant_id, m.id LIMIT :limit",
             params,
         )
@@ -198,7 +200,7 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
     _dimension_of(conn, version)
     for kind in KINDS:
         this = f"FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND content = :content"
-        conn.many(
+        conn.execute_many(
             "INSERT INTO next_embeddings (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
             f" SELECT tenant_id, :kind, id, :version, :search_text, :embedding {this} ON CONFLICT DO NOTHING",
             [
@@ -222,15 +224,15 @@ def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = Fals
 
     With `leave_late` those go over without a vector and wait for one, like what comes while the embedder is not ready.
     """
-    conn.alone()
+    conn.lock_store()
     if not leave_late and count_unconverted(conn)[0]:
         return None
     with conn.vectors_of(_dimension_of(conn, version)):
         for kind in KINDS:
             _change_over(conn, kind)
-    conn.run("DELETE FROM next_embeddings")
-    conn.run("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
-    conn.run("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
+    conn.execute("DELETE FROM next_embeddings")
+    conn.execute("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
+    conn.execute("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
     event = audit.event("store_reembedded", "store", None, embedding_version=version)
     events.append(conn, event)
     return [event]
@@ -239,7 +241,7 @@ def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = Fals
 def _dimension_of(conn: Connection, version: int) -> int:
     """The dimension of a version that nobody has given up, nor will before this transaction ends."""
     kept = "SELECT dimension FROM embedding_versions WHERE number = :number AND status <> 'retired'" + conn.for_update
-    row = conn.one(kept, {"number": version})
+    row = conn.fetch_one(kept, {"number": version})
     if row is None:
         raise EmbedderMismatch("another re-embedding of this store was begun meanwhile; this one is given up")
     return row["dimension"]
@@ -247,13 +249,13 @@ def _dimension_of(conn: Connection, version: int) -> int:
 
 def _change_over(conn: Connection, kind: Kind) -> None:
     this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
-    conn.run(
+    conn.execute(
         f"UPDATE {TABLES[kind]} AS m SET"
         f" embedding_version = (SELECT embedding_version FROM next_embeddings WHERE {this}),"
         f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
         {"kind": kind},
     )
-    conn.run(
+    conn.execute(
         f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"
         f" WHERE search_text <> (SELECT search_text FROM next_embeddings WHERE {this})",
         {"kind": kind},
@@ -265,7 +267,7 @@ def _change_over(conn: Connection, kind: Kind) -> None:
 
 def verify(conn: Connection) -> list[Finding]:
     """Every promise about the store, checked against its rows."""
-    conn.check_sight()
+    conn.check_sees_all_tenants()
     return [
         *conn.verify_engine(),
         check("contents", lambda: _changed_contents(conn)),
@@ -279,7 +281,7 @@ def _changed_contents(conn: Connection) -> Iterator[str]:
     """Memories whose words are not those that were stored: damage that no database sees. A row of plain SQL has no hash
     before it is completed."""
     for kind in KINDS:
-        for row in conn.each(f"SELECT tenant_id, id, content, content_hash FROM {TABLES[kind]}"):
+        for row in conn.stream(f"SELECT tenant_id, id, content, content_hash FROM {TABLES[kind]}"):
             if row["content_hash"] not in (None, content_hash(row["content"])):
                 yield f"the content of {kind} {row['id']} of {row['tenant_id']} was changed"
 
@@ -288,7 +290,7 @@ def _unrecorded(conn: Connection) -> Iterator[str]:
     """Memories without the event of their creation or arrival; a row of plain SQL gets it when it is completed."""
     arrived = cache(partial(events.arrived, conn))
     for kind in KINDS:
-        found = conn.each(
+        found = conn.stream(
             f"SELECT m.tenant_id, m.id FROM {TABLES[kind]} AS m WHERE m.content_hash IS NOT NULL"
             " AND m.search_text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM memory_events AS e"
             " WHERE e.tenant_id = m.tenant_id AND e.entity_id = m.id)"
@@ -302,7 +304,7 @@ def _foreign_vectors(conn: Connection) -> Iterator[str]:
     active = active_version(conn) or {"number": -1, "dimension": -1}
     size = conn.vector_bytes("m.embedding")
     for kind in KINDS:
-        for row in conn.all(
+        for row in conn.fetch_all(
             f"SELECT m.tenant_id, m.id, m.embedding_version, {size} AS size FROM {TABLES[kind]} AS m"
             f" WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR {size} <> :size) LIMIT 20",
             {"version": active["number"], "size": 4 * active["dimension"]},
@@ -318,7 +320,7 @@ def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
     for side in ("source", "target"):
         for kind in KINDS:
             end = f"SELECT 1 FROM {TABLES[kind]} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id"
-            rows = conn.all(
+            rows = conn.fetch_all(
                 f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l"
                 f" WHERE l.{side}_type = :kind{mine} AND NOT EXISTS ({end}) LIMIT 20",
                 {"kind": kind, "tenant_id": tenant_id},

@@ -57,13 +57,13 @@ def once(conn: Connection, request: Request, change: Callable[[Connection], Any]
     check(conn, request)
     result = change(conn)
     params = {**request.key, "fingerprint": request.fingerprint, "created_at": request.now}
-    conn.run(_INSERT, {**params, "result": {"answer": _packed(answer(result))}})
+    conn.execute(_INSERT, {**params, "result": {"answer": _packed(answer(result))}})
     return result
 
 
 def check(conn: Connection, request: Request) -> None:
     """Raise the answer of a request that has one; one that was for something else is refused."""
-    row = conn.one(
+    row = conn.fetch_one(
         "SELECT fingerprint, result FROM requests WHERE tenant_id = :tenant_id AND caller = :caller"
         " AND operation = :operation AND idempotency_key = :idempotency_key",
         request.key,
@@ -79,14 +79,14 @@ def check(conn: Connection, request: Request) -> None:
 def delete_before(conn: Connection, moment: datetime, limit: int) -> int:
     """Drop old answers of all tenants; how many."""
     key = ", ".join(_KEY)
-    return conn.run(
+    return conn.execute(
         f"DELETE FROM requests WHERE ({key}) IN (SELECT {key} FROM requests WHERE created_at < :moment LIMIT :limit)",
         {"moment": moment, "limit": limit},
     )
 
 
 def count_before(conn: Connection, moment: datetime) -> int:
-    row = conn.one("SELECT COUNT(*) AS old FROM requests WHERE created_at < :moment", {"moment": moment})
+    row = conn.fetch_one("SELECT COUNT(*) AS old FROM requests WHERE created_at < :moment", {"moment": moment})
     return row["old"] if row else 0
 
 

@@ -39,11 +39,11 @@ _EXPIRE: dict[Kind, str] = {
 
 def count_due(conn: Connection, as_of: datetime) -> int:
     """How many memories of all tenants are due for a review."""
-    conn.check_sight()
+    conn.check_sees_all_tenants()
     counts = " UNION ALL ".join(
         f"SELECT COUNT(*) AS due FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}" for kind in REVIEWED
     )
-    return sum(row["due"] for row in conn.all(counts, {"as_of": as_of}))
+    return sum(row["due"] for row in conn.fetch_all(counts, {"as_of": as_of}))
 
 
 def sweep(
@@ -54,7 +54,7 @@ def sweep(
     Each is due no more afterwards, so that the next batch goes on behind it. Two sweeps at once share the work: a row
     that the other one holds is waited for, and is then due no more.
     """
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}"
         f" ORDER BY {_DUE_AT}, m.id, m.tenant_id LIMIT :limit{conn.for_update}",
         {"as_of": as_of, "limit": limit},
@@ -74,7 +74,7 @@ def sweep(
             believed = round(standing.believed, 6)
             happened.append(audit.event(f"{kind}_{became}", kind, item.id, by="decay", effective_confidence=believed))
     for statement, theirs in changes.items():
-        conn.many(statement, theirs)
+        conn.execute_many(statement, theirs)
     events.append(conn, *happened)
     return counts, happened
 
@@ -83,7 +83,7 @@ def forecast(conn: Connection, kind: Kind, as_of: datetime) -> Counter[str]:
     """What a sweep would come to. Nothing is written."""
     counts: Counter[str] = Counter(checked=0)
     found = f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {_DUE[kind]}"
-    for row in conn.each(found, {"as_of": as_of}):
+    for row in conn.stream(found, {"as_of": as_of}):
         item = _item(kind, row)
         counts["checked"] += 1
         if (became := _transition(item, _standing(item, as_of))) is not None:

@@ -39,7 +39,7 @@ def mark(
     marked = maturity.marked_helpful(rule, audit.now) if helpful else maturity.marked_harmful(rule, reason, audit.now)
     edits.update(conn, "rule", marked, _MARKED)
     application = audit.new_id()
-    conn.run(
+    conn.execute(
         _APPLY,
         {
             "tenant_id": rule.tenant_id,
@@ -86,9 +86,9 @@ def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tup
 def refuted(conn: Connection, limit: int, after: tuple[str, UUID] | None) -> list[Rule]:
     """Rules of any tenant that are to be turned round, in the order of their ids."""
     if after is None:
-        conn.check_sight()
+        conn.check_sees_all_tenants()
     later = "" if after is None else " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
-    rows = conn.all(
+    rows = conn.fetch_all(
         f"SELECT {SELECTED['rule']} FROM rules AS m WHERE m.needs_inversion AND NOT m.forgotten{later}"
         " ORDER BY m.tenant_id, m.id LIMIT :limit",
         {"limit": limit, **({} if after is None else {"tenant_id": after[0], "id": after[1]})},

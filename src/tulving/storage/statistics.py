@@ -55,6 +55,8 @@ def count(conn: Connection, tenant_id: str, wanted: dict[Kind, Filter], now: dat
         if kind == "episode":
             # Named like a time, to be read as one.
             chosen.append(f"MIN(m.created_at) FILTER (WHERE {states['unconsolidated']}) AS created_at")
-        row = conn.one(f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {TABLES[kind]} AS m WHERE {where}", params)
+        row = conn.fetch_one(
+            f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {TABLES[kind]} AS m WHERE {where}", params
+        )
         counts[kind] = {name.removesuffix("_count"): value for name, value in (row or {}).items()}
     return counts

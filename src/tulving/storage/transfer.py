@@ -51,7 +51,7 @@ _Parsed = tuple[int, str, Row]
 def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -> dict[str, int]:
     """Hand every row to the sink, of one tenant (then without naming it) or of all; counts per table."""
     if tenant_id is None:
-        conn.check_sight()
+        conn.check_sees_all_tenants()
     counts = {}
     for table, columns in TABLES.items():
         chosen = ", ".join(conn.vector_value(name) if name == "embedding" else name for name in columns)
@@ -59,7 +59,7 @@ def dump(conn: Connection, tenant_id: str | None, sink: Callable[[Row], None]) -
         order = _ORDER.get(table, "tenant_id, id")
         counts[table] = 0
         query = f"SELECT {chosen} FROM {table} WHERE {kept(table)}{mine} ORDER BY {order}"
-        for row in conn.each(query, {"tenant_id": tenant_id}):
+        for row in conn.stream(query, {"tenant_id": tenant_id}):
             if tenant_id is not None:
                 del row["tenant_id"]
             counts[table] += 1

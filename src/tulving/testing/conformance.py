@@ -124,7 +124,7 @@ class StoreConformance:
     def test_vectors_are_kept_bit_by_bit(self, store: Opened) -> None:
         vector = (1 / 3, -1e-20, 3e38, 5e-45)
         store.write(put, rule(1), vector=vector)
-        kept = store.read(lambda conn: conn.one(f"SELECT {conn.vector_value('embedding')} FROM rules"))
+        kept = store.read(lambda conn: conn.fetch_one(f"SELECT {conn.vector_value('embedding')} FROM rules"))
         assert kept == {"embedding": struct.pack("<4f", *vector)}
 
     # -- statements
@@ -134,10 +134,10 @@ class StoreConformance:
         store.write(put, rule(1), rule(2))
         update = "UPDATE rules SET content = :content WHERE tenant_id = :tenant_id AND id = :id"
         rows = [{"tenant_id": ONE, "id": UUID(int=number), "content": f"new {number}"} for number in (1, 2, 3)]
-        assert [store.write(lambda conn, row=row: conn.run(update, row)) for row in rows] == [1, 1, 0]
-        store.write(lambda conn: conn.many(update, [{**row, "content": "newer"} for row in rows]))
+        assert [store.write(lambda conn, row=row: conn.execute(update, row)) for row in rows] == [1, 1, 0]
+        store.write(lambda conn: conn.execute_many(update, [{**row, "content": "newer"} for row in rows]))
         query = "SELECT id, content FROM rules WHERE tenant_id = :tenant_id AND id = :id"
-        found = [store.read(lambda conn, row=row: conn.one(query, row)) for row in rows]
+        found = [store.read(lambda conn, row=row: conn.fetch_one(query, row)) for row in rows]
         assert found == [{"id": UUID(int=1), "content": "newer"}, {"id": UUID(int=2), "content": "newer"}, None]
 
     def test_each_gives_what_all_gives(self, store: Opened) -> None:
@@ -145,11 +145,11 @@ class StoreConformance:
         query = "SELECT id, tags, created_at FROM rules ORDER BY id"
 
         def both(conn: Connection) -> None:
-            streamed = conn.each(query)
+            streamed = conn.stream(query)
             first = next(streamed)
             assert count(conn) == 1200, "another statement meanwhile"
-            assert [first, *streamed] == conn.all(query)
-            next(conn.each(query))
+            assert [first, *streamed] == conn.fetch_all(query)
+            next(conn.stream(query))
             assert count(conn) == 1200, "one that was left half read is in nobody's way"
 
         store.read(both)
@@ -159,7 +159,7 @@ class StoreConformance:
 
         def ids(conn: Connection, *wanted: int) -> list[int]:
             query = f"SELECT id FROM rules WHERE {conn.within('id', 'ids')} ORDER BY id"
-            return [row["id"].int for row in conn.all(query, {"ids": [UUID(int=number) for number in wanted]})]
+            return [row["id"].int for row in conn.fetch_all(query, {"ids": [UUID(int=number) for number in wanted]})]
 
         assert store.read(ids, 4, 2, 9) == [2, 4]
         assert store.read(ids) == []
@@ -169,7 +169,7 @@ class StoreConformance:
 
         def ids(conn: Connection, *wanted: str) -> list[int]:
             query = f"SELECT id FROM rules WHERE {conn.tagged('tags', 'tags')} ORDER BY id"
-            return [row["id"].int for row in conn.all(query, {"tags": list(wanted)})]
+            return [row["id"].int for row in conn.fetch_all(query, {"tags": list(wanted)})]
 
         assert store.read(ids, "b") == [1, 2]
         assert store.read(ids, "b", "a") == [1]
@@ -237,10 +237,10 @@ class StoreConformance:
 
         def increase(conn: Connection) -> None:
             query = "SELECT reference_count FROM rules WHERE tenant_id = :tenant_id AND id = :id"
-            row = conn.one(query + conn.for_update, key)
+            row = conn.fetch_one(query + conn.for_update, key)
             assert row is not None
             update = "UPDATE rules SET reference_count = :more WHERE tenant_id = :tenant_id AND id = :id"
-            conn.run(update, {**key, "more": row["reference_count"] + 1})
+            conn.execute(update, {**key, "more": row["reference_count"] + 1})
 
         assert store.write_at_once(*[increase] * 12) == [None] * 12
         assert store.read(items.get, Address(ONE, "rule", UUID(int=1))).reference_count == 12
@@ -263,7 +263,7 @@ class StoreConformance:
 
         def work(conn: Connection, name: str) -> None:
             if name == "alone":
-                conn.alone()
+                conn.lock_store()
             log.append(name)
             assert [count(conn) for _ in range(5)] == [0] * 5
             log.append(name)
@@ -298,7 +298,7 @@ class StoreConformance:
         store.write(events.append, event(1, entity_id=UUID(int=9), payload={"n": 1}), event(2, entity_id=UUID(int=9)))
         for change in ("UPDATE memory_events SET actor = 'me'", "DELETE FROM memory_events"):
             with pytest.raises(IntegrityError):
-                store.write(lambda conn, change=change: conn.run(change))
+                store.write(lambda conn, change=change: conn.execute(change))
         kept = store.read(events.of_item, Address(ONE, "fact", UUID(int=9)))
         assert [(each.id.int, each.actor, dict(each.payload)) for each in kept] == [(1, None, {"n": 1}), (2, None, {})]
         assert kept[0].seq < kept[1].seq
@@ -317,7 +317,7 @@ class StoreConformance:
         store.write(put, episode(1), fact(3))
         columns = ("tenant_id", "id", "canonical_name", "folded_name", "entity_type", "created_at", "updated_at")
         entity = dict(zip(columns, (ONE, UUID(int=4), "Ann", "ann", "person", NOW, NOW), strict=True))
-        store.write(lambda conn: conn.run(insert_statement("entities", columns), entity))
+        store.write(lambda conn: conn.execute(insert_statement("entities", columns), entity))
         with pytest.raises(IntegrityError):
             store.write(insert, lost, on_behalf=OTHER)
 
@@ -350,7 +350,7 @@ class StoreConformance:
         assert store.write(lambda conn: conn.merge("memory_events", key, [*rows, *rows])) == []
         changed = [{**row, "payload": {"n": 0}} for row in rows]
         assert store.write(lambda conn: conn.merge("memory_events", key, changed)) == [], "what is there stays"
-        kept = store.read(lambda conn: conn.all("SELECT id, payload FROM memory_events ORDER BY seq"))
+        kept = store.read(lambda conn: conn.fetch_all("SELECT id, payload FROM memory_events ORDER BY seq"))
         assert kept == [{"id": UUID(int=number), "payload": {"n": number}} for number in (5, 3, 4)]
 
     def test_a_dump_loaded_elsewhere_is_the_same(self, opened: Callable[[], Opened]) -> None:

@@ -106,11 +106,11 @@ def put(conn: Connection, *new: Item, vector: Sequence[float] | None = None) -> 
 def insert(conn: Connection, item: Item) -> None:
     """The row alone, past all checks but those of the database."""
     row = item_params(KIND_OF[type(item)], item)
-    conn.run(INSERTS[KIND_OF[type(item)]], {**row, "search_text": "", "embedding": None, "embedding_version": None})
+    conn.execute(INSERTS[KIND_OF[type(item)]], {**row, "search_text": "", "embedding": None, "embedding_version": None})
 
 
 def count(conn: Connection, table: str = "rules") -> int:
-    row = conn.one(f"SELECT COUNT(*) AS found FROM {table}")
+    row = conn.fetch_one(f"SELECT COUNT(*) AS found FROM {table}")
     assert row is not None
     return row["found"]
 

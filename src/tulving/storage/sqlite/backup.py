@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from tulving.errors import DamagedStore, InvalidInput, StoreBusy, StoreUnavailable
-from tulving.storage import sqlite_file
 from tulving.storage.durable_file import make_folder, placed
-from tulving.storage.sqlite_errors import named_error
+from tulving.storage.sqlite import database
+from tulving.storage.sqlite.errors import named_error
 
 _PATIENCE = 2.0
 
@@ -76,8 +76,8 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
 
 def check_health(path: Path, raw: sqlite3.Connection) -> str:
     """The revision of a healthy store; raises what is wrong with any other."""
-    revision = sqlite_file.read_revision(path, raw)
-    sqlite_file.check_schema(path, raw, revision)
+    revision = database.read_revision(path, raw)
+    database.check_schema(path, raw, revision)
     raw.execute("PRAGMA trusted_schema = ON")  # it is ours, and its CHECKs need it in older versions of SQLite
     problems = [row[0] for row in raw.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
     problems += [f"a row of {row[0]} refers to nothing" for row in raw.execute("PRAGMA foreign_key_check").fetchmany(5)]
@@ -106,14 +106,14 @@ def _copy(source: sqlite3.Connection, copy: Path, force: bool, healthy: bool = T
 
 
 def _opened(file: Path, busy_timeout: float) -> sqlite3.Connection:
-    sqlite_file.check_header(file)
-    return sqlite_file.connect(file, busy_timeout, read_only=True)
+    database.check_header(file)
+    return database.connect(file, busy_timeout, read_only=True)
 
 
 def _alone(path: Path) -> sqlite3.Connection:
     """A connection beside which there is no other, in any process."""
-    sqlite_file.check_header(path)
-    raw = sqlite_file.connect(path, _PATIENCE)
+    database.check_header(path)
+    raw = database.connect(path, _PATIENCE)
     try:
         raw.execute("PRAGMA locking_mode = EXCLUSIVE")
         raw.execute("BEGIN EXCLUSIVE")

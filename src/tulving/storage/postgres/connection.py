@@ -7,13 +7,13 @@ from typing import Any
 from tulving.domain.resolution import SIMILAR
 from tulving.errors import StoreUnavailable
 from tulving.storage.connection import Finding, LaneRequest, Lanes, check
-from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
-from tulving.storage.postgres_index import VectorIndexes
-from tulving.storage.postgres_lanes import find_lanes
-from tulving.storage.postgres_values import Raw, decoded, encode, encoded, numbered
+from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
+from tulving.storage.postgres.indexes import VectorIndexes
+from tulving.storage.postgres.lanes import find_lanes
+from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
+from tulving.storage.postgres.waiting import wait
 from tulving.storage.rows import DOCUMENTS, TABLES, Params, Row
 from tulving.storage.tenant_words import prefixed
-from tulving.storage.waiting import wait
 
 ROWS_AT_A_TIME = 500
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
@@ -33,13 +33,13 @@ class PostgresConnection:
     def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool, secrets: MutableMapping[str, str]) -> None:
         self.raw, self.indexes, self.walled, self.secrets = raw, indexes, walled, secrets
 
-    def run(self, sql: str, params: Params | None = None) -> int:
+    def execute(self, sql: str, params: Params | None = None) -> int:
         text, names = numbered(sql)
         status = self._wait(self.raw.execute(text, *encoded(names, params)))
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
-    def many(self, sql: str, rows: Iterable[Params]) -> None:
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         text, names = numbered(sql)
         values = [encoded(names, row) for row in rows]
         if len(values) == 1:
@@ -47,14 +47,14 @@ class PostgresConnection:
         elif values:
             self._wait(self.raw.executemany(text, values))
 
-    def one(self, sql: str, params: Params | None = None) -> Row | None:
-        rows = self.all(sql, params)
+    def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
+        rows = self.fetch_all(sql, params)
         return rows[0] if rows else None
 
-    def all(self, sql: str, params: Params | None = None) -> list[Row]:
+    def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]:
         return [decoded(record) for record in self.records(sql, params)]
 
-    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+    def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
         text, names = numbered(sql)
         values = [encoded(names, row) for row in rows]
         if len(values) == 1:
@@ -68,7 +68,7 @@ class PostgresConnection:
         text, names = numbered(sql)
         return self._wait(self.raw.fetch(text, *encoded(names, params)))
 
-    def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+    def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         text, names = numbered(sql)
         cursor = self._wait(self.raw.cursor(text, *encoded(names, params)))
         while rows := self._wait(cursor.fetch(ROWS_AT_A_TIME)):
@@ -83,9 +83,9 @@ class PostgresConnection:
     def beyond_ascii(self, column: str) -> str:
         return f"{column}::text ~ '[^ -~]'"
 
-    def alike(self, name: str, names: str, parameter: str) -> str | None:
+    def similar_name(self, name: str, names: str, parameter: str) -> str | None:
         """By pg_trgm, where it is. What it takes for a letter beyond ASCII depends on the database's locale."""
-        if not self.all(_HAS_TRIGRAMS)[0]["found"]:
+        if not self.fetch_all(_HAS_TRIGRAMS)[0]["found"]:
             return None
         return (
             f"similarity({name}, :{parameter}) >= {SIMILAR}"
@@ -100,15 +100,15 @@ class PostgresConnection:
             {"names": sorted({f"tulving:{name}" for name in names})},
         )
 
-    def alone(self) -> None:
+    def lock_store(self) -> None:
         """Every transaction that writes holds this lock together with the others (`_BEGIN_WRITE`)."""
-        self.run(f"SELECT pg_advisory_xact_lock({STORE_LOCK})")
+        self.execute(f"SELECT pg_advisory_xact_lock({STORE_LOCK})")
 
     def vector_value(self, column: str) -> str:
         return f"vector_send({column}) AS {column}"
 
-    def check_sight(self) -> None:
-        if not self.all(_SIGHT)[0]["whole"]:
+    def check_sees_all_tenants(self) -> None:
+        if not self.fetch_all(_SIGHT)[0]["whole"]:
             raise StoreUnavailable(
                 "this database user sees one tenant at a time (row-level security); take one that is a member of the"
                 " maintenance role, or name a tenant"
@@ -138,11 +138,11 @@ class PostgresConnection:
             f"{name}::text" if name in DOCUMENTS else f"{name}::real[]" if name == "embedding" else name
             for name in columns
         )
-        self.run(
+        self.execute(
             f"CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} ON COMMIT DROP AS"
             f" SELECT 0::bigint AS place, {plain} FROM {table} LIMIT 0"
         )
-        self.run(f"DELETE FROM {incoming}")
+        self.execute(f"DELETE FROM {incoming}")
         records = [(place, *(encode(name, row[name]) for name in columns)) for place, row in enumerate(rows)]
         self._wait(self.raw.copy_records_to_table(incoming, records=records, columns=["place", *columns]))
         typed = ", ".join(
@@ -162,18 +162,20 @@ class PostgresConnection:
             yield
 
     def defer_references(self) -> None:
-        self.run("SET CONSTRAINTS ALL DEFERRED")
+        self.execute("SET CONSTRAINTS ALL DEFERRED")
 
     def verify_engine(self) -> list[Finding]:
         return [
-            check("indexes", lambda: [f"{row['name']} is not valid" for row in self.all(_INVALID_INDEXES)]),
-            check("constraints", lambda: [f"{row['name']} is not valid" for row in self.all(_INVALID_CONSTRAINTS)]),
+            check("indexes", lambda: [f"{row['name']} is not valid" for row in self.fetch_all(_INVALID_INDEXES)]),
+            check(
+                "constraints", lambda: [f"{row['name']} is not valid" for row in self.fetch_all(_INVALID_CONSTRAINTS)]
+            ),
             check("keyword index", self._verify_words),
         ]
 
     def _verify_words(self) -> Iterable[str]:
         for table in TABLES.values():
-            for row in self.all(
+            for row in self.fetch_all(
                 f"SELECT tenant_id, id FROM {table}"
                 " WHERE search_vector IS DISTINCT FROM to_tsvector('english', search_text) LIMIT 20"
             ):

@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable
-from tulving.storage import sqlite_file
 from tulving.storage.connection import Finding, LaneRequest, Lanes, check
 from tulving.storage.revisions import HEAD
 from tulving.storage.rows import TABLES, Params, Row
-from tulving.storage.sqlite_errors import DRIVER_ERRORS, named_error, named_errors
-from tulving.storage.sqlite_lanes import find_lanes
-from tulving.storage.sqlite_place import Place
-from tulving.storage.sqlite_values import columns, decoded, encoded
+from tulving.storage.sqlite import database
+from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
+from tulving.storage.sqlite.lanes import find_lanes
+from tulving.storage.sqlite.place import Place
+from tulving.storage.sqlite.values import columns, decoded, encoded
+from tulving.storage.sqlite.vectors import VectorCache, mark_import
 from tulving.storage.tenant_words import prefixed
-from tulving.storage.vectors import VectorCache, mark_import
 
 log = logging.getLogger("tulving")
 P = ParamSpec("P")
@@ -57,28 +57,28 @@ class SqliteConnection:
         """None are kept: to look one up costs no round trip."""
         return {}
 
-    def run(self, sql: str, params: Params | None = None) -> int:
+    def execute(self, sql: str, params: Params | None = None) -> int:
         return self._execute(sql, params).rowcount
 
-    def many(self, sql: str, rows: Iterable[Params]) -> None:
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         with named_errors():
             self.raw.executemany(sql, map(encoded, rows))
 
-    def one(self, sql: str, params: Params | None = None) -> Row | None:
-        rows = self.all(sql, params)
+    def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
+        rows = self.fetch_all(sql, params)
         return rows[0] if rows else None
 
-    def all(self, sql: str, params: Params | None = None) -> list[Row]:
+    def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]:
         cursor = self._execute(sql, params)
         with named_errors():
             rows = cursor.fetchall()
         readers = columns(column[0] for column in cursor.description) if rows else []
         return [decoded(readers, row) for row in rows]
 
-    def every(self, sql: str, rows: Iterable[Params]) -> list[Row]:
-        return [found for row in rows for found in self.all(sql, row)]
+    def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        return [found for row in rows for found in self.fetch_all(sql, row)]
 
-    def each(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+    def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         cursor = self._execute(sql, params)
         readers = columns(column[0] for column in cursor.description)
         while True:
@@ -108,13 +108,13 @@ class SqliteConnection:
     def beyond_ascii(self, column: str) -> str:
         return f"{column} GLOB '*[^ -~]*'"
 
-    def alike(self, name: str, names: str, parameter: str) -> str | None:
+    def similar_name(self, name: str, names: str, parameter: str) -> str | None:
         return "TRUE"
 
     def lock(self, *names: str) -> None:
         pass
 
-    def alone(self) -> None:
+    def lock_store(self) -> None:
         pass
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
@@ -125,7 +125,7 @@ class SqliteConnection:
             f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(f':{name}' for name in names)}"
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
         )
-        added = [row for row in rows if self.run(insert, row)]
+        added = [row for row in rows if self.execute(insert, row)]
         if added and "embedding" in rows[0]:
             with named_errors():
                 mark_import(self.raw)
@@ -137,7 +137,7 @@ class SqliteConnection:
     def vector_value(self, column: str) -> str:
         return column
 
-    def check_sight(self) -> None:
+    def check_sees_all_tenants(self) -> None:
         pass
 
     def vector_bytes(self, column: str) -> str:
@@ -155,9 +155,9 @@ class SqliteConnection:
 
     def verify_engine(self) -> list[Finding]:
         return [
-            check("schema", lambda: sqlite_file.strange_objects(self.raw, HEAD)),
+            check("schema", lambda: database.strange_objects(self.raw, HEAD)),
             check("database file", self._verify_file),
-            check("foreign keys", lambda: [str(row) for row in self.all("PRAGMA foreign_key_check")]),
+            check("foreign keys", lambda: [str(row) for row in self.fetch_all("PRAGMA foreign_key_check")]),
             check("keyword index", self._verify_fts),
             check("vector index", self._verify_cache),
         ]
@@ -181,14 +181,14 @@ class SqliteConnection:
         _, _, name = self.raw.execute("PRAGMA database_list").fetchone()
         path = Path(name)
         with ExitStack() as held:
-            if sqlite_file.is_frozen(path):
+            if database.is_frozen(path):
                 path = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="tulving-"))) / path.name
                 with closing(sqlite3.connect(path)) as copy:
                     self.raw.backup(copy)
-            yield held.enter_context(closing(sqlite_file.connect(path, busy_timeout=30)))
+            yield held.enter_context(closing(database.connect(path, busy_timeout=30)))
 
     def _verify_cache(self) -> Iterable[str]:
-        active = self.one("SELECT number, dimension FROM embedding_versions WHERE status = 'active'")
+        active = self.fetch_one("SELECT number, dimension FROM embedding_versions WHERE status = 'active'")
         return self.vectors.mismatches(self, active["number"], active["dimension"]) if active else []
 
     def _execute(self, sql: str, params: Params | None) -> sqlite3.Cursor:
@@ -200,12 +200,12 @@ class SqliteConnection:
 
 def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
     """One segment has no word that no row has; `secure_delete` overwrites those before."""
-    stale = {row["table_name"] for row in conn.all("SELECT table_name FROM stale_words")}
+    stale = {row["table_name"] for row in conn.fetch_all("SELECT table_name FROM stale_words")}
     merged = [table for table in TABLES.values() if not only_stale or table in stale]
     for table in merged:
-        conn.run(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('optimize')")
+        conn.execute(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('optimize')")
     if merged:
-        conn.run("DELETE FROM stale_words")
+        conn.execute("DELETE FROM stale_words")
     return merged
 
 
@@ -250,8 +250,8 @@ class SqliteStore:
         self._damage: DamagedStore | None = None
         self._closed = False
         with named_errors():
-            sqlite_file.prepare(self.path, busy_timeout)
-            raw = sqlite_file.connect(self.path, busy_timeout)
+            database.prepare(self.path, busy_timeout)
+            raw = database.connect(self.path, busy_timeout)
             raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # only now is the file open
             self._place = Place(self.path)
         self._writer = SqliteConnection(raw, self.vectors)
@@ -343,7 +343,7 @@ class SqliteStore:
         conn = getattr(self._local, "conn", None)
         if conn is None:
             with named_errors():
-                raw = sqlite_file.connect(self.path, self._busy_timeout, read_only=True)
+                raw = database.connect(self.path, self._busy_timeout, read_only=True)
                 raw.execute("SELECT 1 FROM sqlite_schema").fetchone()
             self._place.check()
             self._readers.append(raw)

@@ -13,10 +13,10 @@ them.
 from dataclasses import dataclass
 
 from tulving.domain import intake
-from tulving.storage import postgres_queue
-from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
-from tulving.storage.postgres_schema import VERSION_TABLE
-from tulving.storage.postgres_values import Raw, quoted
+from tulving.storage.postgres import queue
+from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
+from tulving.storage.postgres.schema import VERSION_TABLE
+from tulving.storage.postgres.values import Raw, quoted
 from tulving.storage.rows import TABLES as MEMORIES
 from tulving.storage.transfer import TABLES
 
@@ -60,7 +60,7 @@ async def raise_wall(raw: Raw, roles: Roles) -> None:
                 await raw.execute(f"GRANT {'SELECT' if table in _SHARED else rights} ON {table} TO {service}")
             await raw.execute(f"GRANT SELECT ON {VERSION_TABLE} TO {both}")
             await raw.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON jobs TO {maintenance}")
-            await postgres_queue.grant(raw, maintenance)
+            await queue.grant(raw, maintenance)
             for table in WALLED:
                 await raw.execute(
                     f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {table} FORCE ROW LEVEL SECURITY;"

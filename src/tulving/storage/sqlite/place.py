@@ -5,12 +5,12 @@ import sqlite3
 from pathlib import Path
 
 from tulving.errors import StoreUnavailable
-from tulving.storage import sqlite_file
 from tulving.storage.connection import Finding
+from tulving.storage.sqlite import database
 
 log = logging.getLogger("tulving")
 
-LONG_LOG = 2 * sqlite_file.LOG_LIMIT
+LONG_LOG = 2 * database.LOG_LIMIT
 PATIENCE, SHORT_PATIENCE = 1.0, 0.05
 """Seconds that maintenance, and the writer beside its work, wait for readers before they leave the log as it is."""
 
@@ -20,7 +20,7 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.frozen = sqlite_file.is_frozen(path)
+        self.frozen = database.is_frozen(path)
         self._opened = self._found()
         self._trim_at = LONG_LOG
 
@@ -36,12 +36,12 @@ class Place:
 
     def truncate_log(self, patience: float = PATIENCE) -> bool:
         """Empty the log, which keeps what was deleted; False if a reader holds it."""
-        return not sqlite_file.log_size(self.path) or sqlite_file.truncate_log(self.path, patience)
+        return not database.log_size(self.path) or database.truncate_log(self.path, patience)
 
     def trim_log(self) -> None:
         """Empty a log that grows because readers take turns. One that a reader holds is left alone until it is twice
         as long."""
-        if (size := sqlite_file.log_size(self.path)) <= self._trim_at:
+        if (size := database.log_size(self.path)) <= self._trim_at:
             return
         try:
             done = self.truncate_log(SHORT_PATIENCE)
@@ -53,8 +53,8 @@ class Place:
     def health(self) -> list[Finding]:
         """What a person who runs the memory should know."""
         self.check()
-        size = sqlite_file.log_size(self.path)
-        left = sqlite_file.unmoved_pages(self.path) if size else 0
+        size = database.log_size(self.path)
+        left = database.unmoved_pages(self.path) if size else 0
         told = f"SQLite {sqlite3.sqlite_version}, {self.path.stat().st_size} bytes" + ", read-only" * self.frozen
         held = f"has {size} bytes and can't be emptied: a process has been reading since {left} pages ago"
         return [
@@ -69,4 +69,4 @@ class Place:
         except OSError as error:
             raise StoreUnavailable(f"{self.path} was removed while it was open ({error.strerror})") from error
         identity = file.st_dev, file.st_ino
-        return (*identity, file.st_size, file.st_mtime_ns, sqlite_file.log_size(self.path)) if self.frozen else identity
+        return (*identity, file.st_size, file.st_mtime_ns, database.log_size(self.path)) if self.frozen else identity

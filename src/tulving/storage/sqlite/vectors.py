@@ -21,7 +21,7 @@ from tulving.storage.maintenance import active_number
 from tulving.storage.rows import TABLES
 
 if TYPE_CHECKING:
-    from tulving.storage.sqlite import SqliteConnection
+    from tulving.storage.sqlite.store import SqliteConnection
 
 LIVE: dict[Kind, str] = {"episode": "NOT forgotten", "fact": "validity = 'active'", "rule": "NOT forgotten"}
 RELOAD_ABOVE = 5_000

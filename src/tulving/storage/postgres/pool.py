@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from tulving.errors import ConfigError, StoreUnavailable
-from tulving.storage import postgres_schema
-from tulving.storage.postgres import PostgresStore
-from tulving.storage.postgres_errors import DRIVER_ERRORS, URL_FORM, named_error
-from tulving.storage.postgres_wall import STANDS, Roles, raise_wall
+from tulving.storage.postgres import schema
+from tulving.storage.postgres.errors import DRIVER_ERRORS, URL_FORM, named_error
+from tulving.storage.postgres.row_security import STANDS, Roles, raise_wall
+from tulving.storage.postgres.store import PostgresStore
 from tulving.storage.revisions import missing
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ async def migrate(
     store = await open_postgres(url, config, migrate=False)
     try:
         async with store.connection() as raw:
-            before = await postgres_schema.revision(raw)
+            before = await schema.revision(raw)
             if dry_run:
                 return before, missing(before)
-            await postgres_schema.prepare(raw)
+            await schema.prepare(raw)
             await _prepare_queue(raw)
             if wanted:
                 await raise_wall(raw, wanted)
@@ -74,10 +74,10 @@ async def migrate(
 
 async def _prepare_queue(raw: Any) -> None:
     """Of use to workers only, who can also make it themselves if they have the rights."""
-    from tulving.storage import postgres_queue
+    from tulving.storage.postgres import queue
 
     try:
-        await postgres_queue.prepare(raw)
+        await queue.prepare(raw)
     except StoreUnavailable as error:
         log.warning("the workers' queue was not made: %s", error)
 
@@ -92,7 +92,7 @@ async def borrow_postgres(pool: Any, config: "PostgresConfig") -> PostgresStore:
 async def _prepared(store: PostgresStore) -> PostgresStore:
     try:
         async with store.connection() as raw:
-            await postgres_schema.prepare(raw)
+            await schema.prepare(raw)
             store.walled = await raw.fetchval(STANDS)
     except BaseException:
         await store.close()

@@ -8,12 +8,12 @@ from tulving.domain.model import Kind
 from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
-from tulving.storage.sqlite_values import columns, decoded
+from tulving.storage.sqlite.values import columns, decoded
+from tulving.storage.sqlite.vectors import Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
-from tulving.storage.vectors import Ranking, VectorCache
 
 if TYPE_CHECKING:
-    from tulving.storage.sqlite import SqliteConnection
+    from tulving.storage.sqlite.store import SqliteConnection
 
 _READERS = {kind: columns(names) for kind, names in COLUMNS.items()}
 _MOMENT = columns(["created_at"])

@@ -9,12 +9,12 @@ from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.maintenance import ACTIVE_OF_OURS, mismatch
-from tulving.storage.postgres_values import DECODERS
+from tulving.storage.postgres.values import DECODERS
 from tulving.storage.rows import COLUMNS, TABLES, Row
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
-    from tulving.storage.postgres_connection import PostgresConnection
+    from tulving.storage.postgres.connection import PostgresConnection
 
 _DOCUMENTS = {
     kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.intake import one_of
 from tulving.domain.model import Kind
 from tulving.errors import StoreBusy
-from tulving.storage.postgres_schema import SAFE_PGVECTOR
-from tulving.storage.postgres_values import Raw, numbered
+from tulving.storage.postgres.schema import SAFE_PGVECTOR
+from tulving.storage.postgres.values import Raw, numbered
 from tulving.storage.rows import TABLES
 
 if TYPE_CHECKING:
-    from tulving.storage.postgres_connection import PostgresConnection
+    from tulving.storage.postgres.connection import PostgresConnection
 
 METHODS = ("ivfflat", "hnsw")
 Progress = Callable[[str, int, int], None]
@@ -96,7 +96,7 @@ class VectorIndexes:
         until, known = self._suits.get((tenant_id, kind), (0.0, False))
         if now < until:
             return known
-        row = conn.one(
+        row = conn.fetch_one(
             f"SELECT count(*) AS rows FROM"
             f" (SELECT 1 FROM {TABLES[kind]} WHERE tenant_id = :tenant_id LIMIT :most) AS few",
             {"tenant_id": tenant_id, "most": self._exact_rows + 1},
@@ -110,7 +110,9 @@ class VectorIndexes:
         table = TABLES[kind]
         now = state(conn, table)
         self._probes = max(self._probes, probes_for(now.lists))
-        row = conn.one(f"SELECT count(*) AS rows FROM {table} WHERE tenant_id = :tenant_id", {"tenant_id": tenant_id})
+        row = conn.fetch_one(
+            f"SELECT count(*) AS rows FROM {table} WHERE tenant_id = :tenant_id", {"tenant_id": tenant_id}
+        )
         assert row is not None
         return suits(now.method, row["rows"], now.table_rows, self._exact_rows)
 
@@ -131,32 +133,32 @@ class VectorIndexes:
         now = {table: state(conn, table) for table in TABLES.values()}
         changed = [table for table in now if now[table].dimension != dimension]
         for table in changed:
-            conn.run(f"DROP INDEX IF EXISTS ix_{table}_embedding")
-            conn.run(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {table}_embedding_version")
-            conn.run(f"ALTER TABLE {table} ALTER COLUMN embedding TYPE vector({dimension}) USING NULL")
+            conn.execute(f"DROP INDEX IF EXISTS ix_{table}_embedding")
+            conn.execute(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {table}_embedding_version")
+            conn.execute(f"ALTER TABLE {table} ALTER COLUMN embedding TYPE vector({dimension}) USING NULL")
             storage = "PLAIN" if dimension <= LARGEST_IN_ROW else "EXTERNAL"
-            conn.run(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE {storage}")
+            conn.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE {storage}")
         yield
         for table in changed:
-            conn.run(
+            conn.execute(
                 f"ALTER TABLE {table} ADD CONSTRAINT {table}_embedding_version"
                 " CHECK ((embedding IS NULL) = (embedding_version IS NULL))"
             )
             if dimension <= LARGEST_INDEXED:
                 rows = count(conn, table)
                 for statement in building(table, now[table].method or "ivfflat", rows, dimension):
-                    conn.run(statement)
+                    conn.execute(statement)
         self.forget()
 
 
 def count(conn: "PostgresConnection", table: str) -> int:
-    row = conn.one(f"SELECT count(*) AS rows FROM {table} WHERE embedding IS NOT NULL")
+    row = conn.fetch_one(f"SELECT count(*) AS rows FROM {table} WHERE embedding IS NOT NULL")
     assert row is not None
     return row["rows"]
 
 
 def state(conn: "PostgresConnection", table: str) -> IndexState:
-    row = conn.one(STATE, {"rel": table})
+    row = conn.fetch_one(STATE, {"rel": table})
     assert row is not None
     return read_state(row)
 

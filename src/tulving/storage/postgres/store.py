@@ -15,11 +15,11 @@ from asyncpg import exceptions as pg
 
 from tulving.errors import ConfigError, IntegrityError, StoreUnavailable
 from tulving.storage.connection import Finding
-from tulving.storage.postgres_connection import STORE_LOCK, PostgresConnection
-from tulving.storage.postgres_errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
-from tulving.storage.postgres_index import Progress, VectorIndexes, rebuild
-from tulving.storage.postgres_values import Raw
-from tulving.storage.waiting import run_waiting
+from tulving.storage.postgres.connection import STORE_LOCK, PostgresConnection
+from tulving.storage.postgres.errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
+from tulving.storage.postgres.indexes import Progress, VectorIndexes, rebuild
+from tulving.storage.postgres.values import Raw
+from tulving.storage.postgres.waiting import run_waiting
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from importlib import resources
 from typing import Any
 
 from tulving.errors import StoreUnavailable
-from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
-from tulving.storage.postgres_values import Raw, quoted
+from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
+from tulving.storage.postgres.values import Raw, quoted
 
 _LOCK = 0x54554C5651  # "TULVQ"
 _NOTE = "procrastinate "

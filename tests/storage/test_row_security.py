@@ -13,9 +13,10 @@ from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
-from tulving.storage import filters, items, postgres_lanes
+from tulving.storage import filters, items
 from tulving.storage.connection import LaneRequest
-from tulving.storage.postgres_wall import WALLED, Roles
+from tulving.storage.postgres import lanes
+from tulving.storage.postgres.row_security import WALLED, Roles
 from tulving.storage.rows import TABLES
 from tulving.testing import WordEmbedder
 from tulving.testing.postgres import Server
@@ -71,7 +72,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
         return where.replace("m.tenant_id = :tenant_id AND ", "TRUE AND "), params
 
     monkeypatch.setattr(items, "visible", visible)
-    monkeypatch.setattr(postgres_lanes, "visible", visible)
+    monkeypatch.setattr(lanes, "visible", visible)
 
 
 async def seen(memory: Memory) -> list[str]:

@@ -6,8 +6,8 @@ The database may be a host's own, with other tables and another Alembic history:
 import logging
 
 from tulving.errors import IntegrityError, SchemaTooNew, StoreUnavailable
-from tulving.storage.postgres_errors import DRIVER_ERRORS, named_error
-from tulving.storage.postgres_values import Raw
+from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
+from tulving.storage.postgres.values import Raw
 from tulving.storage.revisions import HEAD, REVISIONS, missing
 
 log = logging.getLogger("tulving")

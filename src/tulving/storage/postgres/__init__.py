@@ -1,0 +1,1 @@
+"""The engine for many tenants and machines: PostgreSQL with pgvector."""

@@ -1,0 +1,1 @@
+"""The embedded engine: one file, one writer with group commit, an exact vector cache."""
