@@ -19,7 +19,7 @@ from raw_sql import run_sql
 
 from tulving import DiskFull, __version__
 from tulving.bootstrap import is_postgres, store_name
-from tulving.interfaces.terminal import visible
+from tulving.interfaces.cli.terminal import printable
 from tulving.services.memory import Memory
 
 UNKNOWN = str(UUID(int=1))
@@ -407,8 +407,8 @@ def test_tenants_are_chosen_before_the_command(cli, fact: str):
 
 def test_memories_cannot_take_hold_of_a_terminal(cli):
     hostile = "\x1b[2J\x1b]0;title\x07 [red]x[/red] \u202egnp.exe \x9b1m"
-    assert visible(hostile) == "\ufffd[2J\ufffd]0;title\ufffd [red]x[/red] \ufffdgnp.exe \ufffd1m"
-    assert visible("Grüße, 世界\n\tok") == "Grüße, 世界\n\tok"
+    assert printable(hostile) == "\ufffd[2J\ufffd]0;title\ufffd [red]x[/red] \ufffdgnp.exe \ufffd1m"
+    assert printable("Grüße, 世界\n\tok") == "Grüße, 世界\n\tok"
     cli("store", "note", f"clear {hostile}")
     for arguments in (["list", "fact"], ["search", "clear"]):
         out = cli(*arguments).out

@@ -3,7 +3,6 @@
 import inspect
 
 import pytest
-from typer.main import get_command
 
 from tulving import Memory
 from tulving.config import MemoryModuleConfig
@@ -20,7 +19,7 @@ def signature(operation) -> list[str]:
 
 
 def command_of(operation):
-    command = get_command(application())
+    command = application()
     for word in operation.command.split():
         command = command.commands[word]  # pyright: ignore
     return command

@@ -1,6 +1,5 @@
 """`tulving demo`: half a minute with a memory, on a story that is made up."""
 
-import asyncio
 import shlex
 import tempfile
 import time
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
-from tulving.interfaces.terminal import Chosen, warn
-from tulving.interfaces.wire import wire
+from tulving.interfaces.cli import render
+from tulving.interfaces.cli.options import Chosen
+from tulving.interfaces.cli.terminal import lines, warn
 
 if TYPE_CHECKING:
     from tulving.services.memory import Memory
@@ -55,30 +55,29 @@ def demo(context: typer.Context) -> None:
 
     They go into a file of their own, or into the store that --url names before the command.
     """
+    from tulving.bootstrap import store_name
+
     chosen: Chosen = context.obj
     if chosen.url is None:  # not the configured store, which holds memories that are not made up
         chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
-    asyncio.run(_demonstrate(chosen))
-    from tulving.bootstrap import store_name
-
+    knows_meaning = chosen.config().embedder == "minilm"
+    chosen.run(lambda memory: _demonstrate(memory, knows_meaning), create="file")
     url = shlex.quote(store_name(chosen.url))
     typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 
-async def _demonstrate(chosen: Chosen) -> None:
-    async with chosen.open(create="file") as memory:
-        await _store(memory)
-        await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
-        if memory.warning:
-            warn(f"memories are found by their words only. {memory.warning}")
-            await _ask("Search, by words", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
-        else:
-            await _ask("Search, by words and by meaning", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
-        if not memory.warning and chosen.config().embedder == "minilm":
-            await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
-        await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
-        _heading("Context, for the prompt of an agent", SESSION)
-        typer.echo(await memory.context(SESSION, butler=SCOPE))
+async def _demonstrate(memory: "Memory", knows_meaning: bool) -> None:
+    await _store(memory)
+    await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
+    if memory.warning:
+        warn(f"memories are found by their words only. {memory.warning}")
+    how = "by words" if memory.warning else "by words and by meaning"
+    await _ask(f"Search, {how}", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
+    if knows_meaning and not memory.warning:
+        await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
+    await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
+    _heading("Context, for the prompt of an agent", SESSION)
+    typer.echo(await memory.context(SESSION, butler=SCOPE))
 
 
 async def _store(memory: "Memory") -> None:
@@ -95,19 +94,15 @@ async def _store(memory: "Memory") -> None:
     [moved] = await memory.store_facts([AFTER])
     typer.echo(f"\n  {len(EPISODES)} episodes, {len(BEFORE)} facts and {len(RULES)} rules stored.")
     if moved.superseded_id is not None:
-        old = await memory.get("fact", moved.superseded_id)
-        old_content = "" if old is None else old.content
-        typer.echo(f"  Mira · home: {AFTER.content}  replaces  {old_content} (kept as superseded)")
+        typer.echo(f"  Mira · home: {AFTER.content}  replaces  {BEFORE[0].content} (kept as superseded)")
 
 
 async def _ask(what: str, question: str, finding: Awaitable[Found]) -> None:
-    from tulving.interfaces import show
-
     start = time.perf_counter()
     found = await finding
     took = time.perf_counter() - start
     _heading(f"{what} ({took * 1000:.1f} ms)", question)
-    show.lines(show.hits(wire(found)))
+    lines(render.hits(found))
 
 
 def _heading(text: str, question: str = "") -> None:

@@ -1,6 +1,5 @@
 """`tulving init`: the weights, the store, and what a host must know."""
 
-import asyncio
 import json
 import os
 import shlex
@@ -9,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -17,8 +16,12 @@ import typer
 from tulving import trust
 from tulving.config import data_directory, trust_record
 from tulving.errors import InvalidInput
-from tulving.interfaces.terminal import Chosen, warn
+from tulving.interfaces.cli.options import Chosen
+from tulving.interfaces.cli.terminal import progress, warn
 from tulving.project import STORE_FOLDER
+
+if TYPE_CHECKING:
+    from tulving.services.memory import Memory
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
 
@@ -52,8 +55,8 @@ def init(
 
 
 def _make_project_folder() -> None:
-    """The folder for a store in the working directory, which is trusted with it: a folder that came from somewhere
-    else is not, nor are settings that lie there."""
+    """Make the folder for a store in the working directory, and trust it. A folder that was there before is not trusted
+    by that: it may have come with a repository, as may its settings."""
     folder, record = Path.cwd() / STORE_FOLDER, trust_record()
     if trust.key(folder.parent) not in trust.read(record):
         try:
@@ -65,35 +68,32 @@ def _make_project_folder() -> None:
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("# What is remembered here is nobody else's affair.\n*\n")
+        ignore.write_text("# What is remembered here is private.\n*\n")
     if url := os.environ.get("TULVING_URL"):
         from tulving.bootstrap import store_name
 
-        warn(f"TULVING_URL is set to {store_name(url)} and goes before the project's store")
+        warn(f"TULVING_URL is set to {store_name(url)} and takes precedence over the project's store")
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
     from tulving.bootstrap import choose_embedder, install_weights, is_postgres, store_name
-    from tulving.interfaces import show
+
+    async def embed(memory: "Memory") -> tuple[int, int]:
+        with progress("embedding") as tell:
+            return await memory.embed_pending(tell), await memory.count_pending()
 
     config = chosen.config()
     store = store_name(config.url)
-
-    async def embed() -> tuple[int, int]:
-        async with chosen.open(create="folders") as memory:
-            with show.progress("embedding") as progress:
-                return await memory.embed_pending(progress), await memory.count_pending()
-
     existed = is_postgres(config.url) or Path(store).exists()
-    asyncio.run(embed())
+    chosen.run(embed, create="folders")
     typer.echo(f"store     {store}{'' if existed else ' (new)'}")
     if config.embedder == "minilm":
-        with show.progress("weights", of_bytes=True) as progress:
-            folder = install_weights(source, lambda stage, done, total: progress(done, total, stage))
+        with progress("weights", of_bytes=True) as tell:
+            folder = install_weights(source, lambda stage, done, total: tell(done, total, stage))
         typer.echo(f"weights   {folder}")
     else:
         typer.echo(f"embedder  {config.embedder}, which needs no weights")
-    done, left = asyncio.run(embed())
+    done, left = chosen.run(embed, create="folders")
     if done:
         typer.echo(f"embedded  {done} memories that had waited for it")
     if problem := choose_embedder(config).unready():

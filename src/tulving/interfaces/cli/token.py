@@ -1,13 +1,13 @@
 """`tulving token`: who may use this memory over HTTP."""
 
-import asyncio
 import secrets
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tulving.domain.access import RIGHTS, SECRET_PREFIX
-from tulving.interfaces.terminal import AsJson, print_json, visible
+from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.terminal import moment, report, table
 from tulving.interfaces.wire import wire
 
 HINT = """\
@@ -18,7 +18,7 @@ It is shown only this once. Over HTTP it goes into a header; for Claude Code, wi
 
 
 def new_secret() -> str:
-    """256 bits that nobody can guess."""
+    """256 random bits."""
     return SECRET_PREFIX + secrets.token_urlsafe(32)
 
 
@@ -37,40 +37,29 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a token for a tenant (--tenant before the command) and show its secret, this once."""
-    secret = new_secret()
-    asked = [right.strip() for right in rights.split(",")]
-
-    async def add() -> Any:
-        async with context.obj.open(stores=True, may_reembed=True) as memory:
-            return await memory.create_token(secret, name=name, actor=actor, rights=asked, days=expires)
-
-    token = asyncio.run(add())
-    if as_json:
-        print_json({**wire(token), "secret": secret})
-        return
-    until = f", until {token.expires_at:%Y-%m-%d %H:%M} UTC" if token.expires_at else ""
-    typer.echo(f"created token {token.id} for the tenant {visible(token.tenant_id)}: {', '.join(token.rights)}{until}")
-    typer.echo(f"\n  {secret}\n\n{HINT.format(secret=secret)}")
+    secret, asked = new_secret(), [right.strip() for right in rights.split(",")]
+    token = context.obj.administer(
+        lambda memory: memory.create_token(secret, name=name, actor=actor, rights=asked, days=expires), stores=True
+    )
+    until = f", until {moment(token.expires_at)}" if token.expires_at else ""
+    report(
+        {**wire(token), "secret": secret},
+        as_json,
+        f"created token {token.id} for the tenant {token.tenant_id}: {', '.join(token.rights)}{until}",
+        f"\n  {secret}\n\n{HINT.format(secret=secret)}",
+    )
 
 
 def list_(context: typer.Context, as_json: AsJson = False) -> None:
     """List the tokens of the store, of all tenants or of the one that --tenant names."""
     from tulving.bootstrap import utc_now
 
-    async def read() -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
-            return await memory.list_tokens()
-
     now, chosen = utc_now(), context.obj.tenant
-    tokens = [token for token in asyncio.run(read()) if chosen in (None, token.tenant_id)]
-    if as_json:
-        print_json({"tokens": [{**wire(token), "state": token.state(now)} for token in tokens]})
+    tokens = context.obj.administer(lambda memory: memory.list_tokens())
+    tokens = [token for token in tokens if chosen in (None, token.tenant_id)]
+    if as_json or not tokens:
+        report({"tokens": [{**wire(token), "state": token.state(now)} for token in tokens]}, as_json, "no tokens")
         return
-    if not tokens:
-        typer.echo("no tokens")
-        return
-    from tulving.interfaces import show
-
     rows = [
         (
             str(token.id),
@@ -84,7 +73,7 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
         for token in tokens
     ]
     styles = {"active": "green", "expired": "yellow", "revoked": "red"}
-    show.table(("id", "tenant", "name", "actor", "rights", "state", "expires"), rows, styles)
+    table(rows, ("id", "tenant", "name", "actor", "rights", "state", "expires"), styles)
 
 
 def revoke(
@@ -93,13 +82,5 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token; its next request is refused."""
-
-    async def end() -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
-            return await memory.revoke_token(token)
-
-    revoked = asyncio.run(end())
-    if as_json:
-        print_json(wire(revoked))
-    else:
-        typer.echo(f"revoked token {revoked.id}")
+    revoked = context.obj.administer(lambda memory: memory.revoke_token(token))
+    report(wire(revoked), as_json, f"revoked token {revoked.id}")
