@@ -11,8 +11,8 @@ from tulving.errors import TulvingError
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, moment, print_json, table
 from tulving.interfaces.wire import wire
+from tulving.ports import Finding
 from tulving.services.health import Health, embedder_problems
-from tulving.storage.connection import Finding
 
 if TYPE_CHECKING:
     from tulving.services.memory import Memory

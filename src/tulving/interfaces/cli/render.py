@@ -25,8 +25,9 @@ from tulving.domain.model import (
 from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
-from tulving.services.lifecycle import CleanedUp, Statistics
 from tulving.services.operations import Operation
+from tulving.services.statistics import Statistics
+from tulving.services.upkeep import CleanedUp
 
 CLIP = 400
 BAR = 30
