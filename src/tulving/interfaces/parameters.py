@@ -4,6 +4,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -46,57 +47,41 @@ class Parameter:
         return schema
 
     def read(self, value: Any) -> Any:
-        """The value that the method takes. Text that holds a number, a list or an object is read as such."""
-        if self.type == "string":
-            return _time(self.name, value) if self.is_time else self._expect(value, isinstance(value, str))
-        if isinstance(value, str):
-            value = self._unwrap(value)
+        """The value that the method takes. Text that holds a number, a list or an object is read as such: some hosts,
+        and every command line, send all values as text."""
+        if self.is_time:
+            return _time(self.name, value)
+        given = value
+        if isinstance(value, str) and self.type != "string":
+            with suppress(ValueError, RecursionError):
+                value = json.loads(value)
         if self.type == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)
-        return self._expect(value, _FITS[self.type](value))
-
-    def _unwrap(self, text: str) -> Any:
-        """Some hosts, and every command line, send all values as text."""
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._refused(f"{text!r:.80}") from None
-
-    def _expect(self, value: Any, fits: bool) -> Any:
-        if not fits:
-            raise self._refused(f"{value!r:.80}")
+        name, fits = _TYPES[self.type]
+        if not fits(value):
+            raise InvalidInput(self.name, f"{given!r:.80} is not {name}", self.allowed)
         return value
-
-    def _refused(self, given: str) -> InvalidInput:
-        return InvalidInput(self.name, f"{given} is not {_NAMES[self.type]}", self.allowed)
 
     @property
     def allowed(self) -> str:
-        return ", ".join(self.choices) or f"{_NAMES[self.type]} ({self.help})"
+        return ", ".join(self.choices) or f"{_TYPES[self.type][0]} ({self.help})"
 
 
-_NAMES: dict[JsonType, str] = {
-    "string": "text",
-    "number": "a number",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list of texts",
-    "object": "a JSON object",
+_TYPES: dict[JsonType, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("text", lambda value: isinstance(value, str)),
+    "number": ("a number", lambda value: type(value) in (int, float) and math.isfinite(value)),
+    "integer": ("a whole number", lambda value: type(value) is int),
+    "boolean": ("true or false", lambda value: type(value) is bool),
+    "array": (
+        "a list of texts",
+        lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
+    ),
+    "object": ("a JSON object", lambda value: isinstance(value, dict)),
 }
-
-_FITS: dict[JsonType, Callable[[Any], bool]] = {
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-    "array": lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
-    "object": lambda value: isinstance(value, dict),
-}
+"""How each type is called, and which values are of it."""
 
 _JSON_TYPES: dict[Any, JsonType] = {
-    str: "string",
-    UUID: "string",
-    datetime: "string",
-    Literal: "string",
+    **dict.fromkeys((str, UUID, datetime, Literal), "string"),
     float: "number",
     int: "integer",
     bool: "boolean",

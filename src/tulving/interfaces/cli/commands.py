@@ -15,29 +15,12 @@ from tulving.config import MemoryModuleConfig, load_config
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import options
 
-BY_HAND = {
-    "init": "init.init",
-    "demo": "demo.demo",
-    "show": "show.show",
-    "health": "health.health",
-    "verify": "verify.verify",
-    "export": "export.export",
-    "import": "export.import_",
-    "reembed": "reembed.reembed",
-    "migrate": "migrate.migrate",
-    "reindex": "reindex.reindex",
-    "copy": "copy.copy",
-    "backup": "backup.backup",
-    "restore": "backup.restore",
-    "config": "config.config",
-    "trust": "trust.trust",
-    "worker": "worker.worker",
-    "mcp": "mcp.mcp",
-    "token create": "token.create",
-    "token list": "token.list_",
-    "token revoke": "token.revoke",
-}
-"""Commands that do more than call an operation, and where each one is."""
+BY_HAND = (
+    "init, demo, show, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, config, "
+    "trust, worker, mcp, token create, token list, token revoke"
+).split(", ")
+"""Commands that do more than call an operation. Each is a function in the module of its first word, or in:"""
+MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
 
 GROUPS = {
     "store": "Store an episode, a fact, a note or a rule.",
@@ -45,14 +28,13 @@ GROUPS = {
     "token": "Create, list or revoke a token for use over HTTP.",
 }
 FIRST = ("init", "demo", "store", "entity")
+_PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 
 def application() -> TyperGroup:
     """The root of all commands: those written by hand, and one for every operation that has a command."""
-    app = typer.Typer(
-        help="A memory for AI agents: what happened, what is true and how to act, in one local file.",
-        rich_markup_mode=None,
-    )
+    about = "A memory for AI agents: what happened, what is true and how to act, in one local file."
+    app = typer.Typer(help=about, rich_markup_mode=None)
     app.callback()(options)
     return _with(app, Commands())
 
@@ -90,21 +72,15 @@ class Commands(Mapping[str, Any]):
         return None
 
     def _group(self, word: str) -> TyperGroup:
-        app = typer.Typer(
-            name=word,
-            help=GROUPS[word],
-            callback=_help,
-            invoke_without_command=True,
-            add_completion=False,
-            rich_markup_mode=None,
-        )
+        app = typer.Typer(name=word, help=GROUPS[word], callback=_help, invoke_without_command=True, **_PLAIN)
         words = [command.split() for command in (*self._operations, *BY_HAND)]
         return _with(app, {rest[0]: self._command(f"{word} {rest[0]}") for first, *rest in words if first == word})
 
     def _command(self, command: str) -> Any:
-        if place := BY_HAND.get(command):
-            module, _, name = place.partition(".")
-            function = getattr(import_module(f"{__package__}.{module}"), name)
+        first, last = command.split()[0], command.split()[-1]
+        if command in BY_HAND:
+            module = import_module(f"{__package__}.{MODULES.get(first, first)}")
+            function = getattr(module, last, None) or getattr(module, f"{last}_")
             text = function.__doc__
         else:
             from tulving.interfaces.cli import operation
@@ -112,8 +88,8 @@ class Commands(Mapping[str, Any]):
 
             function = operation.command(self._operations[command], self._settings)
             text = describe(self._operations[command])
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(command.split()[-1], help=text, short_help=_short(text))(function)
+        app = typer.Typer(**_PLAIN)
+        app.command(last, help=text, short_help=_short(text))(function)
         return get_command(app)
 
 

@@ -10,6 +10,7 @@ import typer
 from tulving.config import NOT_SETTINGS, MemoryModuleConfig, data_directory, find_project, load_config
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import print_json, table
+from tulving.interfaces.wire import wire
 from tulving.services.health import embedder_problems
 
 
@@ -35,11 +36,8 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         "embedder": "; ".join(embedder_problems(choose_embedder(effective))) or "ready",
     }
     if as_json:
-        ignored = [
-            {"path": str(each.path), "settings": each.settings, "reason": each.reason} for each in project.ignored
-        ]
         settings = [{"setting": name, "value": value, "source": _source(name, layers)} for name, value in shown.items()]
-        print_json({**places, "ignored": ignored, "settings": settings})
+        print_json({**places, "ignored": wire(project.ignored), "settings": settings})
         return
     rows = [(name.replace("_", " "), value or "none") for name, value in places.items()]
     table([*rows, *(("ignored", f"{each}: {each.reason}") for each in project.ignored)])

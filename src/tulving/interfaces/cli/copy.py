@@ -1,16 +1,14 @@
 """`tulving copy`: a memory moved to another store, of the same engine or the other one."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, complain, print_json, progress, table, warn
 from tulving.interfaces.wire import wire
-
-if TYPE_CHECKING:
-    from tulving.services.copying import Copied, Difference
+from tulving.services.copying import Copied, Difference
 
 PROBLEMS = {
     "missing": "are not in the target",
@@ -51,26 +49,16 @@ def copy(
         raise typer.Exit(FAILED)
 
 
-def _show(done: "Copied") -> None:
-    counts = done.tables.items()
-    table(
-        [
-            (
-                name,
-                f"{each.source} in the source",
-                f"{each.copied} copied",
-                f"{each.present} there before",
-                f"{each.verified} the same",
-            )
-            for name, each in counts
-        ]
-    )
+def _show(done: Copied) -> None:
+    columns = {"source": "in the source", "copied": "copied", "present": "there before", "verified": "the same"}
+    counts = wire(done.tables)
+    table([(name, *(f"{each[key]} {words}" for key, words in columns.items())) for name, each in counts.items()])
     if done.ok:
-        total = sum(each.source for _, each in counts)
+        total = sum(each["source"] for each in counts.values())
         typer.echo(f"\nverified: all {total} rows are in the target, sha256 {done.digest}")
 
 
-def _words(difference: "Difference") -> str:
+def _words(difference: Difference) -> str:
     named = ", ".join(f"{key} of {tenant}".removeprefix(" of ") for tenant, key in difference.named)
     more = ", ..." if difference.rows > len(difference.named) else ""
     return f"{difference.table}: {difference.rows} {PROBLEMS[difference.problem]}: {named}{more}"

@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,24 +13,18 @@ from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
 from tulving.interfaces.cli import render
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import lines, warn
-
-if TYPE_CHECKING:
-    from tulving.services.memory import Memory
+from tulving.services.memory import Memory
 
 SCOPE = "demo"
 BEFORE = [
-    NewFact(subject="Mira", predicate="home", content="lives in Lisbon", scope=SCOPE),
-    NewFact(
-        subject="Mira",
-        predicate="allergy",
-        content="is allergic to peanuts",
-        importance=9.5,
-        permanence="permanent",
-        scope=SCOPE,
-    ),
-    NewFact(subject="Mira", predicate="style", content="likes short answers with an example", scope=SCOPE),
-    NewFact(subject="Friday dinner", predicate="guests", content="eight people, two of them vegetarian", scope=SCOPE),
-    NewFact(subject="booking service", predicate="database", content="PostgreSQL, backed up every night", scope=SCOPE),
+    NewFact(subject=subject, predicate=predicate, content=content, scope=SCOPE, **details)
+    for subject, predicate, content, details in (
+        ("Mira", "home", "lives in Lisbon", {}),
+        ("Mira", "allergy", "is allergic to peanuts", {"importance": 9.5, "permanence": "permanent"}),
+        ("Mira", "style", "likes short answers with an example", {}),
+        ("Friday dinner", "guests", "eight people, two of them vegetarian", {}),
+        ("booking service", "database", "PostgreSQL, backed up every night", {}),
+    )
 ]
 EPISODES = [
     NewEpisode(content="I moved to Porto last week. Still unpacking!", butler=SCOPE, source="Mira"),
@@ -66,7 +59,7 @@ def demo(context: typer.Context) -> None:
     typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 
-async def _demonstrate(memory: "Memory", knows_meaning: bool) -> None:
+async def _demonstrate(memory: Memory, knows_meaning: bool) -> None:
     await _store(memory)
     await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
     if memory.warning:
@@ -80,7 +73,7 @@ async def _demonstrate(memory: "Memory", knows_meaning: bool) -> None:
     typer.echo(await memory.context(SESSION, butler=SCOPE))
 
 
-async def _store(memory: "Memory") -> None:
+async def _store(memory: Memory) -> None:
     """Tell the story, unless this store has heard it."""
     if (await memory.list_memories("rule", scope=SCOPE)).items:
         _heading("This store knows the story already")
@@ -100,8 +93,7 @@ async def _store(memory: "Memory") -> None:
 async def _ask(what: str, question: str, finding: Awaitable[Found]) -> None:
     start = time.perf_counter()
     found = await finding
-    took = time.perf_counter() - start
-    _heading(f"{what} ({took * 1000:.1f} ms)", question)
+    _heading(f"{what} ({(time.perf_counter() - start) * 1000:.1f} ms)", question)
     lines(render.hits(found))
 
 

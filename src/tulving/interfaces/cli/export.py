@@ -4,19 +4,17 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tulving.errors import InvalidInput
+from tulving.interfaces.cli.health import warn_of_pending
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import report
-from tulving.interfaces.cli.verify import warn_of_pending
-
-if TYPE_CHECKING:
-    from tulving.services.memory import Memory
+from tulving.services.moving import Moving
 
 AllTenants = Annotated[bool, typer.Option("--all-tenants", help="All tenants of the store, not only yours")]
 
@@ -28,18 +26,13 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write everything to a file of JSON lines."""
-
-    def write(path: Path) -> dict[str, int]:
-        return context.obj.administer(lambda memory: memory.export(path, all_tenants=all_tenants))
-
-    if str(file) == "-":
-        with _temporary() as path:
-            write(path)
-            with path.open(encoding="utf-8") as rows:
-                shutil.copyfileobj(rows, sys.stdout)
-    else:
-        counts = write(file)
-        report(counts, as_json, f"wrote {_counted(counts)} to {file}")
+    with _temporary() if str(file) == "-" else nullcontext(file) as path:
+        counts = context.obj.run(lambda source: source.export(path), all_tenants=all_tenants, may_reembed=True)
+        if path is file:
+            report(counts, as_json, f"wrote {_counted(counts)} to {file}")
+            return
+        with path.open(encoding="utf-8") as rows:
+            shutil.copyfileobj(rows, sys.stdout)
 
 
 def import_(
@@ -50,22 +43,22 @@ def import_(
 ) -> None:
     """Read an export in, all of it or nothing. What is there already is skipped."""
 
-    async def read(memory: "Memory") -> Any:
-        return await memory.import_(path, all_tenants=all_tenants), await memory.count_pending(), memory.warning
+    async def read(target: Moving) -> Any:
+        return await target.import_(path), await target.count_pending(), target.warning
 
-    if str(file) != "-" and not file.is_file():
-        raise InvalidInput("file", f"there is no file {file}", "an export, or - for standard input")
-    with _temporary() as path:
-        if str(file) == "-":
+    with _temporary() if str(file) == "-" else nullcontext(file) as path:
+        if path is not file:
             with path.open("w", encoding="utf-8") as rows:
                 shutil.copyfileobj(sys.stdin, rows)
-        else:
-            path = file
-        counts, pending, warning = context.obj.run(read, create="file")
-    by_outcome = {
-        outcome: {table: outcomes[outcome] for table, outcomes in counts.items()} for outcome in ("added", "skipped")
-    }
-    report(counts, as_json, *(f"{name} {_counted(each)}" for name, each in by_outcome.items() if any(each.values())))
+        elif not file.is_file():
+            raise InvalidInput("file", f"there is no file {file}", "an export, or - for standard input")
+        counts, pending, warning = context.obj.run(read, all_tenants=all_tenants, create="file")
+    said = [
+        f"{outcome} {_counted(tables)}"
+        for outcome in ("added", "skipped")
+        if any((tables := {table: each[outcome] for table, each in counts.items()}).values())
+    ]
+    report(counts, as_json, *said)
     if not as_json:
         warn_of_pending(pending, warning)
 

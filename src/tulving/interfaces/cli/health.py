@@ -1,7 +1,9 @@
-"""`tulving health`: whether the memory works, on one screen, also when its store can't be opened."""
+"""`tulving health`: whether the memory works, on one screen, also when its store can't be opened. `tulving verify`:
+whether everything in the store agrees with everything else."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
@@ -9,13 +11,11 @@ from tulving import __version__
 from tulving.config import MemoryModuleConfig, find_project
 from tulving.errors import TulvingError
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import FAILED, moment, print_json, table
+from tulving.interfaces.cli.terminal import FAILED, moment, print_json, table, warn
 from tulving.interfaces.wire import wire
 from tulving.ports import Finding
+from tulving.services.administration import Administration
 from tulving.services.health import Health, embedder_problems
-
-if TYPE_CHECKING:
-    from tulving.services.memory import Memory
 
 
 def health(context: typer.Context, as_json: AsJson = False) -> None:
@@ -24,7 +24,8 @@ def health(context: typer.Context, as_json: AsJson = False) -> None:
 
     config = context.obj.config()
     try:
-        found = context.obj.administer(_check)
+        found = context.obj.run(lambda memory: memory.health(), may_reembed=True)
+        found = replace(found, pending=context.obj.administer(lambda store: store.count_pending()))
     except (TulvingError, OSError) as error:
         found = _unopened(config, str(error))
     ignored, store = find_project().ignored, store_name(config.url)
@@ -35,10 +36,6 @@ def health(context: typer.Context, as_json: AsJson = False) -> None:
         _show(found, store, [("ignored", str(each)) for each in ignored])
     if not found.ok:
         raise typer.Exit(FAILED)
-
-
-async def _check(memory: "Memory") -> Health:
-    return replace(await memory.health(), pending=await memory.count_pending())
 
 
 def _unopened(config: MemoryModuleConfig, problem: str) -> Health:
@@ -55,12 +52,39 @@ def _show(found: Health, store: str, ignored: list[tuple[str, str]]) -> None:
         rows.append(("schema", found.schema))
     if found.pending:
         rows.append(("pending", f"{found.pending} memories wait for their vectors"))
-    rows += ignored
-    styles = {}
-    for each in found.findings:
-        for told in each.problems or (each.told or "ok",):
-            rows.append((each.check, told))
-            styles[told] = "red" if each.problems else "green"
-    for job in found.jobs or ():
-        rows.append((f"job {job.job}", f"{job.state}, last run {moment(job.last_run) if job.last_run else 'never'}"))
-    table(rows, styles=styles)
+    jobs = [
+        (f"job {job.job}", f"{job.state}, last run {moment(job.last_run) if job.last_run else 'never'}")
+        for job in found.jobs or ()
+    ]
+    checks, styles = _checks(found.findings)
+    table([*rows, *ignored, *checks, *jobs], styles=styles)
+
+
+def _checks(findings: Sequence[Finding]) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """Each check with its problems, or with what it told, and the colours of these texts."""
+    rows = [(each.check, told) for each in findings for told in each.problems or (each.told or "ok",)]
+    wrong = {problem for each in findings for problem in each.problems}
+    return rows, {told: "red" if told in wrong else "green" for _, told in rows}
+
+
+def verify(context: typer.Context, as_json: AsJson = False) -> None:
+    """Check the database, its keyword index and its vectors against the memories, and the embedder's weights."""
+
+    async def check(store: Administration) -> Any:
+        return await store.verify(), store.warning
+
+    verification, warning = context.obj.administer(check)
+    if as_json:
+        print_json({"ok": verification.ok, **wire(verification)})
+    else:
+        rows, styles = _checks(verification.findings)
+        table(rows, ("check", "result"), styles)
+        warn_of_pending(verification.pending, warning)
+    if not verification.ok:
+        raise typer.Exit(FAILED)
+
+
+def warn_of_pending(pending: int, reason: str | None) -> None:
+    """Say how many memories have no vector yet, and why or what to do."""
+    if pending:
+        warn(f"{pending} memories wait for their vectors. {reason or 'Run `tulving reembed`.'}")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -19,9 +19,7 @@ from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import progress, warn
 from tulving.project import STORE_FOLDER
-
-if TYPE_CHECKING:
-    from tulving.services.memory import Memory
+from tulving.services.administration import Administration
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
 
@@ -78,14 +76,17 @@ def _make_project_folder() -> None:
 def _prepare(chosen: Chosen, source: Path | None) -> None:
     from tulving.bootstrap import choose_embedder, install_weights, is_postgres, store_name
 
-    async def embed(memory: "Memory") -> tuple[int, int]:
+    def embed() -> tuple[int, int]:
+        async def work(store: Administration) -> tuple[int, int]:
+            return await store.embed_pending(tell), await store.count_pending()
+
         with progress("embedding") as tell:
-            return await memory.embed_pending(tell), await memory.count_pending()
+            return chosen.administer(work, create="folders", may_reembed=False)
 
     config = chosen.config()
     store = store_name(config.url)
     existed = is_postgres(config.url) or Path(store).exists()
-    chosen.run(embed, create="folders")
+    embed()
     typer.echo(f"store     {store}{'' if existed else ' (new)'}")
     if config.embedder == "minilm":
         with progress("weights", of_bytes=True) as tell:
@@ -93,7 +94,7 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
         typer.echo(f"weights   {folder}")
     else:
         typer.echo(f"embedder  {config.embedder}, which needs no weights")
-    done, left = chosen.run(embed, create="folders")
+    done, left = embed()
     if done:
         typer.echo(f"embedded  {done} memories that had waited for it")
     if problem := choose_embedder(config).unready():

@@ -15,7 +15,6 @@ from tulving.interfaces.cli.terminal import warn
 
 if TYPE_CHECKING:
     from tulving.bootstrap import Create
-    from tulving.services.memory import Memory
 
 log = logging.getLogger("tulving")
 
@@ -42,19 +41,20 @@ class Chosen:
         return load_config(url=self.url, tenant=self.tenant, embedder=self.embedder)
 
     def open(
-        self, *, stores: bool = False, create: "Create | None" = None, **options: Any
-    ) -> "AbstractAsyncContextManager[Memory]":
-        """The memory, for one command: nothing works in the background.
+        self, *, all_tenants: bool = False, stores: bool = False, create: "Create | None" = None, **options: Any
+    ) -> AbstractAsyncContextManager[Any]:
+        """The memory, or the administration of `all_tenants`, for one command: nothing works in the background.
 
         A command that `stores` may make the store in the user's own place, but none at a URL, which may be mistyped.
         """
-        from tulving.bootstrap import open_memory
+        from tulving.bootstrap import open_administration, open_memory
 
         config = self.config()
         create = create or ("file" if stores and config.url is None else "never")
-        return open_memory(config=config, background=False, create=create, **options)
+        opener = open_administration if all_tenants else open_memory
+        return opener(config=config, background=False, create=create, **options)
 
-    def run(self, work: "Callable[[Memory], Awaitable[T]]", **options: Any) -> T:
+    def run(self, work: Callable[[Any], Awaitable[T]], **options: Any) -> T:
         """Open the memory, do one piece of work with it, and close it."""
         import asyncio
 
@@ -64,9 +64,9 @@ class Chosen:
 
         return asyncio.run(opened())
 
-    def administer(self, work: "Callable[[Memory], Awaitable[T]]", **options: Any) -> T:
+    def administer(self, work: Callable[[Any], Awaitable[T]], *, may_reembed: bool = True, **options: Any) -> T:
         """Do one piece of work that concerns the whole store, whatever embedder its vectors are from."""
-        return self.run(work, may_reembed=True, **options)
+        return self.run(work, all_tenants=True, may_reembed=may_reembed, **options)
 
 
 def _version(given: bool) -> None:

@@ -4,24 +4,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tulving.domain import model
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
-from tulving.domain.model import (
-    KIND_OF,
-    EntitiesMerged,
-    Entity,
-    EntityCandidate,
-    EntityCreated,
-    Episode,
-    Fact,
-    Found,
-    Hit,
-    Item,
-    Link,
-    Page,
-    Rule,
-    Stored,
-)
+from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -79,32 +65,24 @@ def memory(item: Item) -> Iterator[Line]:
 
 def links(found: Sequence[Link]) -> Iterator[Line]:
     for link in found:
-        yield (
-            0,
-            f"{link.source_type} {link.source_id}",
-            (f"  {link.relation}  ", "cyan"),
-            f"{link.target_type} {link.target_id}",
-        )
+        source, target = f"{link.source_type} {link.source_id}", f"{link.target_type} {link.target_id}"
+        yield 0, source, (f"  {link.relation}  ", "cyan"), target
     if not found:
         yield 0, "no links"
 
 
 def events(found: Sequence[Event]) -> Iterator[Line]:
     for event in found:
-        payload = {name: value for name, value in wire(event.payload).items() if value is not None}
-        yield (
-            0,
-            (moment(event.occurred_at), "dim"),
-            "  ",
-            (event.event_type, "cyan"),
-            f"  by {event.actor}" if event.actor else "",
-            ("  " + " · ".join(f"{name} {_cell(value)}" for name, value in payload.items()), "dim"),
+        payload = " · ".join(
+            f"{name} {_cell(value)}" for name, value in wire(event.payload).items() if value is not None
         )
+        by = f"  by {event.actor}" if event.actor else ""
+        yield 0, (moment(event.occurred_at), "dim"), "  ", (event.event_type, "cyan"), by, (f"  {payload}", "dim")
     if not found:
         yield 0, "no events"
 
 
-def _parts(hit: Hit) -> Iterator[str]:
+def _parts(hit: model.Hit) -> Iterator[str]:
     """What made the score. A lane that did not find the memory has a rank too, but nothing to show for it."""
     if hit.relevance is not None:
         yield f"relevance {hit.relevance:.2f}"
@@ -151,27 +129,24 @@ def _headline(item: Item) -> Iterator[Part]:
 
 
 def _stored(noun: str, stored: Stored) -> Line:
-    return (
-        0,
-        (OUTCOMES.get(stored.outcome, f"{stored.outcome}:"), "green"),
-        f" {noun} {stored.id}",
-        f" ({stored.ref})" if stored.ref else "",
-        f", which supersedes {stored.superseded_id}" if stored.superseded_id else "",
-        (f", expires {moment(stored.expires_at)}" if stored.expires_at else "", "dim"),
-    )
+    ref = f" ({stored.ref})" if stored.ref else ""
+    old = f", which supersedes {stored.superseded_id}" if stored.superseded_id else ""
+    end = f", expires {moment(stored.expires_at)}" if stored.expires_at else ""
+    outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
+    return 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
 
 
-def _entity(entity: Entity) -> Iterator[Line]:
+def _entity(entity: model.Entity) -> Iterator[Line]:
     yield 0, (entity.entity_type, ENTITY_STYLE), "  ", (str(entity.id), "bold")
     yield 2, entity.canonical_name
     yield (0,)
     yield from _details(entity, leave_out=("id", "canonical_name", "entity_type"))
 
 
-def _candidates(candidates: Sequence[EntityCandidate]) -> Iterator[Line]:
+def _candidates(candidates: Sequence[model.EntityCandidate]) -> Iterator[Line]:
     for each in candidates:
-        name = (each.entity_type, ENTITY_STYLE), "  ", (each.canonical_name, "bold")
-        yield 0, (f"{each.score:7.3f}", "bold cyan"), "  ", *name
+        score, kind = (f"{each.score:7.3f}", "bold cyan"), (each.entity_type, ENTITY_STYLE)
+        yield 0, score, "  ", kind, "  ", (each.canonical_name, "bold")
         likeness = f" ({each.similarity:.2f})" if each.name_match == "fuzzy" else ""
         also = f" · also {', '.join(each.aliases)}" if each.aliases else ""
         yield 9, (f"{each.name_match}{likeness}{also}", "dim")
@@ -212,23 +187,16 @@ def _revisions(revisions: Sequence[Revision]) -> Iterator[Line]:
 def _history(facts: Sequence[Fact]) -> Iterator[Line]:
     """What was said of one thing, oldest first, with what became of each."""
     for fact in facts:
-        yield (
-            0,
-            (moment(fact.created_at), "dim"),
-            "  ",
-            (fact.state.ljust(10), "green" if fact.state == "active" else "dim"),
-            f"  {fact.content}",
-            (f"  ({fact.scope})" if fact.scope != "global" else "", "dim"),
-        )
+        state = fact.state.ljust(10), "green" if fact.state == "active" else "dim"
+        scope = f"  ({fact.scope})" if fact.scope != "global" else ""
+        yield 0, (moment(fact.created_at), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
         yield 22, (str(fact.id), "dim")
 
 
 def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Line:
-    if "relation" in arguments:
-        ends = [f"{arguments[f'{end}_type']} {arguments[f'{end}_id']}" for end in ("source", "target")]
-        about = f" {arguments['relation']} ".join(ends)
-    else:
-        about = f"{arguments['memory_type']} {arguments['memory_id']}"
+    ends = ("source", "target") if "relation" in arguments else ("memory",)
+    named = [f"{arguments[f'{end}_type']} {arguments[f'{end}_id']}" for end in ends]
+    about = f" {arguments.get('relation')} ".join(named)
     return 0, (word if positive else "was there already:", "green"), f" {about}"
 
 
@@ -248,15 +216,11 @@ def _cell(value: Any) -> str:
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Found: hits,
     Page: _page,
-    Episode: memory,
-    Fact: memory,
-    Rule: memory,
-    Entity: _entity,
-    EntityCreated: _counts,
-    EntitiesMerged: _counts,
-    CleanedUp: _counts,
+    **dict.fromkeys((Episode, Fact, Rule), memory),
+    model.Entity: _entity,
+    **dict.fromkeys((model.EntityCreated, model.EntitiesMerged, CleanedUp), _counts),
     Statistics: _statistics,
-    list[EntityCandidate]: _candidates,
+    list[model.EntityCandidate]: _candidates,
     list[Event]: events,
     list[Fact]: _history,
     list[Link]: links,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +14,7 @@ from tulving.interfaces.cli import render
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import Line, lines, print_json
 from tulving.interfaces.wire import wire
-
-if TYPE_CHECKING:
-    from tulving.services.memory import Memory
+from tulving.services.memory import Memory
 
 STEPS, ROWS = 60, 4
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -30,7 +28,7 @@ def show(
     """Look at one memory: what it says, how it will fade, where it comes from, and what happened to it."""
     kinds, id_ = _meant(words)
 
-    async def look(memory: "Memory") -> tuple[Item, list[Link], list[Event], datetime]:
+    async def look(memory: Memory) -> tuple[Item, list[Link], list[Event], datetime]:
         item = await _find(memory, kinds, id_)
         kind = KIND_OF[type(item)]
         links, events = await memory.get_links(kind, item.id), await memory.history(kind, item.id)
@@ -54,7 +52,7 @@ def _meant(words: list[str]) -> tuple[tuple[Kind, ...], str]:
     raise InvalidInput("id", f"{' '.join(words)!r:.80} does not name a memory", "an id, or a kind and an id")
 
 
-async def _find(memory: "Memory", kinds: tuple[Kind, ...], id_: str) -> Item:
+async def _find(memory: Memory, kinds: tuple[Kind, ...], id_: str) -> Item:
     """The memory of an id. It is not counted as a reference when a person looks."""
     for kind in kinds:
         if (item := await memory.look(kind, id_)) is not None:

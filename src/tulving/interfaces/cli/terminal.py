@@ -73,8 +73,17 @@ def lines(content: Iterable[Line]) -> None:
         console.print(Padding(Text.assemble(*parts), (0, 0, 0, indent), expand=False))
 
 
-def table(rows: Sequence[Sequence[str]], headers: Sequence[str] = (), styles: Mapping[str, str] | None = None) -> None:
-    """Print a table; a cell that is a key of `styles` gets that style. Headers are for a terminal only."""
+def table(
+    rows: Sequence[Sequence[str]],
+    headers: Sequence[str] = (),
+    styles: Mapping[str, str] | None = None,
+    empty: str = "",
+) -> None:
+    """Print a table, or what is said when it is `empty`. A cell that is a key of `styles` gets that style; headers are
+    for a terminal only."""
+    if not rows:
+        typer.echo(empty)
+        return
     if not _is_terminal():
         rows = [[printable(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -86,7 +95,7 @@ def table(rows: Sequence[Sequence[str]], headers: Sequence[str] = (), styles: Ma
     from rich.text import Text
 
     grid = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), show_header=bool(headers))
-    for place, header in enumerate(headers or [""] * max(map(len, rows), default=0)):
+    for place, header in enumerate(headers or [""] * len(rows[0])):
         grid.add_column(header, no_wrap=place == 0, overflow="fold")
     for row in rows:
         grid.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))

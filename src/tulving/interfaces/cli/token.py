@@ -7,7 +7,7 @@ import typer
 
 from tulving.domain.access import RIGHTS, SECRET_PREFIX
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import moment, report, table
+from tulving.interfaces.cli.terminal import moment, print_json, report, table
 from tulving.interfaces.wire import wire
 
 HINT = """\
@@ -39,7 +39,7 @@ def create(
     """Create a token for a tenant (--tenant before the command) and show its secret, this once."""
     secret, asked = new_secret(), [right.strip() for right in rights.split(",")]
     token = context.obj.administer(
-        lambda memory: memory.create_token(secret, name=name, actor=actor, rights=asked, days=expires), stores=True
+        lambda store: store.create_token(secret, name=name, actor=actor, rights=asked, days=expires), stores=True
     )
     until = f", until {moment(token.expires_at)}" if token.expires_at else ""
     report(
@@ -55,25 +55,21 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
     from tulving.bootstrap import utc_now
 
     now, chosen = utc_now(), context.obj.tenant
-    tokens = context.obj.administer(lambda memory: memory.list_tokens())
+    tokens = context.obj.administer(lambda store: store.list_tokens())
     tokens = [token for token in tokens if chosen in (None, token.tenant_id)]
-    if as_json or not tokens:
-        report({"tokens": [{**wire(token), "state": token.state(now)} for token in tokens]}, as_json, "no tokens")
+    if as_json:
+        print_json({"tokens": [{**wire(token), "state": token.state(now)} for token in tokens]})
         return
     rows = [
         (
-            str(token.id),
-            token.tenant_id,
-            token.name or "",
-            token.actor or "",
-            ", ".join(token.rights),
-            token.state(now),
+            *(str(token.id), token.tenant_id, token.name or "", token.actor or ""),
+            *(", ".join(token.rights), token.state(now)),
             f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never",
         )
         for token in tokens
     ]
     styles = {"active": "green", "expired": "yellow", "revoked": "red"}
-    table(rows, ("id", "tenant", "name", "actor", "rights", "state", "expires"), styles)
+    table(rows, ("id", "tenant", "name", "actor", "rights", "state", "expires"), styles, empty="no tokens")
 
 
 def revoke(
@@ -82,5 +78,5 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token; its next request is refused."""
-    revoked = context.obj.administer(lambda memory: memory.revoke_token(token))
+    revoked = context.obj.administer(lambda store: store.revoke_token(token))
     report(wire(revoked), as_json, f"revoked token {revoked.id}")

@@ -9,7 +9,7 @@ from tulving import trust as record
 from tulving.config import trust_record
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import report, table
+from tulving.interfaces.cli.terminal import print_json, report, table
 from tulving.project import FILES, STORE_FOLDER, read_settings, settings_in
 
 
@@ -54,14 +54,14 @@ def _trust(place: Path) -> list[str]:
 
 
 def _list(as_json: bool) -> None:
-    trusted = sorted(record.read(trust_record()).items())
-    rows = [(folder, _state(Path(folder), sha256)) for folder, sha256 in trusted]
-    if as_json or not rows:
-        digests = dict(trusted)
-        folders = [{"folder": folder, "settings_sha256": digests[folder], "state": state} for folder, state in rows]
-        report({"folders": folders}, as_json, "no folder is trusted")
+    trusted = record.read(trust_record())
+    states = {folder: _state(Path(folder), trusted[folder]) for folder in sorted(trusted)}
+    if as_json:
+        rows = [{"folder": each, "settings_sha256": trusted[each], "state": state} for each, state in states.items()]
+        print_json({"folders": rows})
     else:
-        table(rows, ("folder", "state"), {"trusted": "green", "settings changed": "yellow", "gone": "dim"})
+        styles = {"trusted": "green", "settings changed": "yellow", "gone": "dim"}
+        table(list(states.items()), ("folder", "state"), styles, empty="no folder is trusted")
 
 
 def _state(folder: Path, sha256: str | None) -> str:
