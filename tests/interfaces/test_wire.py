@@ -116,7 +116,7 @@ async def test_links_and_events_are_objects(memory: Memory):
     [link] = wire(await memory.get_links("fact", new.id))
     assert link["source_id"] == str(new.id)
     assert link["target_id"] == str(old.id)
-    events = wire(await memory.history("fact", new.id))
+    events = wire(await memory.events("fact", new.id))
     assert events[0]["entity_id"] == str(new.id)
     assert isinstance(events[0]["occurred_at"], str)
 

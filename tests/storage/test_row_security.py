@@ -108,7 +108,7 @@ async def test_the_service_works_behind_the_wall(walled):
         assert await memory.confirm("fact", stored.id)
         assert await memory.forget("fact", old.id)
         assert await memory.delete("fact", old.id)
-        assert (await memory.history("fact", old.id))[-1].event_type == "fact_deleted"
+        assert (await memory.events("fact", old.id))[-1].event_type == "fact_deleted"
 
 
 async def test_no_tenant_means_no_rows(walled):
@@ -241,7 +241,7 @@ async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres
 @pytest.mark.parametrize("bad", ["", "x" * 64, "a\0b"])
 def test_bad_role_names_are_refused(bad):
     with pytest.raises(InvalidInput, match="service_role"):
-        Roles(service=bad)
+        Roles(service=bad, maintenance="all_tenants")
 
 
 async def test_a_file_has_no_wall(tmp_path):

@@ -265,14 +265,14 @@ class Items(Service):
         return [] if address is None else await self._read(storage.links.of_item, address, direction, self.bound)
 
     @operation(
-        "memory_history",
+        "memory_events",
         effect="read",
         command="events",
         positional=("memory_type", "memory_id"),
         answer="events",
         standard=False,
     )
-    async def history(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
+    async def events(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
         """List the audit events of a memory, oldest first; they outlive a deleted memory.
 
         Then only a connection to the whole tenant is shown them, since the row that said whose it was is gone.

@@ -31,7 +31,7 @@ def show(
     async def look(memory: Memory) -> tuple[Item, list[Link], list[Event], datetime]:
         item = await _find(memory, kinds, id_)
         kind = KIND_OF[type(item)]
-        links, events = await memory.get_links(kind, item.id), await memory.history(kind, item.id)
+        links, events = await memory.get_links(kind, item.id), await memory.events(kind, item.id)
         return item, links, events, memory.now()
 
     item, links, events, now = context.obj.run(look)
