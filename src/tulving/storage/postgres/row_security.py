@@ -33,8 +33,8 @@ SELECT row_security_active('facts') AND COALESCE(has_table_privilege(to_regclass
 class Roles:
     """Whom the wall is for. Login roles are made members of these by whoever runs the server."""
 
-    service: str = "tulving_service"
-    maintenance: str = "tulving_maintenance"
+    service: str
+    maintenance: str
 
     def __post_init__(self) -> None:
         for field in ("service", "maintenance"):
