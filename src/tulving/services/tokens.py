@@ -42,7 +42,7 @@ class Tokens(Service):
     ) -> Token:
         """Let the holder of a secret in, to the caller's tenant, for so many days or until it is revoked.
 
-        The secret comes from outside, as all that is drawn by chance: `interfaces.tokens.new_secret` draws one. Only
+        The secret comes from outside, as all that is drawn by chance: `tulving token create` draws one. Only
         its hash is kept. Whoever has no actor's name acts under the token's.
         """
         now = self._env.clock()
