@@ -20,6 +20,7 @@ from folders import trust_folder
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Implementation
+from postgres_server import Server
 from raw_sql import run_sql
 
 import tulving
@@ -33,7 +34,6 @@ from tulving.interfaces.mcp import build
 from tulving.providers.hashing import Hashing
 from tulving.services.operations import OPERATIONS
 from tulving.storage import migrations
-from tulving.testing.postgres import Server
 
 CONFIG = MemoryModuleConfig(embedder="hashing")
 SOURCE = str(Path(tulving.__file__).parents[1])

@@ -15,6 +15,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from fault_parts import Children, everything, opened, problems, said
+from postgres_server import PostgresServer
 from raw_sql import in_thread, run_sql
 
 from tulving.config import MemoryModuleConfig, PostgresConfig
@@ -26,7 +27,6 @@ from tulving.storage.postgres.connection import STORE_LOCK
 from tulving.storage.postgres.store import MOST_TRIES
 from tulving.storage.postgres.waiting import wait
 from tulving.testing import CLOSE, WordEmbedder
-from tulving.testing.postgres import PostgresServer
 
 SECRET = "Tr0ub4dor-and-3"
 

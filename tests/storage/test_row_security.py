@@ -6,6 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from postgres_server import Server
 from query_plans import plan_of
 
 from tulving import Caller, Memory, open_memory
@@ -19,7 +20,6 @@ from tulving.storage.postgres import lanes
 from tulving.storage.postgres.row_security import WALLED, Roles
 from tulving.storage.rows import TABLES
 from tulving.testing import WordEmbedder
-from tulving.testing.postgres import Server
 
 SECRET = "the vault is behind the painting"
 PASSWORD = "x"  # a server that is named in TULVING_TEST_POSTGRES may ask for one
