@@ -114,7 +114,8 @@ def install(home: Path, source: Path | None = None) -> Path:
         if _lacking(target):
             target.mkdir(parents=True, exist_ok=True)
             with _one_at_a_time(target.parent):
-                _fill(target, downloads, source)
+                if lacking := _lacking(target):  # another process may have installed them since
+                    _install(lacking, target, downloads, source)
         shutil.rmtree(downloads, ignore_errors=True)
     except OSError as error:
         raise WeightsError(f"The weights can't be installed in {target}: {error}") from error
@@ -159,11 +160,11 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
-def _fill(target: Path, downloads: Path, source: Path | None) -> None:
+def _install(files: list[Pinned], target: Path, downloads: Path, source: Path | None) -> None:
     downloads.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=downloads) as work:
-        for file in _lacking(target):
-            source = source.expanduser() if source else _download(downloads, Path(work))
+        source = source.expanduser() if source else _download(downloads, Path(work))
+        for file in files:
             _copy(source, file, Path(work, file.name))
             os.replace(Path(work, file.name), target / file.name)
 
