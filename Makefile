@@ -32,11 +32,12 @@ test: $(VENV)/.dev $(VENV)/.project ## run the tests, then count the scenarios t
 	@status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || status=$$?; \
 	$(BIN)/python scripts/scenarios.py --count || exit 1; exit $$status
 
-lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright and the import contracts
+lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright, the import contracts and the lines of code
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/sizes.py
 
 bench: $(VENV)/.dev $(VENV)/.project ## run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
