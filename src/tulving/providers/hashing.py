@@ -94,7 +94,7 @@ def words(text: str) -> list[str]:
 
 
 def idf(word: str) -> float:
-    """Inverse document frequency: ln((1 + documents) / (1 + documents with the word)). Unknown words have the top one."""
+    """Inverse document frequency, ln((1 + documents) / (1 + documents with the word)); of unknown words the highest."""
     known, highest = _table()
     return known.get(word, highest)
 
