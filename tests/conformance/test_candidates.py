@@ -26,7 +26,7 @@ from tulving.domain.model import KINDS
 from tulving.domain.scope import Filter, address_of
 from tulving.storage import items
 from tulving.storage.connection import Connection
-from tulving.storage.rows import item_params
+from tulving.storage.kinds import KIND
 from tulving.testing import CLOSE
 
 # -- by words ----------------------------------------------------------------------------------------------------------
@@ -134,6 +134,6 @@ def test_the_limit_is_that_of_each_kind_and_rows_are_whole(store: Opened) -> Non
         for kind, id_ in lanes.keyword:
             made = episode if kind == "episode" else rule
             row = lanes.rows[kind, id_]
-            assert row == item_params(kind, made(row["id"].int))
+            assert row == KIND[kind].params(made(row["id"].int))
 
     store.read(look)

@@ -30,7 +30,7 @@ def test_vectors_may_change_their_dimension(store: Opened) -> None:
         vector = (1.0,) * dimension
         embedder = WordEmbedder(dimension, version=f"for {dimension}")
         number = store.write(maintenance.begin_reembedding, embedder, NOW, on_behalf=None)
-        assert store.write(maintenance.switch, number, audit, on_behalf=None) is None, "some are not converted yet"
+        assert store.write(maintenance.switch, number, audit, on_behalf=None) is False, "some are not converted yet"
         waiting = store.read(maintenance.unconverted, 10, on_behalf=None)
         converted = [(kind, item, replace(entry(item, vector), embedding_version=number)) for kind, item in waiting]
         store.write(maintenance.add_converted, number, converted, on_behalf=None)

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from conformance_parts import EAST, NOW, ONE, OTHER, Opened, by_vector, count, episode, event, fact, put, rule
+from conformance_parts import EAST, ONE, OTHER, Opened, by_vector, count, episode, event, fact, put, rule
 
 from tulving.domain.scope import Address
 from tulving.storage import items
@@ -63,7 +63,7 @@ def test_tagged_is_having_every_tag(store: Opened) -> None:
 def test_a_healthy_store_is_found_healthy(store: Opened) -> None:
     store.write(put, episode(1), fact(2), rule(3), vector=EAST)
     store.write(put, rule(1, tenant_id=OTHER), vector=EAST, on_behalf=OTHER)
-    store.write(items.forget, Address(ONE, "rule", UUID(int=3)), NOW, event(90))
+    store.write(items.forget, Address(ONE, "rule", UUID(int=3)), event(90))
     store.read(by_vector)
     findings = [*store.read(lambda conn: conn.verify_engine(), on_behalf=None), *store.run(store.store.health())]
     assert findings and [finding for finding in findings if finding.problems] == []

@@ -135,7 +135,7 @@ def test_writers_of_one_key_take_turns(store: Opened) -> None:
         new = fact(number, f"tea {number}")
         return lambda conn: facts.store(conn, [(new, entry(new, EAST), {})], audit, Bound())
 
-    answers = [answer[0][0] for answer in store.write_at_once(*map(offer, range(1, 9)))]
+    answers = [answer[0] for answer in store.write_at_once(*map(offer, range(1, 9)))]
     assert sorted(answer.outcome for answer in answers) == ["stored"] + ["superseded"] * 7
     kept = store.read(items.listing, ONE, "fact", Filter(state="any"), NOW, 100, None)
     assert [one.state for one in kept].count("active") == 1 and len(kept) == 8
