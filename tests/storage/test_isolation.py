@@ -257,7 +257,7 @@ async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> 
     counts = {name: await crowd.memories["a"]._read(count, name) for name in ("a", "b", "acme", None)}
     assert counts == {"a": 1, "b": 1, "acme": 0, None: 2}
     assert await crowd.memories["a"].embed_pending() == 1
-    assert await administer(crowd.memories["acme"]).embed_pending() == 1
+    assert await administer(crowd.memories["b"]).embed_pending() == 1
     for name, word in waiting.items():
         best = (await crowd.memories[name].search(word, mode="semantic"))[0]
         assert best.item.id == stored.id and best.parts["similarity"] == pytest.approx(1, abs=CLOSE)
