@@ -14,6 +14,7 @@ from contextlib import closing
 from importlib import import_module
 from itertools import count
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 # All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
@@ -22,12 +23,12 @@ import alembic.op
 import numpy
 import sqlalchemy.dialects.postgresql
 import sqlalchemy.dialects.sqlite
-from administration import administer
 from fault_parts import opened
 
 import tulving.storage.migrations
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
+from tulving.services.administration import Administration
 from tulving.services.memory import Memory
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
@@ -36,7 +37,7 @@ from tulving.storage.sqlite import store as sqlite_store
 
 LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql]
 LOADED += [tulving.storage.migrations, sqlite_store, postgres_pool]
-LOADED += [import_module(f"tulving.storage.{name}") for name in tulving.storage.__all__]
+LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(tulving.storage.__path__)]
 NOBODY = 65534
 JOBS: dict[str, Callable[..., Any]] = {}
 Say = Callable[[Any], None]
@@ -237,14 +238,14 @@ async def use_read_only(say: Say, path: str) -> None:
             fact = next(hit.item for hit in recalled if hit.memory_type == "fact")
             item = await memory.get("fact", fact.id)
             seen["got"] = item and item.content
-            verification = await administer(memory).verify()
+            verification = await Administration(memory._env, memory.caller).verify()
             seen["problems"] = [problem for finding in verification.findings for problem in finding.problems]
             seen["told"] = (await memory._env.store.health())[0].told
             counts = await memory.export(Path(folder) / "export.jsonl")
             seen["exported"] = {table: counts[table] for table in ("facts", "episodes")}
             seen["store"] = await refused(memory.store_rule("no"))
             seen["delete"] = await refused(memory.delete("fact", fact.id))
-            seen["reindex"] = await refused(administer(memory).reindex())
+            seen["reindex"] = await refused(Administration(memory._env, memory.caller).reindex())
         copy, restored = Path(folder) / "copy.db", Path(folder) / "restored.db"
         sqlite_backup.backup(Path(path), copy, 1.0)
         sqlite_backup.restore(Path(path), restored, 1.0, fact.created_at)

@@ -20,7 +20,7 @@ from tulving.storage import transfer
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.migrations import upgrade_sqlite
 from tulving.storage.sqlite import database
-from tulving.storage.sqlite.store import SqliteConnection
+from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.vectors import VectorCache
 from tulving.testing import ManualClock
 

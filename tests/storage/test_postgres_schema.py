@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import Children, everything, opened, problems, said
+from postgres_server import Server
 from raw_sql import in_thread, run_sql
 
 from tulving.errors import SchemaTooNew, StoreUnavailable, TulvingError
@@ -20,7 +21,6 @@ from tulving.storage.postgres import schema
 from tulving.storage.postgres.schema import VERSION_TABLE, prepare
 from tulving.storage.revisions import HEAD, REVISIONS
 from tulving.testing import CLOSE, WordEmbedder
-from tulving.testing.postgres import Server
 
 COLUMNS_OF = """
 SELECT c.relname AS rel, a.attname AS name, format_type(a.atttypid, a.atttypmod) AS kind, a.attnotnull AS required,
@@ -570,7 +570,7 @@ async def test_the_dimension_is_the_embedders(new_database: Callable[..., str], 
         async with opened(copy, embedder=WordEmbedder(dimension), background=False) as memory:
             stored = await memory.store_rule("greet the guests")
             (hit,) = await memory.search("greet the guests", mode="semantic")
-            assert hit.item.id == stored.id and hit.similarity == pytest.approx(1, abs=CLOSE)
+            assert hit.item.id == stored.id and hit.parts["similarity"] == pytest.approx(1, abs=CLOSE)
             assert not problems(await administer(memory).verify())
         found = Catalog(copy)
         for table in MEMORY_TABLES:

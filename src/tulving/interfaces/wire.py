@@ -42,9 +42,8 @@ def wire(value: Any) -> Any:
         case Episode() | Fact() | Rule():
             return _item(value)
         case Hit():
-            parts = _plain(value)
-            hit = {"memory_type": parts.pop("memory_type"), **_brief(parts.pop("item")), **parts}
-            return {name: part for name, part in hit.items() if part is not None}
+            item = _brief(_item(value.item))
+            return {"memory_type": value.memory_type, **item, "score": value.score, "parts": dict(value.parts)}
         case Found() | Stored():
             return {RENAMED.get(name, name): part for name, part in _plain(value).items() if _is_told(name, part)}
         case Mapping():

@@ -13,6 +13,7 @@ from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
 from tulving.interfaces.cli import render
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import lines, warn
+from tulving.providers import EMBEDDERS
 from tulving.services.memory import Memory
 
 SCOPE = "demo"
@@ -53,20 +54,20 @@ def demo(context: typer.Context) -> None:
     chosen: Chosen = context.obj
     if chosen.url is None:  # not the configured store, which holds memories that are not made up
         chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
-    knows_meaning = chosen.config().embedder == "minilm"
-    chosen.run(lambda memory: _demonstrate(memory, knows_meaning), create="file")
+    by_meaning = EMBEDDERS[chosen.config().embedder].by_meaning
+    chosen.run(lambda memory: _demonstrate(memory, by_meaning), create="file")
     url = shlex.quote(store_name(chosen.url))
     typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 
-async def _demonstrate(memory: Memory, knows_meaning: bool) -> None:
+async def _demonstrate(memory: Memory, by_meaning: bool) -> None:
     await _store(memory)
     await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
     if memory.warning:
         warn(f"memories are found by their words only. {memory.warning}")
     how = "by words" if memory.warning else "by words and by meaning"
     await _ask(f"Search, {how}", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
-    if knows_meaning and not memory.warning:
+    if by_meaning and not memory.warning:
         await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
     await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
     _heading("Context, for the prompt of an agent", SESSION)

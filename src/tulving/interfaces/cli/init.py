@@ -14,10 +14,11 @@ from urllib.parse import quote
 import typer
 
 from tulving import trust
-from tulving.config import data_directory, trust_record
+from tulving.config import MemoryModuleConfig, data_directory, trust_record
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import progress, warn
+from tulving.ports import Installable
 from tulving.project import STORE_FOLDER
 from tulving.services.administration import Administration
 
@@ -74,7 +75,7 @@ def _make_project_folder() -> None:
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
-    from tulving.bootstrap import choose_embedder, install_weights, is_postgres, store_name
+    from tulving.bootstrap import choose_embedder, is_postgres, store_name
 
     def embed() -> tuple[int, int]:
         async def work(store: Administration) -> tuple[int, int]:
@@ -88,16 +89,15 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
     existed = is_postgres(config.url) or Path(store).exists()
     embed()
     typer.echo(f"store     {store}{'' if existed else ' (new)'}")
-    if config.embedder == "minilm":
-        with progress("weights", of_bytes=True) as tell:
-            folder = install_weights(source, lambda stage, done, total: tell(done, total, stage))
-        typer.echo(f"weights   {folder}")
+    embedder = choose_embedder(config)
+    if isinstance(embedder, Installable):
+        typer.echo(f"weights   {embedder.install(source)}")
     else:
         typer.echo(f"embedder  {config.embedder}, which needs no weights")
     done, left = embed()
     if done:
         typer.echo(f"embedded  {done} memories that had waited for it")
-    if problem := choose_embedder(config).unready():
+    if problem := embedder.unready():
         warn(problem)
     elif left:
         warn(f"{left} memories still wait for their vectors")
@@ -163,7 +163,7 @@ def _environment(chosen: Chosen) -> dict[str, str]:
         environment["TULVING_URL"] = f"sqlite:///{quote(str(path))}"
     if config.tenant != "default":
         environment["TULVING_TENANT"] = config.tenant
-    if config.embedder != "minilm":
+    if config.embedder != MemoryModuleConfig().embedder:
         environment["TULVING_EMBEDDER"] = config.embedder
     return environment
 

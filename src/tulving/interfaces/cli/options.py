@@ -12,6 +12,7 @@ from tulving import __version__
 from tulving.config import MemoryModuleConfig, find_project, load_config
 from tulving.interfaces import logs
 from tulving.interfaces.cli.terminal import warn
+from tulving.providers import EMBEDDERS
 
 if TYPE_CHECKING:
     from tulving.bootstrap import Create
@@ -81,7 +82,7 @@ def options(
         str | None, typer.Option(metavar="URL", help="The store: a path, sqlite:///path or postgresql://...")
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memory")] = None,
-    embedder: Annotated[str | None, typer.Option(metavar="NAME", help="minilm or hashing")] = None,
+    embedder: Annotated[str | None, typer.Option(metavar="NAME", help=" or ".join(EMBEDDERS))] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version", is_eager=True, callback=_version)

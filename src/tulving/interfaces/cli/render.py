@@ -19,6 +19,7 @@ CLIP = 400
 BAR = 30
 KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
 ENTITY_STYLE = "blue"
+LANES = frozenset({"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"})
 OUTCOMES = {
     "stored": "stored",
     "superseded": "stored",
@@ -84,16 +85,14 @@ def events(found: Sequence[Event]) -> Iterator[Line]:
 
 def _parts(hit: model.Hit) -> Iterator[str]:
     """What made the score. A lane that did not find the memory has a rank too, but nothing to show for it."""
-    if hit.relevance is not None:
-        yield f"relevance {hit.relevance:.2f}"
-        yield f"importance {hit.importance:g}"
-        yield f"recency {hit.recency:.2f}"
-    yield f"confidence {hit.effective_confidence:.2f}"
-    if hit.similarity is not None:
-        place = f" (no. {hit.semantic_rank})" if hit.semantic_rank is not None else ""
-        yield f"similarity {hit.similarity:.2f}{place}"
-    if hit.rank is not None:
-        yield "words match" + (f" (no. {hit.keyword_rank})" if hit.keyword_rank is not None else "")
+    for name, value in hit.parts.items():
+        if name not in LANES:
+            yield f"{name} {value:.2f}"
+    if "similarity" in hit.parts:
+        place = f" (no. {hit.parts['semantic_rank']})" if "semantic_rank" in hit.parts else ""
+        yield f"similarity {hit.parts['similarity']:.2f}{place}"
+    if "rank" in hit.parts:
+        yield "words match" + (f" (no. {hit.parts['keyword_rank']})" if "keyword_rank" in hit.parts else "")
 
 
 def _page(page: Page) -> Iterator[Line]:

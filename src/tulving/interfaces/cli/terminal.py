@@ -103,16 +103,15 @@ def table(
 
 
 @contextmanager
-def progress(label: str, of_bytes: bool = False) -> Iterator[Progress]:
-    """A bar on the terminal while something is done; nothing where nobody watches."""
+def progress(label: str) -> Iterator[Progress]:
+    """A bar on the terminal while something is done, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    counter = DownloadColumn() if of_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(label, total=None)
 
