@@ -27,7 +27,7 @@ GROUPS = {
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
 }
-FIRST = ("init", "demo", "store", "entity")
+FIRST = ("init", "demo", "store", "recall", "search", "context", "entity")
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 

@@ -17,6 +17,7 @@ Part = str | tuple[str, str]
 """A text, or a text and its style."""
 Line = tuple[int, *tuple[Part, ...]]
 """How many columns a line is indented, and its parts."""
+Rows = Sequence[Sequence[str]]
 Progress = Callable[..., None]
 """Told how much is done, of how much, and optionally of what."""
 
@@ -73,12 +74,7 @@ def lines(content: Iterable[Line]) -> None:
         console.print(Padding(Text.assemble(*parts), (0, 0, 0, indent), expand=False))
 
 
-def table(
-    rows: Sequence[Sequence[str]],
-    headers: Sequence[str] = (),
-    styles: Mapping[str, str] | None = None,
-    empty: str = "",
-) -> None:
+def table(rows: Rows, headers: Sequence[str] = (), styles: Mapping[str, str] | None = None, empty: str = "") -> None:
     """Print a table, or what is said when it is `empty`. A cell that is a key of `styles` gets that style; headers are
     for a terminal only."""
     if not rows:
