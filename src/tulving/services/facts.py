@@ -57,6 +57,7 @@ class Facts(Service):
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
         occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
         metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember that something is true of a subject.
 
@@ -81,6 +82,7 @@ class Facts(Service):
             source_episode_id=source_episode_id,
             occurred_at=occurred_at,
             metadata=metadata,
+            session_id=session_id,
         )
         return await self._store_facts([offer], itemgetter(0))
 
@@ -164,6 +166,7 @@ class Facts(Service):
             content=content,
             **self._owned(),  # pyright: ignore[reportArgumentType]
             project=self.bound.project or intake.optional_name("project", offer.project),
+            session_id=intake.optional_id("session_id", offer.session_id),
             type=category,
             tags=intake.tags(offer.tags),
             metadata=intake.metadata(offer.metadata),

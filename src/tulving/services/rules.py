@@ -41,6 +41,7 @@ class Rules(Items):
         source_butler: Annotated[str | None, "The agent that learned it"] = None,
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
         metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember how to act. A new rule is a candidate: use proves it or refutes it."""
         offer = NewRule(
@@ -52,6 +53,7 @@ class Rules(Items):
             source_butler=source_butler,
             source_episode_id=source_episode_id,
             metadata=metadata,
+            session_id=session_id,
         )
         return await self._store_rules([offer], itemgetter(0))
 
@@ -163,6 +165,7 @@ class Rules(Items):
             content=content,
             **self._owned(),  # pyright: ignore[reportArgumentType]
             project=self.bound.project or intake.optional_name("project", offer.project),
+            session_id=intake.optional_id("session_id", offer.session_id),
             tags=intake.tags(offer.tags),
             metadata=intake.metadata(offer.metadata),
             content_hash=content_hash(content),
