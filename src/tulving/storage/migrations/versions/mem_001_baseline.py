@@ -5,7 +5,6 @@ from tulving.storage.migrations.statements import execute
 revision = "mem_001"
 down_revision = None
 branch_labels = ("memory",)
-depends_on = None
 
 TABLES = ("episodes", "facts", "rules")
 
@@ -58,7 +57,50 @@ _CONFIDENCE = """
 _FROM_EPISODE = """FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id)
         ON DELETE SET NULL (source_episode_id) DEFERRABLE,"""
 
-_TABLES = (
+# 001-056 writes `consolidated`, 004-001 the status: the one that a statement does not change follows the other.
+_DIFFER = "new.consolidated <> (new.consolidation_status = 'consolidated')"
+_FLAG_STATUS = "CASE WHEN new.consolidated THEN 'consolidated' ELSE 'pending' END"
+
+
+def _in_step(event: str, before: str) -> str:
+    by_status = f"new.consolidation_status <> {before}"
+    return f"""sqlite: CREATE TRIGGER episodes_consolidated_{event.split()[0].lower()} AFTER {event} ON episodes
+    WHEN {_DIFFER} BEGIN UPDATE episodes SET
+    consolidated = CASE WHEN {by_status} THEN NOT new.consolidated ELSE new.consolidated END,
+    consolidation_status = CASE WHEN {by_status} THEN new.consolidation_status ELSE {_FLAG_STATUS} END
+    WHERE num = new.num; END"""
+
+
+def _indexed(table: str) -> tuple[str, ...]:
+    """What every table of memories is found by. The keyword index of SQLite is kept in step by triggers, and its
+    segments are merged early: a query looks every word up in each of them."""
+    added = f"INSERT INTO {table}_fts (rowid, search_text) VALUES (new.num, new.search_text);"
+    removed = f"INSERT INTO {table}_fts ({table}_fts, rowid, search_text) VALUES ('delete', old.num, old.search_text);"
+    return (
+        f"CREATE INDEX ix_{table}_created ON {table} (tenant_id, created_at DESC, id)",
+        f"""CREATE INDEX ix_{table}_incomplete ON {table} (tenant_id, id)
+    WHERE content_hash IS NULL OR search_text IS NULL""",
+        f"sqlite: CREATE INDEX ix_{table}_unembedded ON {table} (num) WHERE embedding IS NULL",
+        f"postgresql: CREATE INDEX ix_{table}_unembedded ON {table} (tenant_id, id) WHERE embedding IS NULL",
+        f"""sqlite: CREATE VIRTUAL TABLE {table}_fts USING fts5 (
+    search_text, content = '{table}', content_rowid = 'num', tokenize = 'porter unicode61 remove_diacritics 2')""",
+        f"sqlite: INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('automerge', 2)",
+        f"sqlite: INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('crisismerge', 4)",
+        f"sqlite: CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table} BEGIN {added} END",
+        f"sqlite: CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {removed} END",
+        f"""sqlite: CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, num ON {table}
+    BEGIN {removed} {added} END""",
+        # Without fastupdate: new rows would wait in a list that every search has to read from end to end.
+        f"postgresql: CREATE INDEX ix_{table}_words ON {table} USING gin (search_vector) WITH (fastupdate = off)",
+        f"""postgresql: CREATE INDEX ix_{table}_embedding ON {table}
+    USING ivfflat (embedding vector_cosine_ops) WITH (lists = 20)""",
+        # Out of line, comparing all vectors takes three times as long.
+        f"postgresql: ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN",
+    )
+
+
+STATEMENTS = (
+    "postgresql: CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
     _memories(
         "episodes",
         """
@@ -127,9 +169,6 @@ _TABLES = (
     created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, source_type, source_id, target_type, target_id))
     sqlite: STRICT, WITHOUT ROWID""",
-)
-
-_INDEXES = (
     "CREATE INDEX ix_episodes_butler ON episodes (tenant_id, butler, created_at DESC)",
     "CREATE INDEX ix_episodes_expiry ON episodes (expires_at) WHERE expires_at IS NOT NULL",
     """CREATE INDEX ix_episodes_pending ON episodes (tenant_id, butler, created_at)
@@ -152,9 +191,7 @@ _INDEXES = (
     "CREATE INDEX ix_rules_episode ON rules (tenant_id, source_episode_id) WHERE source_episode_id IS NOT NULL",
     "CREATE INDEX ix_rules_refuted ON rules (tenant_id, id) WHERE needs_inversion",
     "CREATE INDEX ix_links_target ON memory_links (tenant_id, target_type, target_id)",
-)
-
-_UNLINK = (
+    *(statement for table in TABLES for statement in _indexed(table)),
     """sqlite: CREATE TRIGGER episodes_unlink BEFORE DELETE ON episodes BEGIN
     UPDATE facts SET source_episode_id = NULL WHERE tenant_id = old.tenant_id AND source_episode_id = old.id;
     UPDATE rules SET source_episode_id = NULL WHERE tenant_id = old.tenant_id AND source_episode_id = old.id;
@@ -162,24 +199,6 @@ _UNLINK = (
     """sqlite: CREATE TRIGGER facts_unlink BEFORE DELETE ON facts BEGIN
     UPDATE facts SET supersedes_id = NULL WHERE tenant_id = old.tenant_id AND supersedes_id = old.id;
     END""",
-)
-
-
-# Hosts write `consolidated` (001-056), we write the status (004-001): what was not changed follows what was.
-_DIFFER = "new.consolidated <> (new.consolidation_status = 'consolidated')"
-_FLAG_STATUS = "CASE WHEN new.consolidated THEN 'consolidated' ELSE 'pending' END"
-
-
-def _in_step(event: str, before: str) -> str:
-    by_status = f"new.consolidation_status <> {before}"
-    return f"""sqlite: CREATE TRIGGER episodes_consolidated_{event.split()[0].lower()} AFTER {event} ON episodes
-    WHEN {_DIFFER} BEGIN UPDATE episodes SET
-    consolidated = CASE WHEN {by_status} THEN NOT new.consolidated ELSE new.consolidated END,
-    consolidation_status = CASE WHEN {by_status} THEN new.consolidation_status ELSE {_FLAG_STATUS} END
-    WHERE num = new.num; END"""
-
-
-_CONSOLIDATED = (
     _in_step("INSERT", "'pending'"),
     _in_step("UPDATE OF consolidated, consolidation_status", "old.consolidation_status"),
     f"""postgresql: CREATE FUNCTION episodes_consolidated() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -192,44 +211,6 @@ _CONSOLIDATED = (
     f"""postgresql: CREATE TRIGGER episodes_consolidated
     BEFORE INSERT OR UPDATE OF consolidated, consolidation_status ON episodes
     FOR EACH ROW WHEN ({_DIFFER}) EXECUTE FUNCTION episodes_consolidated()""",
-)
-
-
-def _indexed(table: str) -> tuple[str, ...]:
-    """What every table of memories is found by. The keyword index of SQLite is kept in step by triggers, and its
-    segments are merged early: a query looks every word up in each of them."""
-    added = f"INSERT INTO {table}_fts (rowid, search_text) VALUES (new.num, new.search_text);"
-    removed = f"INSERT INTO {table}_fts ({table}_fts, rowid, search_text) VALUES ('delete', old.num, old.search_text);"
-    return (
-        f"CREATE INDEX ix_{table}_created ON {table} (tenant_id, created_at DESC, id)",
-        f"""CREATE INDEX ix_{table}_incomplete ON {table} (tenant_id, id)
-    WHERE content_hash IS NULL OR search_text IS NULL""",
-        f"sqlite: CREATE INDEX ix_{table}_unembedded ON {table} (num) WHERE embedding IS NULL",
-        f"postgresql: CREATE INDEX ix_{table}_unembedded ON {table} (tenant_id, id) WHERE embedding IS NULL",
-        f"""sqlite: CREATE VIRTUAL TABLE {table}_fts USING fts5 (
-    search_text, content = '{table}', content_rowid = 'num', tokenize = 'porter unicode61 remove_diacritics 2')""",
-        f"sqlite: INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('automerge', 2)",
-        f"sqlite: INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('crisismerge', 4)",
-        f"sqlite: CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table} BEGIN {added} END",
-        f"sqlite: CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {removed} END",
-        f"""sqlite: CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, num ON {table}
-    BEGIN {removed} {added} END""",
-        # Without fastupdate: new rows would wait in a list that every search has to read from end to end.
-        f"postgresql: CREATE INDEX ix_{table}_words ON {table} USING gin (search_vector) WITH (fastupdate = off)",
-        f"""postgresql: CREATE INDEX ix_{table}_embedding ON {table}
-    USING ivfflat (embedding vector_cosine_ops) WITH (lists = 20)""",
-        # Out of line, comparing all vectors takes three times as long.
-        f"postgresql: ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN",
-    )
-
-
-STATEMENTS = (
-    "postgresql: CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
-    *_TABLES,
-    *_INDEXES,
-    *_UNLINK,
-    *_CONSOLIDATED,
-    *(statement for table in TABLES for statement in _indexed(table)),
 )
 
 

@@ -4,8 +4,6 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_002"
 down_revision = "mem_001"
-branch_labels = None
-depends_on = None
 
 STATEMENTS = (
     """CREATE TABLE entities (

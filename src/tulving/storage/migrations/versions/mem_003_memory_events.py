@@ -4,8 +4,6 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_003"
 down_revision = "mem_002"
-branch_labels = None
-depends_on = None
 
 _REFUSED = "BEGIN SELECT RAISE(ABORT, 'memory_events is append-only'); END"
 

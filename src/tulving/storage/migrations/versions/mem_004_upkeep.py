@@ -5,10 +5,18 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_004"
 down_revision = "mem_003"
-branch_labels = None
-depends_on = None
 
-_TABLES = (
+
+def _stale(table: str) -> tuple[str, ...]:
+    note = f"BEGIN INSERT OR IGNORE INTO stale_words VALUES ('{table}'); END"
+    return (
+        f"sqlite: CREATE TRIGGER {table}_words_deleted AFTER DELETE ON {table} {note}",
+        f"""sqlite: CREATE TRIGGER {table}_words_changed AFTER UPDATE OF search_text ON {table}
+    WHEN new.search_text <> old.search_text {note}""",
+    )
+
+
+STATEMENTS = (
     """CREATE TABLE embedding_versions (
     number INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     model TEXT NOT NULL,
@@ -99,28 +107,10 @@ _TABLES = (
     sqlite: STRICT, WITHOUT ROWID""",
     # The tables whose FTS5 index holds words that no row has any more, until maintenance merges it.
     "sqlite: CREATE TABLE stale_words (table_name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID",
-)
-
-_INDEXES = (
     "CREATE UNIQUE INDEX ux_embedding_versions_active ON embedding_versions (status) WHERE status = 'active'",
     "CREATE UNIQUE INDEX ux_embedding_versions_building ON embedding_versions (status) WHERE status = 'building'",
     "CREATE INDEX ix_rule_applications_rule ON rule_applications (tenant_id, rule_id, applied_at)",
     "CREATE INDEX ix_requests_age ON requests (created_at)",
-)
-
-
-def _stale(table: str) -> tuple[str, ...]:
-    note = f"BEGIN INSERT OR IGNORE INTO stale_words VALUES ('{table}'); END"
-    return (
-        f"sqlite: CREATE TRIGGER {table}_words_deleted AFTER DELETE ON {table} {note}",
-        f"""sqlite: CREATE TRIGGER {table}_words_changed AFTER UPDATE OF search_text ON {table}
-    WHEN new.search_text <> old.search_text {note}""",
-    )
-
-
-STATEMENTS = (
-    *_TABLES,
-    *_INDEXES,
     *(statement for table in ("episodes", "facts", "rules") for statement in _stale(table)),
 )
 
