@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
 from fault_parts import NAMED, Children, digest, everything, opened, problems, said
+from sqlalchemy import create_engine
 
 from tulving.domain.model import KINDS
 from tulving.domain.text import content_hash
@@ -159,6 +163,22 @@ def test_a_file_is_made_and_upgraded_without_alembic(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "new.db"), str(tmp_path / "old.db")])
     assert done.returncode == 0
     assert version(tmp_path / "new.db") == version(tmp_path / "old.db") == HEAD
+
+
+def test_alembic_makes_the_same_of_the_revisions(tmp_path: Path) -> None:
+    """As in a host that runs the branch with an environment of its own."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    scripts = ScriptDirectory.from_config(config)
+    path = tmp_path / "memory.db"
+    with create_engine(f"sqlite:///{path}").begin() as connection:
+        environment = EnvironmentContext(config, scripts, fn=lambda now, _: scripts._upgrade_revs("memory@head", now))
+        with environment:
+            environment.configure(connection=connection)
+            environment.run_migrations()
+        connection.exec_driver_sql(f"PRAGMA application_id = {database.APPLICATION_ID}")
+    database.prepare(path, 1.0)
+    assert version(path) == HEAD
 
 
 @pytest.mark.scenario("002-001")
