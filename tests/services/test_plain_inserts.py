@@ -1,4 +1,4 @@
-"""Rows that somebody inserts by plain SQL, with nothing but what the specification asks for."""
+"""Rows that are inserted by plain SQL, with only the columns that the specification asks for."""
 
 import re
 from datetime import timedelta
@@ -100,7 +100,7 @@ async def test_they_are_completed_and_found(memory, sql):
     for statement in LEAST.values():
         sql(statement)
     assert not await memory.search("coffee")
-    assert await problems(memory) == [], "they wait, which is no fault"
+    assert await problems(memory) == [], "they wait, and waiting is not reported as a problem"
     assert await memory.count_pending() == 3
     assert await memory.embed_pending() == 3
     for mode in ("keyword", "semantic", "hybrid"):

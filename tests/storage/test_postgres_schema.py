@@ -331,7 +331,7 @@ async def test_the_database_refuses_what_has_no_meaning(
 
 OF_THE_STORE = {"embedding_versions", "jobs", VERSION_TABLE}
 NOT_BY_TENANT = {"access_tokens_hash_key"}
-"""A token is found by its secret before anybody knows whose it is."""
+"""A token is found by its secret before its tenant is known."""
 
 
 def test_the_tenant_comes_first_in_every_key(catalog: Catalog) -> None:
@@ -519,7 +519,7 @@ def as_role(url: str, role: str) -> str:
 
 @pytest.fixture
 def role(postgres: Server) -> Iterator[str]:
-    """Somebody who may connect, and nothing else."""
+    """A role that may connect, and nothing else."""
     name = f"tulving_test_{uuid4().hex[:8]}"
     run_sql(postgres.url("postgres"), f"CREATE ROLE {name}")
     yield name
@@ -621,7 +621,7 @@ async def test_an_older_schema_is_upgraded_with_all_that_it_holds(
 
 
 @pytest.mark.scenario("004-016")
-async def test_of_many_who_start_at_once_one_makes_the_schema(
+async def test_of_many_that_start_at_once_one_makes_the_schema(
     new_database: Callable[..., str], schema_url: str
 ) -> None:
     url = new_database()
@@ -666,7 +666,7 @@ async def waits_for_a_lock(url: str, seconds: float = 30) -> int:
 
 @pytest.mark.parametrize("end", ["killed", "cancelled"])
 async def test_a_migration_that_is_cut_off_leaves_nothing(new_database: Callable[..., str], end: str) -> None:
-    """It is held up in the middle by somebody who is making a table of the same name."""
+    """It is blocked in the middle by another transaction that creates a table of the same name."""
     url = new_database()
     other = await asyncpg.connect(url)
     try:
@@ -710,7 +710,7 @@ async def test_what_a_host_has_in_its_database_is_left_alone(new_database: Calla
     await raw.close()
 
 
-async def test_a_table_of_the_hosts_with_one_of_our_names_is_left_alone(new_database: Callable[..., str]) -> None:
+async def test_a_host_table_with_one_of_our_names_is_left_alone(new_database: Callable[..., str]) -> None:
     """Then we can't work there, and say so; in a schema of our own we can."""
     url = new_database()
     run_sql(url, "CREATE TABLE facts AS SELECT 7 AS id")
@@ -765,7 +765,7 @@ async def test_a_server_without_pgvector_says_how_to_get_it(new_database: Callab
 
 
 @pytest.mark.scenario("001-102")
-async def test_whoever_may_not_create_the_extension_is_told_who_may(role: str, with_role: Callable[..., str]) -> None:
+async def test_a_role_that_may_not_create_the_extension_is_told_who_may(role: str, with_role: Callable[..., str]) -> None:
     url = with_role()
     run_sql(url, f"GRANT CREATE ON SCHEMA public TO {role}")
     with pytest.raises(StoreUnavailable, match="CREATE EXTENSION vector"):
@@ -780,7 +780,7 @@ async def test_whoever_may_not_create_the_extension_is_told_who_may(role: str, w
     assert run_sql(url, "SELECT tableowner AS name FROM pg_tables WHERE tablename = 'rules'") == [{"name": role}]
 
 
-async def test_whoever_may_not_create_tables_is_told_so(role: str, with_role: Callable[..., str]) -> None:
+async def test_a_role_that_may_not_create_tables_is_told_so(role: str, with_role: Callable[..., str]) -> None:
     url = with_role()
     run_sql(url, "CREATE EXTENSION vector")
     with pytest.raises(StoreUnavailable, match=r"lacks a right.*permission denied for schema public"):
@@ -814,7 +814,7 @@ async def test_another_role_works_with_the_rights_it_was_given(
     assert [row["content"] for row in run_sql(url, "SELECT content FROM facts")] == ["other"]
 
 
-async def test_those_who_come_at_once_with_an_embedder_do_not_block_each_other(
+async def test_processes_that_start_at_once_with_an_embedder_do_not_deadlock(
     new_database: Callable[..., str], postgres_template: str
 ) -> None:
     url = new_database(postgres_template)
@@ -829,7 +829,7 @@ async def test_those_who_come_at_once_with_an_embedder_do_not_block_each_other(
     assert run_sql(url, statement) == [{"n": 0}]
 
 
-async def test_who_has_waited_for_the_migration_of_another_knows_of_it(new_database: Callable[..., str]) -> None:
+async def test_a_process_that_waited_for_the_migration_of_another_sees_it(new_database: Callable[..., str]) -> None:
     url = new_database()
     one, other = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
