@@ -765,7 +765,9 @@ async def test_a_server_without_pgvector_says_how_to_get_it(new_database: Callab
 
 
 @pytest.mark.scenario("001-102")
-async def test_a_role_that_may_not_create_the_extension_is_told_who_may(role: str, with_role: Callable[..., str]) -> None:
+async def test_a_role_that_may_not_create_the_extension_is_told_who_may(
+    role: str, with_role: Callable[..., str]
+) -> None:
     url = with_role()
     run_sql(url, f"GRANT CREATE ON SCHEMA public TO {role}")
     with pytest.raises(StoreUnavailable, match="CREATE EXTENSION vector"):
