@@ -34,16 +34,18 @@ from tulving.errors import (
 )
 
 if TYPE_CHECKING:
-    from tulving.bootstrap import open_memory
+    from tulving.bootstrap import open_administration, open_memory
     from tulving.config import MemoryModuleConfig, PostgresConfig, RetrievalConfig
     from tulving.interfaces.blocking import open_memory_sync
     from tulving.interfaces.host_module import MemoryModule, Module
     from tulving.providers import get_embedding_engine
+    from tulving.services.administration import Administration
     from tulving.services.memory import Memory
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Administration": "tulving.services.administration",
     "Memory": "tulving.services.memory",
     "MemoryModule": "tulving.interfaces.host_module",
     "MemoryModuleConfig": "tulving.config",
@@ -51,11 +53,13 @@ _LAZY = {
     "PostgresConfig": "tulving.config",
     "RetrievalConfig": "tulving.config",
     "get_embedding_engine": "tulving.providers",
+    "open_administration": "tulving.bootstrap",
     "open_memory": "tulving.bootstrap",
     "open_memory_sync": "tulving.interfaces.blocking",
 }
 
 __all__ = [
+    "Administration",
     "Caller",
     "ConfigError",
     "DamagedStore",
@@ -89,6 +93,7 @@ __all__ = [
     "TulvingError",
     "WeightsError",
     "get_embedding_engine",
+    "open_administration",
     "open_memory",
     "open_memory_sync",
 ]

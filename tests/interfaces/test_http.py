@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from administration import administer
 from http_parts import JSON, LIST, Served, bearer
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -313,8 +314,8 @@ async def test_revocation_and_expiry_count_from_the_next_request(environ, clock)
         clock.advance(days=1)
         assert (await here.send(headers=bearer(short))).status_code == 401
         memory = await here.memory()
-        (lasting,) = (each for each in await memory.list_tokens() if each.expires_at is None)
-        await memory.revoke_token(str(lasting.id))
+        (lasting,) = (each for each in await administer(memory).list_tokens() if each.expires_at is None)
+        await administer(memory).revoke_token(str(lasting.id))
         assert (await here.send(headers=bearer(long))).status_code == 401
 
 

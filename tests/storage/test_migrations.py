@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from administration import administer
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
@@ -21,10 +22,10 @@ from tulving.domain.model import KINDS
 from tulving.domain.text import content_hash
 from tulving.errors import SchemaTooNew, StoreUnavailable
 from tulving.storage import migrations, transfer
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.migrations import upgrade_sqlite
 from tulving.storage.migrations.statements import statements
 from tulving.storage.revisions import HEAD, REVISIONS
-from tulving.storage.rows import COLUMNS, TABLES
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.store import SqliteConnection
 from tulving.storage.sqlite.vectors import VectorCache
@@ -89,7 +90,7 @@ def schema(path: Path) -> list[tuple[str, ...]]:
 
 def rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     raw = sqlite3.connect(path)
-    tables = (*TABLES.values(), "memory_links")
+    tables = (*MEMORY_TABLES, "memory_links")
     found = {table: raw.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables}
     raw.close()
     return found
@@ -117,7 +118,7 @@ async def assert_upgraded(path: Path, empty_store: Path) -> None:
             found = await memory.search("old", mode=mode, limit=10)
             assert {str(hit.item.id) for hit in found} >= {EPISODE, FACT, NOTE, RULE}, mode
         assert (await memory.store_fact("s", "p", "a new fact")).outcome in ("superseded", "confirmed")
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert version(path) == HEAD
     assert schema(path) == schema(empty_store)
 
@@ -136,7 +137,7 @@ async def test_a_new_file_has_the_newest_schema(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     async with opened(path) as memory:
         assert not await everything(memory)
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert version(path) == HEAD
     raw = sqlite3.connect(path)
     assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -392,7 +393,7 @@ def columns(path: Path, table: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_table_has_the_columns_of_its_kind(empty_store: Path, kind: Any) -> None:
-    assert columns(empty_store, TABLES[kind]) - ROW_NUMBERS == {*COLUMNS[kind]} | INDEX_COLUMNS
+    assert columns(empty_store, KIND[kind].table) - ROW_NUMBERS == {*KIND[kind].columns} | INDEX_COLUMNS
 
 
 @pytest.mark.parametrize("table", transfer.TABLES)

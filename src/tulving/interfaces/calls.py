@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.interfaces import wire
@@ -13,19 +13,20 @@ from tulving.services.memory import Memory
 from tulving.services.operations import Operation
 
 log = logging.getLogger("tulving")
+Opened = TypeVar("Opened")
 
 ALWAYS_RISE = (InvalidInput, NotFound, IntegrityError)
 
 
-class LazyMemory:
+class LazyMemory(Generic[Opened]):
     """A memory that is opened by the first call and shared by all; after a failure the next call tries again."""
 
-    def __init__(self, opener: Callable[[], AbstractAsyncContextManager[Memory]]) -> None:
+    def __init__(self, opener: Callable[[], AbstractAsyncContextManager[Opened]]) -> None:
         self._opener = opener
-        self._opening: asyncio.Task[Memory] | None = None
+        self._opening: asyncio.Task[Any] | None = None
         self._opened = AsyncExitStack()
 
-    async def __call__(self) -> Memory:
+    async def __call__(self) -> Opened:
         if self._opening is None or (self._opening.done() and _failed(self._opening)):
             self._opening = asyncio.create_task(self._opened.enter_async_context(self._opener()))
         # A caller that gives up must not leave a store half opened for the others.
@@ -43,7 +44,7 @@ class LazyMemory:
         await self._opened.aclose()
 
 
-def _failed(opening: asyncio.Task[Memory]) -> bool:
+def _failed(opening: asyncio.Task[Any]) -> bool:
     return opening.cancelled() or opening.exception() is not None
 
 

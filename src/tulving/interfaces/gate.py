@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tulving.bootstrap import Served
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import LazyMemory
@@ -91,8 +92,8 @@ class Gate:
     lets nobody in.
     """
 
-    def __init__(self, app: ASGIApp, memory: LazyMemory, closed: bool) -> None:
-        self._app, self._memory, self.closed = app, memory, closed
+    def __init__(self, app: ASGIApp, served: LazyMemory[Served], closed: bool) -> None:
+        self._app, self._served, self.closed = app, served, closed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         admitted = await self._admit(Headers(scope=scope))
@@ -115,26 +116,26 @@ class Gate:
         if scheme.lower() != "bearer":
             return _unauthorized("the scheme must be Bearer")
         try:
-            memory = await self._memory()
-            token = await memory.authenticate(secret.strip())
+            served = await self._served()
+            token = await served.authentication.authenticate(secret.strip())
         except Exception as error:
             log.error("a token can't be checked: %s", error)
             return _error(503, "temporarily_unavailable", "the store can't be reached", retry_after=True)
         if token is None:
             return _unauthorized("the token is unknown, expired or revoked")
-        return _guest(memory, token.caller(), headers, token.rights)
+        return _guest(served.memory, token.caller(), headers, token.rights)
 
     async def _without_token(self, headers: Headers) -> Guest | Response:
         try:
-            memory = await self._memory()
-            self.closed = self.closed or await memory.needs_token()
+            served = await self._served()
+            self.closed = self.closed or await served.authentication.needs_token()
         except Exception as error:
             log.error("can't look for tokens: %s", error)
             # There may be tokens, so this request must not see the store, even if it comes back meanwhile.
             return Guest(_unavailable(error))
         if self.closed:
             return _unauthorized()
-        return _guest(memory, memory.caller, headers)
+        return _guest(served.memory, served.memory.caller, headers)
 
 
 class Whole:

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tulving.bootstrap import open_memory
+from tulving.bootstrap import Served, open_served
 from tulving.config import HttpConfig, MemoryModuleConfig
 from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import LazyMemory
@@ -56,12 +56,12 @@ def serve(config: MemoryModuleConfig, address: str, to_all: bool = False) -> Non
 
 
 async def _serve(config: MemoryModuleConfig, site: Site, listener: socket.socket, to_all: bool) -> None:
-    async with LazyMemory(lambda: open_memory(config=config)) as memory:
-        await _check_tokens(memory, to_all)
-        await _run(web_server(application(config, memory, site, not to_all), config.http), listener)
+    async with LazyMemory(lambda: open_served(config)) as served:
+        await _check_tokens(served, to_all)
+        await _run(web_server(application(config, served, site, not to_all), config.http), listener)
 
 
-def application(config: MemoryModuleConfig, memory: LazyMemory, site: Site, closed: bool) -> Starlette:
+def application(config: MemoryModuleConfig, memory: LazyMemory[Served], site: Site, closed: bool) -> Starlette:
     """What is served at a site; while it is closed, to those who have a token only."""
     manager = StreamableHTTPSessionManager(
         build_shared(config, guest_of), json_response=True, stateless=True, max_request_body_size=LARGEST_BODY
@@ -93,8 +93,8 @@ async def live(request: Request) -> PlainTextResponse:
 class Health:
     """Whether requests can be answered well. Anybody may ask: it gives no details and looks at most once a second."""
 
-    def __init__(self, memory: LazyMemory) -> None:
-        self._memory = memory
+    def __init__(self, served: LazyMemory[Served]) -> None:
+        self._served = served
         self._look: asyncio.Task[str | None] | None = None
         self._good_until = 0.0
 
@@ -109,12 +109,12 @@ class Health:
     async def _problem(self) -> str | None:
         try:
             async with asyncio.timeout(HEALTH_SECONDS):
-                memory = await self._memory()
-                await memory.needs_token()
+                served = await self._served()
+                await served.authentication.needs_token()
         except Exception as error:
             log.error("the store can't be reached: %s", str(error) or f"no answer in {HEALTH_SECONDS} s")
             return "the store can't be reached"
-        return "the embedder is not ready: memories are found by keyword only" if memory.warning else None
+        return "the embedder is not ready: memories are found by keyword only" if served.memory.warning else None
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -145,13 +145,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _check_tokens(memory: LazyMemory, to_all: bool) -> None:
+async def _check_tokens(served: LazyMemory[Served], to_all: bool) -> None:
     """Without a token in the store nobody could use a server that asks for one; with one, none is open to all.
 
     While the store can't be asked the server starts nevertheless: each request asks again.
     """
     try:
-        needed = await (await memory()).needs_token()
+        needed = await (await served()).authentication.needs_token()
     except Exception as error:
         log.error("the store can't be used yet: %s", error)
         return
