@@ -259,7 +259,7 @@ async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> 
     assert await crowd.memories["a"].embed_pending() == 2
     for name, word in waiting.items():
         best = (await crowd.memories[name].search(word, mode="semantic"))[0]
-        assert best.item.id == stored.id and best.similarity == pytest.approx(1, abs=CLOSE)
+        assert best.item.id == stored.id and best.parts["similarity"] == pytest.approx(1, abs=CLOSE)
 
 
 @pytest.mark.parametrize("backslashes", ["off", "on"], ids="plain special".split())

@@ -569,7 +569,7 @@ async def test_the_dimension_is_the_embedders(new_database: Callable[..., str], 
         async with opened(copy, embedder=WordEmbedder(dimension), background=False) as memory:
             stored = await memory.store_rule("greet the guests")
             (hit,) = await memory.search("greet the guests", mode="semantic")
-            assert hit.item.id == stored.id and hit.similarity == pytest.approx(1, abs=CLOSE)
+            assert hit.item.id == stored.id and hit.parts["similarity"] == pytest.approx(1, abs=CLOSE)
             assert not problems(await administer(memory).verify())
         found = Catalog(copy)
         for table in MEMORY_TABLES:

@@ -15,8 +15,8 @@ from tulving.config import MemoryModuleConfig
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.storage import filters, items
-from tulving.storage.connection import LaneRequest
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import lanes
 from tulving.storage.postgres.row_security import WALLED, Roles
 from tulving.testing import WordEmbedder

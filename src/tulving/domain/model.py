@@ -283,20 +283,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A memory that was found, with every part of its score."""
+    """A memory that was found, with every part of its score: what the lanes say (`similarity`, `semantic_rank`,
+    `rank`, `keyword_rank`, `rrf_score`), how much it is believed (`confidence`), and after a recall the value of each
+    signal (`ranking.SIGNALS`)."""
 
     memory_type: Kind
     item: Item
     score: float
-    similarity: float | None = None
-    rank: float | None = None
-    semantic_rank: int | None = None
-    keyword_rank: int | None = None
-    rrf_score: float | None = None
-    relevance: float | None = None
-    importance: float | None = None
-    recency: float | None = None
-    effective_confidence: float
+    parts: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

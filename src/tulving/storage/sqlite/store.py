@@ -22,8 +22,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable
 from tulving.ports import Finding
-from tulving.storage.connection import LaneRequest, Lanes, check
+from tulving.storage.connection import check
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.lanes import LaneRequest, Lanes
 from tulving.storage.revisions import HEAD
 from tulving.storage.rows import Params, Row
 from tulving.storage.sqlite import database
