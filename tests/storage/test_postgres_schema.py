@@ -617,7 +617,7 @@ async def test_an_older_schema_is_upgraded_with_all_that_it_holds(
     assert Catalog(url).sorted() == Catalog(schema_url).sorted(), "as if it had been made now"
     async with opened(url, tenant="t", embedder=WordEmbedder(384), background=False) as memory:
         assert len(await everything(memory)) == 3
-        assert await memory.embed_pending() == 6
+        assert await administer(memory).embed_pending() == 6
         await memory.store_fact("s", "p", "another")
 
 
