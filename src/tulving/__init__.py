@@ -34,11 +34,10 @@ from tulving.errors import (
 )
 
 if TYPE_CHECKING:
-    from tulving.bootstrap import open_administration, open_memory
+    from tulving.bootstrap import get_embedding_engine, open_administration, open_memory
     from tulving.config import MemoryModuleConfig, PostgresConfig, RetrievalConfig
     from tulving.interfaces.blocking import open_memory_sync
     from tulving.interfaces.host_module import MemoryModule, Module
-    from tulving.providers import get_embedding_engine
     from tulving.services.administration import Administration
     from tulving.services.memory import Memory
 
@@ -52,7 +51,7 @@ _LAZY = {
     "Module": "tulving.interfaces.host_module",
     "PostgresConfig": "tulving.config",
     "RetrievalConfig": "tulving.config",
-    "get_embedding_engine": "tulving.providers",
+    "get_embedding_engine": "tulving.bootstrap",
     "open_administration": "tulving.bootstrap",
     "open_memory": "tulving.bootstrap",
     "open_memory_sync": "tulving.interfaces.blocking",

@@ -15,6 +15,7 @@ from typing import Any
 from tulving.domain.ranking import MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.project import DATABASE, Project, find
+from tulving.providers import EMBEDDERS
 
 SECTION_QUOTAS = {"facts": 0.7, "rules": 0.3}
 CRONS = {
@@ -138,7 +139,7 @@ class MemoryModuleConfig:
     http: HttpConfig = field(default_factory=HttpConfig)
 
     def __post_init__(self) -> None:
-        _check("embedder", self.embedder in ("minilm", "hashing"), "minilm, hashing")
+        _check("embedder", self.embedder in EMBEDDERS, ", ".join(EMBEDDERS))
         _check(
             "episode_ttl_days",
             self.episode_ttl_days is None or 0 < self.episode_ttl_days <= 36_500,

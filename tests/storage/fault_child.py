@@ -14,6 +14,7 @@ from contextlib import closing
 from importlib import import_module
 from itertools import count
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 # All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
@@ -34,7 +35,7 @@ from tulving.storage.sqlite import database
 from tulving.storage.sqlite import store as sqlite_store
 
 LOADED = [alembic.command, numpy, sqlalchemy.dialects.postgresql, migrations, sqlite_store, postgres_pool]
-LOADED += [import_module(f"tulving.storage.{name}") for name in storage.__all__]
+LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(storage.__path__)]
 NOBODY = 65534
 JOBS: dict[str, Callable[..., Any]] = {}
 Say = Callable[[Any], None]

@@ -27,7 +27,7 @@ from tulving.storage.migrations import upgrade_sqlite
 from tulving.storage.migrations.statements import statements
 from tulving.storage.revisions import HEAD, REVISIONS
 from tulving.storage.sqlite import database
-from tulving.storage.sqlite.store import SqliteConnection
+from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.vectors import VectorCache
 from tulving.testing import ManualClock
 

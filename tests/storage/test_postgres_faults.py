@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import Children, everything, opened, problems, said
+from postgres_server import PostgresServer
 from raw_sql import in_thread, run_sql
 
 from tulving.config import MemoryModuleConfig, PostgresConfig
@@ -27,7 +28,6 @@ from tulving.storage.postgres.connection import STORE_LOCK
 from tulving.storage.postgres.store import MOST_TRIES
 from tulving.storage.postgres.waiting import wait
 from tulving.testing import CLOSE, WordEmbedder
-from tulving.testing.postgres import PostgresServer
 
 SECRET = "Tr0ub4dor-and-3"
 

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import Children, everything, opened, problems, said
+from postgres_server import Server
 from raw_sql import in_thread, run_sql
 
 from tulving.errors import SchemaTooNew, StoreUnavailable, TulvingError
@@ -19,7 +20,6 @@ from tulving.storage.postgres import schema
 from tulving.storage.postgres.schema import VERSION_TABLE, prepare
 from tulving.storage.revisions import HEAD, REVISIONS
 from tulving.testing import CLOSE, WordEmbedder
-from tulving.testing.postgres import Server
 
 COLUMNS_OF = """
 SELECT c.relname AS rel, a.attname AS name, format_type(a.atttypid, a.atttypmod) AS kind, a.attnotnull AS required,

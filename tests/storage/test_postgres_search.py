@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import opened, problems
+from postgres_server import Server
 from query_plans import plan_of
 from raw_sql import in_thread, run_sql
 
@@ -31,7 +32,6 @@ from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import indexes
 from tulving.storage.tenant_words import prefixed
 from tulving.testing import CLOSE, ManualClock, WordEmbedder
-from tulving.testing.postgres import Server
 
 SIZE = 16
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from tulving.storage.sqlite.vectors import Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
-    from tulving.storage.sqlite.store import SqliteConnection
+    from tulving.storage.sqlite.connection import SqliteConnection
 
 _READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
 _MOMENT = columns(["created_at"])

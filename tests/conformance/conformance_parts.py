@@ -1,4 +1,4 @@
-"""What the conformance tests of an engine stand on: a store in a loop of its own, memories to put in, ways to ask."""
+"""Parts of the conformance tests: a store with its own event loop, memories to put in, ways to query."""
 
 import asyncio
 import struct
