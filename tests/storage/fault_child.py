@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import import_module
 from itertools import count
@@ -19,25 +19,23 @@ from typing import Any
 
 # All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
 import alembic.command
-import alembic.op
 import numpy
 import sqlalchemy.dialects.postgresql
-import sqlalchemy.dialects.sqlite
 from fault_parts import opened
 
-import tulving.storage.migrations
+from tulving import storage
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.administration import Administration
 from tulving.services.memory import Memory
+from tulving.storage import migrations
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite import store as sqlite_store
 
-LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql]
-LOADED += [tulving.storage.migrations, sqlite_store, postgres_pool]
-LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(tulving.storage.__path__)]
+LOADED = [alembic.command, numpy, sqlalchemy.dialects.postgresql, migrations, sqlite_store, postgres_pool]
+LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(storage.__path__)]
 NOBODY = 65534
 JOBS: dict[str, Callable[..., Any]] = {}
 Say = Callable[[Any], None]
@@ -175,15 +173,15 @@ def _then(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[...
 @job
 async def migrate_and_die(say: Say, path: str, after: int) -> None:
     """Open an old file, and be killed before statement number `after` of its migration."""
-    statements = count()
-    execute = alembic.op.execute
+    number, statements = count(), migrations.statements
 
-    def deadly(*args: Any, **kwargs: Any) -> None:
-        if next(statements) == after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        execute(*args, **kwargs)
+    def deadly(*args: Any) -> Iterator[str]:
+        for statement in statements(*args):
+            if next(number) == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield statement
 
-    alembic.op.execute = deadly  # pyright: ignore
+    migrations.statements = deadly
     async with opened(path):
         say("survived")
 

@@ -84,7 +84,7 @@ def test_a_file_with_a_foreign_schema_is_not_restored(
 
 
 async def test_an_old_file_with_a_foreign_trigger_is_not_migrated(tmp_path: Path) -> None:
-    path = build(tmp_path / "memory.db", "mem_006")
+    path = build(tmp_path / "memory.db", "mem_003")
     change(path, "CREATE TRIGGER spy AFTER UPDATE ON memory_events BEGIN SELECT 1; END")
     before = digest(path)
     with pytest.raises(DamagedStore, match="trigger spy is foreign"):
@@ -118,7 +118,7 @@ def test_the_digest_is_that_of_the_newest_schema(empty_store: Path) -> None:
 def test_a_file_of_ours_is_known_without_running_the_migrations(path: Path) -> None:
     script = (
         "import pathlib, sys; from tulving.storage.sqlite import database;"
-        " database.prepare(pathlib.Path(sys.argv[1]), 1); sys.exit('alembic' in sys.modules)"
+        " database.prepare(pathlib.Path(sys.argv[1]), 1); sys.exit('tulving.storage.migrations' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)])
     assert done.returncode == 0

@@ -90,7 +90,6 @@ class Episodes(Service):
             **common,
             type=intake.optional_name("type", offer.type) or intake.classify(words),
             butler=butler,
-            session_id=intake.optional_id("session_id", offer.session_id),
             title=title,
             source=intake.optional_name("source", offer.source),
             occurred_at=intake.moment("occurred_at", offer.occurred_at),

@@ -57,6 +57,7 @@ class Facts(Service):
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
         occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
         metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember that something is true of a subject.
 

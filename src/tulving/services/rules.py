@@ -38,6 +38,7 @@ class Rules(Items, Upkeep):
         source_butler: Annotated[str | None, "The agent that learned it"] = None,
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
         metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember how to act. A new rule is a candidate: use proves it or refutes it."""
         return await self._store_rules([offered(NewRule, locals())], itemgetter(0))

@@ -169,6 +169,7 @@ class Service:
             "household_id": owner.household_id,
             "persona_id": owner.persona_id,
             "project": self.bound.project or intake.optional_name("project", offer.project),
+            "session_id": intake.optional_id("session_id", offer.session_id),
             "tags": intake.tags(offer.tags),
             "metadata": intake.metadata(offer.metadata),
             "content_hash": content_hash(content),
