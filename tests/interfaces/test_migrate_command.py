@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from postgres_server import Server
 
-from tulving.storage.revisions import HEAD, REVISIONS
+from tulving.storage.schema import HEAD, REVISIONS
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import WeightsError
 from tulving.services.health import embedder_problems
 from tulving.storage import jobs
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 from tulving.testing import ManualClock, WordEmbedder
 
 

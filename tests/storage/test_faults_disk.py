@@ -17,7 +17,7 @@ from fault_parts import SOURCE, everything, opened, problems
 from tulving.domain.model import NewEpisode
 from tulving.errors import DiskFull
 from tulving.services.memory import Memory
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.migrations import postgres_script
 from tulving.storage.postgres import schema
 from tulving.storage.postgres.schema import VERSION_TABLE, prepare
-from tulving.storage.revisions import HEAD, REVISIONS
+from tulving.storage.schema import HEAD, REVISIONS
 from tulving.testing import CLOSE, WordEmbedder
 
 COLUMNS_OF = """

@@ -8,17 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tulving.storage.migrations.statements import statements
-from tulving.storage.migrations.versions import (
-    mem_001_baseline,
-    mem_002_entities,
-    mem_003_memory_events,
-    mem_004_upkeep,
-)
+from tulving.storage.schema import migration
 
-_STATEMENTS = {
-    version.revision: version.STATEMENTS
-    for version in (mem_001_baseline, mem_002_entities, mem_003_memory_events, mem_004_upkeep)
-}
 _ALEMBIC = threading.Lock()
 """While Alembic works, its context is that of the whole process."""
 
@@ -30,7 +21,7 @@ def upgrade_sqlite(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
         " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
     for revision in revisions:
-        for statement in statements("sqlite", _STATEMENTS[revision]):
+        for statement in statements("sqlite", migration(revision).STATEMENTS):
             raw.execute(statement)
         raw.execute("DELETE FROM alembic_version")
         raw.execute("INSERT INTO alembic_version VALUES (?)", (revision,))

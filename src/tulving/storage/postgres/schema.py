@@ -8,7 +8,7 @@ import logging
 from tulving.errors import IntegrityError, StoreUnavailable
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.values import Raw
-from tulving.storage.revisions import HEAD, known, missing
+from tulving.storage.schema import HEAD, known, missing
 
 log = logging.getLogger("tulving")
 

@@ -12,8 +12,8 @@ from tulving.ports import Finding
 from tulving.storage.connection import check
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest, Lanes
-from tulving.storage.revisions import HEAD
 from tulving.storage.rows import Params, Row
+from tulving.storage.schema import HEAD
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes

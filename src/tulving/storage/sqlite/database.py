@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tulving.errors import DamagedStore, IntegrityError, StoreUnavailable
 from tulving.storage.durable_file import make_folder, sync_folder
-from tulving.storage.revisions import HEAD, REVISIONS, SCHEMA_DIGEST, known, missing
+from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
@@ -197,7 +197,7 @@ def check_schema(path: Path, raw: sqlite3.Connection, revision: str) -> None:
 def strange_objects(raw: sqlite3.Connection, revision: str) -> list[str]:
     """How a schema differs from what our migrations make. They are run only if the digest differs."""
     found = _schema(raw)
-    if revision == HEAD and _digest(found) == SCHEMA_DIGEST:
+    if revision == HEAD and _digest(found) == migration(HEAD).DIGEST:
         return []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as model:
         _upgrade(model, REVISIONS[: REVISIONS.index(revision) + 1])

@@ -5,6 +5,8 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_004"
 down_revision = "mem_003"
+DIGEST = "467db0dd5c59f9866826279749e1b711f1e6ee2fbf069108eaa981d4ea48881d"
+"""Of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 
 def _stale(table: str) -> tuple[str, ...]:

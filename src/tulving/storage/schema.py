@@ -1,12 +1,22 @@
-"""The revisions of the schema, in order. Known without the migrations, which are loaded only when one is applied."""
+"""The revisions of the schema, in order: the files in `migrations/versions`."""
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 from tulving.errors import SchemaTooNew
 
-REVISIONS = ("mem_001", "mem_002", "mem_003", "mem_004")
+_VERSIONS = "tulving.storage.migrations.versions"
+_MODULES = {name[:7]: name for _, name, _ in iter_modules([str(Path(__file__).parent / "migrations" / "versions")])}
+REVISIONS = tuple(sorted(_MODULES))
 HEAD = REVISIONS[-1]
-SCHEMA_DIGEST = "467db0dd5c59f9866826279749e1b711f1e6ee2fbf069108eaa981d4ea48881d"
-"""Of the SQLite schema at HEAD, by which a file is seen to be ours without running the migrations. A wrong one only
-makes opening slower; a test prints the right one."""
+
+
+def migration(revision: str) -> ModuleType:
+    """The module of a revision: its `STATEMENTS`, and the `DIGEST` of the SQLite schema after them, by which a file is
+    recognised without running the migrations."""
+    return import_module(f"{_VERSIONS}.{_MODULES[revision]}")
 
 
 def known(store: str, revision: str | None) -> str:
