@@ -69,7 +69,7 @@ class Parameter:
 
 _TYPES: dict[JsonType, tuple[str, Callable[[Any], bool]]] = {
     "string": ("text", lambda value: isinstance(value, str)),
-    "number": ("a number", lambda value: type(value) in (int, float) and math.isfinite(value)),
+    "number": ("a number", lambda value: type(value) in (int, float) and -math.inf < value < math.inf),
     "integer": ("a whole number", lambda value: type(value) is int),
     "boolean": ("true or false", lambda value: type(value) is bool),
     "array": (

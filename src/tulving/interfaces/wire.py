@@ -42,7 +42,7 @@ def wire(value: Any) -> Any:
         case Episode() | Fact() | Rule():
             return _item(value)
         case Hit():
-            item = _brief(_item(value.item))
+            item = {name: part for name, part in _brief(_item(value.item)).items() if part is not None}
             return {"memory_type": value.memory_type, **item, "score": value.score, "parts": dict(value.parts)}
         case Found() | Stored():
             return {RENAMED.get(name, name): part for name, part in _plain(value).items() if _is_told(name, part)}
