@@ -19,9 +19,9 @@ BY_HAND = (
     "init, demo, show, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, config, "
     "trust, worker, mcp, token create, token list, token revoke"
 ).split(", ")
-"""Commands that do more than call an operation. Each is a function in the module of its first word, or in:"""
+"""Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
+another."""
 MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
-
 GROUPS = {
     "store": "Store an episode, a fact, a note or a rule.",
     "entity": "Create, show, update, resolve or merge an entity.",

@@ -1,11 +1,12 @@
 """`tulving token`: who may use this memory over HTTP."""
 
 import secrets
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from tulving.domain.access import RIGHTS, SECRET_PREFIX
+from tulving.domain.access import RIGHTS, SECRET_PREFIX, Token
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import moment, print_json, report, table
 from tulving.interfaces.wire import wire
@@ -60,16 +61,15 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"tokens": [{**wire(token), "state": token.state(now)} for token in tokens]})
         return
-    rows = [
-        (
-            *(str(token.id), token.tenant_id, token.name or "", token.actor or ""),
-            *(", ".join(token.rights), token.state(now)),
-            f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never",
-        )
-        for token in tokens
-    ]
+    headers = ("id", "tenant", "name", "actor", "rights", "state", "expires")
     styles = {"active": "green", "expired": "yellow", "revoked": "red"}
-    table(rows, ("id", "tenant", "name", "actor", "rights", "state", "expires"), styles, empty="no tokens")
+    table([_row(token, now) for token in tokens], headers, styles, empty="no tokens")
+
+
+def _row(token: Token, now: datetime) -> tuple[str, ...]:
+    until = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "never"
+    named = token.tenant_id, token.name or "", token.actor or ""
+    return str(token.id), *named, ", ".join(token.rights), token.state(now), until
 
 
 def revoke(
