@@ -19,7 +19,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import cleanup, entities, facts, filters, reviews, transfer
+from tulving.storage import cleanup, entities, facts, filters, moving, reviews
 from tulving.storage.rows import INSERTS, TABLES
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -545,7 +545,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("maintenance.py", "_unrecorded"): "verification concerns the whole store; joined by tenant and id",
     ("maintenance.py", "_foreign_vectors"): "verification concerns the whole store",
     ("maintenance.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
-    ("copying.py", "_ordered"): "with a tenant it has that one's clause; a copy may be of all",
+    ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "count"): "with a tenant it counts that one's; the worker counts all",
     ("cleanup.py", "delete_expired"): "with a tenant it has that one's clause; the worker cleans up all",
     ("cleanup.py", "tenants"): "which tenants there are",
@@ -566,7 +566,6 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("sqlite/vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
     ("completion.py", "waiting"): "maintenance completes the rows of all tenants",
     ("completion.py", "complete"): "maintenance completes the rows of all tenants",
-    ("transfer.py", "dump"): "with a tenant it has that one's clause; an operator may export all",
 }
 ONE_TENANT = re.compile(r"tenant_id = (:tenant_id|\?)")
 
@@ -644,8 +643,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
     clauses = (entities._MINE, reviews._MINE)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
-    assert all("tenant_id" in columns for columns in transfer.TABLES.values())
-    assert all("tenant_id" in transfer.KEYS.get(table, transfer.ID) for table in transfer.TABLES)
+    assert all("tenant_id" in table.columns and "tenant_id" in table.key for table in moving.MOVED.values())
 
 
 def test_the_scan_sees_statements() -> None:

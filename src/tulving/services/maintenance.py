@@ -1,20 +1,16 @@
-"""Care of the store: vectors that are missing, a change of embedder, verification, export and import."""
+"""Care of the store: vectors that are missing, a change of embedder, verification."""
 
 import asyncio
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import count, islice
-from pathlib import Path
-from typing import IO, Any
+from itertools import count
 
 from tulving import storage
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
-from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.errors import EmbedderUnavailable
 from tulving.ports import Checkable
 from tulving.services.service import Service
 from tulving.storage.connection import Connection, Finding
@@ -23,7 +19,6 @@ from tulving.storage.rows import IndexEntry
 BATCH = 64
 PATIENCE = 5
 """So often a conversion runs after those who write meanwhile, before it leaves the last ones to catch up."""
-FORMAT = "tulving-export-1"
 REQUESTS_KEPT = timedelta(days=7)
 REQUESTS_AT_A_TIME = 500
 
@@ -151,58 +146,8 @@ class Maintenance(Service):
             findings.append(Finding("embedder", tuple(await asyncio.to_thread(embedder.problems))))
         return Verification(findings, await self.count_pending())
 
-    async def export(self, path: Path, *, all_tenants: bool = False) -> dict[str, int]:
-        """Write everything as JSON lines: the caller's tenant, or all of them. Counts per table."""
-        tenant = None if all_tenants else self.caller.tenant_id
-        with storage.durable_file.placed(path, force=True) as file:
-            return await self._env.store.read(tenant, _export, file, tenant)
-
-    async def import_(self, path: Path, *, all_tenants: bool = False) -> dict[str, dict[str, int]]:
-        """Read an export in, all or none: into the caller's tenant, or each row into its own.
-
-        What is there already is skipped. Vectors of another embedder are left out and made anew.
-        """
-        embedder = self._env.embedder
-        header = next(_json_lines(path), (1, None))[1]
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise InvalidInput("file", f"{path.name} is not a Tulving export", f"a file that begins with {FORMAT}")
-        if header.get("all_tenants") and not all_tenants:
-            raise InvalidInput("file", "holds several tenants", "importing all tenants, if that is meant")
-        same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
-        version = self._env.embedding_version if same else None
-        tenant = None if all_tenants and header.get("all_tenants") else self.caller.tenant_id
-        # A transaction may be run again, so it is told where the rows are, not handed what can be read once.
-        rows = partial(_rows, path)
-        now, run_id = self._env.clock(), self._env.ids()
-
-        def audit_of(tenant_id: str) -> Audit:
-            caller = Caller(tenant_id, self.caller.actor, self.caller.request_id)
-            return Audit(caller, now, self._env.ids, run_id)
-
-        counts, events = await self._env.store.write(
-            tenant, storage.transfer.load, rows, tenant, version, embedder.dimension, audit_of
-        )
-        self._publish(events)
-        await self.embed_pending()
-        return counts
-
     def _system_audit(self) -> Audit:
         return Audit(Caller(self.caller.tenant_id, "maintenance"), self._env.clock(), self._env.ids)
-
-
-def _export(conn: Connection, file: IO[bytes], tenant_id: str | None) -> dict[str, int]:
-    """The file is begun here, since a transaction may be run again. It names the embedder that made its vectors, which
-    is the store's; ours may be another one, if the store was re-embedded."""
-    active = storage.maintenance.active_version(conn)
-    embedder = [active["model"], active["version"], active["dimension"]] if active else None
-    file.seek(0)
-    file.truncate()
-
-    def sink(line: Any) -> None:
-        file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-
-    sink({"format": FORMAT, "all_tenants": tenant_id is None, "embedder": embedder})
-    return storage.transfer.dump(conn, tenant_id, sink)
 
 
 def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], IndexEntry]], audit: Audit) -> list[Event]:
@@ -215,21 +160,3 @@ def _set_embeddings(conn: Connection, pending: list[tuple[tuple[Kind, Item], Ind
         if storage.maintenance.set_embedding(conn, kind, item, entry, event):
             events.append(event)
     return events
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Any]]:
-    return islice(_json_lines(path), 1, None)
-
-
-def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    number = 0
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                yield number, json.loads(line)
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"line {number + 1}", f"is not UTF-8 text ({error})") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error
-    except OSError as error:
-        raise InvalidInput("file", f"{path} can't be read: {error.strerror or error}", "an export") from error

@@ -8,10 +8,10 @@ from tulving.services.health import HealthCheck
 from tulving.services.items import Items
 from tulving.services.lifecycle import Lifecycle
 from tulving.services.lineage import Lineage
-from tulving.services.maintenance import Maintenance
+from tulving.services.moving import Moving
 from tulving.services.rules import Rules
 from tulving.services.tokens import Tokens
 
 
-class Memory(Episodes, Facts, Rules, Entities, Items, Context, Lineage, Lifecycle, Maintenance, Tokens, HealthCheck):
+class Memory(Episodes, Facts, Rules, Entities, Items, Context, Lineage, Lifecycle, Moving, Tokens, HealthCheck):
     """A memory as one caller sees it. Made by `tulving.open_memory`."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from tulving.domain.model import KINDS, Item
 from tulving.domain.scope import Address, Bound, Caller, Filter, address_of
 from tulving.errors import EmbedderMismatch, IntegrityError, StoreUnavailable
 from tulving.services.service import Store
-from tulving.storage import events, facts, items, links, maintenance, transfer
+from tulving.storage import events, export_file, facts, items, links, maintenance, moving
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement, item_params
 from tulving.testing.conformance_parts import (
@@ -49,7 +50,6 @@ from tulving.testing.conformance_parts import (
     found,
     insert,
     put,
-    rows_of,
     rule,
     run,
 )
@@ -342,7 +342,7 @@ class StoreConformance:
     # -- merging
 
     def test_merge_adds_what_is_new_in_order(self, store: Opened) -> None:
-        columns = transfer.TABLES["memory_events"]
+        columns = moving.MOVED["memory_events"].columns
         rows = [{name: getattr(event(number, payload={"n": number}), name) for name in columns} for number in (5, 3, 4)]
         key = ("tenant_id", "id")
         assert store.write(lambda conn: conn.merge("memory_events", key, rows[:1])) == rows[:1]
@@ -353,21 +353,23 @@ class StoreConformance:
         kept = store.read(lambda conn: conn.fetch_all("SELECT id, payload FROM memory_events ORDER BY seq"))
         assert kept == [{"id": UUID(int=number), "payload": {"n": number}} for number in (5, 3, 4)]
 
-    def test_a_dump_loaded_elsewhere_is_the_same(self, opened: Callable[[], Opened]) -> None:
+    def test_an_export_loaded_elsewhere_is_the_same(self, opened: Callable[[], Opened], tmp_path: Path) -> None:
         source, target = opened(), opened()
         source.write(put, episode(1, TEXTS[3], title="t", occurred_at=NOW), vector=BETWEEN)
         source.write(put, fact(2, source_episode_id=UUID(int=1), metadata={"a": [None]}), rule(3, tags=["x"]))
         ends = Address(ONE, "rule", UUID(int=3)), Address(ONE, "fact", UUID(int=2))
         assert source.write(links.create, *ends, "supports", event(90))
-        rows = source.read(rows_of)
+        file, again = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+        rows = sum(source.read(export_file.write, file, ONE).values())
         audit = Audit(Caller(ONE), NOW, SequentialIds(1000))
-        for added in (len(rows), 0):
-            counts, told = target.write(transfer.load, lambda: enumerate(rows, 2), ONE, 1, 4, lambda tenant: audit)
+        for added in (rows, 0):
+            counts, told = target.write(export_file.load, file, ONE, 1, 4, lambda tenant: audit)
             arrived = [(each.payload["table"], len(each.payload["ids"])) for each in told]
             assert arrived == ([("episodes", 1), ("facts", 1), ("rules", 1), ("memory_links", 1)] if added else [])
             assert sum(table["added"] for table in counts.values()) == added
-            assert sum(table["skipped"] for table in counts.values()) == len(rows) - added
-        assert target.read(rows_of) == rows
+            assert sum(table["skipped"] for table in counts.values()) == rows - added
+        target.read(export_file.write, again, ONE)
+        assert again.read_text() == file.read_text()
         assert target.read(by_words, "tea") == [3]
 
     # -- facts written at the same time

@@ -12,9 +12,9 @@ from tulving.domain.model import KIND_OF, Episode, Fact, Item, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash, found_by, search_text
 from tulving.services.service import Store
-from tulving.storage import events, items, transfer
+from tulving.storage import events, items
 from tulving.storage.connection import Connection, LaneRequest, Lanes
-from tulving.storage.rows import INSERTS, IndexEntry, Row, item_params
+from tulving.storage.rows import INSERTS, IndexEntry, item_params
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 ONE = "acme"
@@ -136,9 +136,3 @@ def by_vector(conn: Connection, vector: Sequence[float] = EAST, **wanted: Any) -
     lanes = ask(conn, vector=vector, **wanted)
     assert not lanes.keyword
     return found(lanes.semantic, lanes)
-
-
-def rows_of(conn: Connection, tenant: str | None = ONE) -> list[Row]:
-    rows: list[Row] = []
-    transfer.dump(conn, tenant, rows.append)
-    return rows

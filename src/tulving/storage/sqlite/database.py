@@ -7,11 +7,12 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
-from tulving.storage.durable_file import make_folder, sync_folder
+from tulving.storage.durable_file import link, make_folder, placed, sync_folder
 from tulving.storage.revisions import HEAD, REVISIONS, SCHEMA_DIGEST, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
@@ -145,19 +146,9 @@ def _create(path: Path) -> None:
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with fresh.open("rb+") as file:
             os.fsync(file.fileno())
-        _put_in_place(fresh, path)
+        with suppress(FileExistsError):  # another process was first
+            link(fresh, path)
         sync_folder(path.parent)
-
-
-def _put_in_place(fresh: Path, path: Path) -> None:
-    """Never over a file that another maker was first to put there."""
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        return
-    except OSError:
-        if not path.exists():  # a file system without links
-            fresh.rename(path)
 
 
 def check_header(path: Path) -> None:
@@ -234,24 +225,34 @@ def _migrate(path: Path, raw: sqlite3.Connection, revision: str) -> None:
     def copied() -> bool:
         if read_revision(path, raw) == HEAD:
             return False
-        _copy(path, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"))
+        with closing(sqlite3.connect(path)) as source:
+            copy(source, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"), force=True, alone=True)
         return True
 
     _upgrade(raw, copied)
 
 
-def _copy(path: Path, copy: Path) -> None:
-    """An online copy of what is committed, whole or not there at all. Until it is whole its name is always the same, so
-    that what a kill leaves is cleared away by the next attempt."""
-    partial = copy.with_name(copy.name + ".part")
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600, exist_ok=False)
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
-        source.backup(target)
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.replace(copy)
-    sync_folder(copy.parent)
+def copy(
+    source: sqlite3.Connection,
+    place: Path,
+    *,
+    force: bool = False,
+    alone: bool = False,
+    check: Callable[[sqlite3.Connection], Any] = lambda raw: None,
+) -> Any:
+    """Put what is committed into a file of its own, also while others write to the source; what `check` makes of it.
+
+    Free pages are left out. The arguments are those of `placed`.
+    """
+    with placed(place, force=force, alone=alone) as file:
+        source.execute("VACUUM INTO ?", (str(file),))
+        with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+            raw.execute("PRAGMA journal_mode = WAL")
+            checked = check(raw)
+        if force:
+            for suffix in ("-wal", "-shm", "-journal"):  # of the file that is replaced; they must not outlive it
+                place.with_name(place.name + suffix).unlink(missing_ok=True)
+    return checked
 
 
 def _upgrade(

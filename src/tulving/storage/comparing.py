@@ -1,0 +1,94 @@
+"""Two stores compared by hashes of their rows, whichever engines they are on."""
+
+import hashlib
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.model import Kind, canonical_state
+from tulving.errors import EmbedderMismatch
+from tulving.storage import moving
+from tulving.storage.connection import Connection
+from tulving.storage.export_file import plain
+from tulving.storage.rows import Row
+
+Key = tuple[Any, ...]
+_NEGATIVE_ZERO = array("f", [-0.0]).tobytes()
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=plain).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A tenant's rows of one table: how many, and a hash over them all."""
+
+    rows: int = 0
+    hash: str = ""
+
+
+def digests(conn: Connection, name: str, tenant_id: str | None) -> dict[str, Digest]:
+    """Each tenant's digest of a table. A tenant's rows come in the same order from both engines."""
+    found = {}
+    for tenant, rows in groupby(moving.stream(conn, name, tenant_id), key=itemgetter("tenant_id")):
+        number, total = 0, hashlib.sha256()
+        for number, row in enumerate(rows, 1):  # noqa: B007
+            total.update(row_hash(name, row))
+        found[tenant] = Digest(number, total.hexdigest())
+    return found
+
+
+def next_hashes(conn: Connection, name: str, tenant_id: str, after: Key | None) -> dict[Key, bytes]:
+    """The hashes of a tenant's next rows by key; fewer than a batch has only at the end."""
+    key = moving.MOVED[name].key[1:]
+    last: Row | None = None if after is None else dict(zip(key, after, strict=True))
+    found = moving.stream(conn, name, tenant_id, last, by_key=True, limit=moving.BATCH)
+    return {tuple(row[each] for each in key): row_hash(name, row) for row in found}
+
+
+def deleted(conn: Connection, kind: Kind, tenant_id: str, ids: Sequence[UUID]) -> set[UUID]:
+    """Which of these memories were deleted for good."""
+    found = conn.fetch_all(
+        "SELECT entity_id FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type"
+        f" AND {conn.within('entity_id', 'ids')}",
+        {"tenant_id": tenant_id, "event_type": f"{kind}_deleted", "ids": ids},
+    )
+    return {row["entity_id"] for row in found}
+
+
+def row_hash(name: str, row: Row) -> bytes:
+    """Of what a row says. The number of its embedder is left out: that depends on the history of the store."""
+    said = {each: _canonical(row[each]) for each in moving.MOVED[name].columns if each != "embedding_version"}
+    if "validity" in said:
+        said["validity"] = canonical_state(said["validity"])
+    return hashlib.sha256(_encode(said).encode()).digest()
+
+
+def _canonical(value: Any) -> Any:
+    """One form for values that the engines return differently: jsonb writes
+    1e16 as a whole number, and pgvector has no negative zero."""
+    match value:
+        case dict():
+            return {name: _canonical(inner) for name, inner in value.items()}
+        case list():
+            return [_canonical(inner) for inner in value]
+        case float() if value.is_integer():
+            return int(Decimal(repr(value)))
+        case bytes() if _NEGATIVE_ZERO in value:
+            return array("f", [number + 0.0 for number in array("f", value)]).tobytes()
+    return value
+
+
+def check_embedders(ours: Row | None, theirs: Row | None) -> None:
+    """Raise if two stores have vectors of different embedders, which can't be compared or be in one store."""
+    if ours is None or theirs is None or all(ours[name] == theirs[name] for name in ("model", "version", "dimension")):
+        return
+    source, target = (f"{row['model']} {row['version']} ({row['dimension']} dimensions)" for row in (ours, theirs))
+    raise EmbedderMismatch(
+        f"the source holds vectors of {source}, the target those of {target};"
+        " run `tulving reembed` on one of them with the embedder of the other, or copy to a new store"
+    )

@@ -1,0 +1,102 @@
+"""An export: a header and then one row a line, as JSON."""
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.events import Event
+from tulving.errors import IntegrityError, InvalidInput
+from tulving.storage import foreign_rows, maintenance, moving
+from tulving.storage.connection import Connection
+from tulving.storage.rows import Row
+
+FORMAT = "tulving-export-1"
+
+
+def plain(value: Any) -> str:
+    """A stored value that JSON has no form for, as text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    assert isinstance(value, UUID)
+    return str(value)
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
+
+
+def write(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, int]:
+    """Export one tenant, whose rows then do not name it, or all; counts per table. The header names the embedder that
+    made the vectors. The file is begun here, since a transaction may be run again."""
+    active = maintenance.active_version(conn)
+    embedder = [active["model"], active["version"], active["dimension"]] if active else None
+    counts = dict.fromkeys(moving.MOVED, 0)
+    with path.open("w", encoding="utf-8") as file:
+        file.write(_encode({"format": FORMAT, "all_tenants": tenant_id is None, "embedder": embedder}) + "\n")
+        for name, table in moving.MOVED.items():
+            columns = [column for column in table.columns if tenant_id is None or column != "tenant_id"]
+            for row in moving.stream(conn, name, tenant_id):
+                file.write(_encode({"table": name, "row": {column: row[column] for column in columns}}) + "\n")
+                counts[name] += 1
+    return counts
+
+
+def header(path: Path) -> dict[str, Any]:
+    _, found = next(_lines(path), (1, None))
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise InvalidInput("file", f"{path.name} is not a Tulving export", f"a file that begins with {FORMAT}")
+    return found
+
+
+def load(
+    conn: Connection, path: Path, tenant_id: str | None, version: int | None, dimension: int, audit_of: moving.AuditOf
+) -> tuple[dict[str, dict[str, int]], list[Event]]:
+    """Take the rows in, all or none. A row that is there already is skipped; without `version`, vectors are left out.
+
+    With a tenant every row becomes that tenant's; without one each row must name its own.
+    """
+    conn.defer_references()
+    counts = {name: {"added": 0, "skipped": 0} for name in moving.MOVED}
+    happened: list[Event] = []
+    line = 2
+    rows = _rows(path, tenant_id, None if version is None else dimension)
+    for name, group in groupby(rows, key=itemgetter(0)):
+        for batch in moving.batches(row for _, row in group):
+            added, told = moving.put(conn, "import", name, batch, version, audit_of, conn.merged_at_a_time, line=line)
+            counts[name]["added"] += added
+            counts[name]["skipped"] += len(batch) - added
+            happened += told
+            line += len(batch)
+    if loose := maintenance.loose_links(conn, tenant_id):
+        raise IntegrityError(f"the file does not fit together: {loose[0]}")
+    return counts, happened
+
+
+def _rows(path: Path, tenant_id: str | None, dimension: int | None) -> Iterator[tuple[str, Row]]:
+    for number, line in islice(_lines(path), 1, None):
+        try:
+            yield foreign_rows.read(line, tenant_id, dimension)
+        except InvalidInput as error:
+            where = f"line {number}, {error.field}" if error.field else f"line {number}"
+            raise InvalidInput(where, error.problem, error.allowed) from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                yield number, json.loads(line)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"line {number + 1}", f"is not UTF-8 text ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"line {number}", f"is not JSON ({error})") from error
+    except OSError as error:
+        raise InvalidInput("file", f"{path} can't be read: {error.strerror or error}", "an export") from error
