@@ -54,7 +54,7 @@ class Difference:
 class Copied:
     """What a copy, or the comparison alone, came to. The digest is of all that the source holds."""
 
-    tables: dict[str, CopiedTable] = field(default_factory=lambda: {name: CopiedTable() for name in MOVED})
+    tables: dict[str, CopiedTable] = field(default_factory=lambda: {table: CopiedTable() for table in MOVED})
     differences: list[Difference] = field(default_factory=list)
     digest: str = ""
 
@@ -100,18 +100,18 @@ class Copying:
         def audit_of(tenant_id: str) -> Audit:
             return Audit(Caller(tenant_id, MAINTENANCE), now, new_id, run_id)
 
-        for name, counts in self.result.tables.items():
-            async for batch in self._batches(name):
+        for table, counts in self.result.tables.items():
+            async for batch in self._batches(table):
                 if any(row.get("embedding_version") not in (None, made and made["number"]) for row in batch):
                     raise EmbedderMismatch("the source was re-embedded while it was copied; copy to a new store")
-                added = await self._put(name, batch, version, audit_of)
+                added = await self._put(table, batch, version, audit_of)
                 counts.copied += added
                 counts.present += len(batch) - added
                 done = counts.copied + counts.present
-                self.progress(done, max(done, totals[name]), name)
-            if MOVED[name].reference:
-                async for batch in self._batches(name, forward=True):
-                    await self.target.write(self.tenant_id, storage.moving.refer, name, batch)
+                self.progress(done, max(done, totals[table]), table)
+            if MOVED[table].reference:
+                async for batch in self._batches(table, forward=True):
+                    await self.target.write(self.tenant_id, storage.moving.refer, table, batch)
         await self._rebuild_indexes()
         return await self._compare()
 
@@ -131,10 +131,10 @@ class Copying:
         storage.comparing.check_embedders(made, active)
         return totals, made
 
-    async def _batches(self, name: str, forward: bool = False) -> AsyncIterator[list[Row]]:
+    async def _batches(self, table: str, forward: bool = False) -> AsyncIterator[list[Row]]:
         """Rows of the source, as many as a transaction takes, each time those after the last ones."""
         last: Row | None = None
-        read = partial(self.source.read, self.tenant_id, storage.moving.next_batch, name, self.tenant_id)
+        read = partial(self.source.read, self.tenant_id, storage.moving.next_batch, table, self.tenant_id)
         while batch := await read(last, forward):
             yield batch
             last = batch[-1]
@@ -154,7 +154,7 @@ class Copying:
         """Those that knew nothing of so many rows. Without it the copy is slower to search, but complete."""
         try:
             await self.target.reindex(
-                only_outgrown=True, progress=lambda name, done, total: self.progress(done, total, f"index of {name}")
+                only_outgrown=True, progress=lambda table, done, total: self.progress(done, total, f"index of {table}")
             )
         except StoreUnavailable as error:
             log.warning("the search indexes were not rebuilt; run `tulving reindex`: %s", error)
@@ -164,55 +164,49 @@ class Copying:
     async def _compare(self) -> Copied:
         """By the digests of each tenant's rows; row by row where those differ."""
         digests = {}
-        for done, name in enumerate(MOVED, 1):
-            digests[name] = await self._both(self.tenant_id, storage.comparing.digests, name, self.tenant_id)
+        for done, table in enumerate(MOVED, 1):
+            digests[table] = await self._both(self.tenant_id, storage.comparing.digests, table, self.tenant_id)
             self.progress(done, len(MOVED), "verifying")
         tenants = sorted({tenant for ours, _ in digests.values() for tenant in ours})
         total = hashlib.sha256()
-        for name, (ours, theirs) in digests.items():
+        for table, (ours, theirs) in digests.items():
             for tenant in tenants:
                 digest = ours.get(tenant, Digest())
                 same = digest == theirs.get(tenant, Digest())
-                self.result.tables[name].source += digest.rows
-                self.result.tables[name].verified += digest.rows if same else await self._differ(name, tenant)
-                total.update(f"{name} {tenant!r} {digest.rows} {digest.hash}\n".encode())
+                self.result.tables[table].source += digest.rows
+                self.result.tables[table].verified += digest.rows if same else await self._differ(table, tenant)
+                total.update(f"{table} {tenant!r} {digest.rows} {digest.hash}\n".encode())
         self.result.digest = total.hexdigest()
         return self.result
 
-    async def _differ(self, name: str, tenant_id: str) -> int:
+    async def _differ(self, table: str, tenant_id: str) -> int:
         """Note each row that is not the same in both; how many are."""
         same, fine = 0, True
-        async for ours, theirs in self._pages(name, tenant_id):
-            gone = await self._deleted(name, tenant_id, theirs.keys() - ours.keys())
+        async for ours, theirs in self._pages(table, tenant_id):
+            only_theirs = list(theirs.keys() - ours.keys())
+            gone = await self.source.read(tenant_id, storage.comparing.deleted, table, tenant_id, only_theirs)
             for key in sorted(ours.keys() | theirs.keys()):
                 if ours.get(key) == theirs.get(key):
                     same += 1
                     continue
                 fine = False
-                problem: Problem = "missing" if key not in theirs else "different"
-                if key not in ours:
-                    problem = "deleted" if key in gone else "extra"
-                self.result.note(name, problem, tenant_id, " ".join(map(str, key)))
-        if fine and MOVED[name].sequence:
-            self.result.note(name, "order", tenant_id, "")
+                extra: Problem = "deleted" if key in gone else "extra"
+                problem = "missing" if key not in theirs else "different" if key in ours else extra
+                self.result.note(table, problem, tenant_id, " ".join(map(str, key)))
+        if fine and MOVED[table].sequence:
+            self.result.note(table, "order", tenant_id, "")
         return same
 
-    async def _pages(self, name: str, tenant_id: str) -> AsyncIterator[tuple[dict[Key, bytes], dict[Key, bytes]]]:
+    async def _pages(self, table: str, tenant_id: str) -> AsyncIterator[tuple[dict[Key, bytes], dict[Key, bytes]]]:
         """The hashes of both sides, page by page: what is behind the end of a full page is left to the next one."""
         end: Key | None = None
         while True:
-            pages = await self._both(tenant_id, storage.comparing.next_hashes, name, tenant_id, end)
+            pages = await self._both(tenant_id, storage.comparing.next_hashes, table, tenant_id, end)
             end = min((max(page) for page in pages if len(page) == storage.moving.BATCH), default=None)
             ours, theirs = ({key: page[key] for key in page if end is None or key <= end} for page in pages)
             yield ours, theirs
             if end is None:
                 return
-
-    async def _deleted(self, name: str, tenant_id: str, keys: set[Key]) -> set[Key]:
-        if not keys or (kind := MOVED[name].kind) is None:
-            return set()
-        ids = [id_ for (id_,) in keys]
-        return {(id_,) for id_ in await self.source.read(tenant_id, storage.comparing.deleted, kind, tenant_id, ids)}
 
     async def _both(self, tenant_id: str | None, read: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
         ours, theirs = (store.read(tenant_id, read, *args) for store in (self.source, self.target))

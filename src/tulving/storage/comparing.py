@@ -9,9 +9,8 @@ from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
-from tulving.domain.model import Kind, canonical_state
+from tulving.domain.model import canonical_state
 from tulving.errors import EmbedderMismatch
 from tulving.storage import moving
 from tulving.storage.connection import Connection
@@ -31,38 +30,41 @@ class Digest:
     hash: str = ""
 
 
-def digests(conn: Connection, name: str, tenant_id: str | None) -> dict[str, Digest]:
+def digests(conn: Connection, table: str, tenant_id: str | None) -> dict[str, Digest]:
     """Each tenant's digest of a table. A tenant's rows come in the same order from both engines."""
     found = {}
-    for tenant, rows in groupby(moving.stream(conn, name, tenant_id), key=itemgetter("tenant_id")):
+    for tenant, rows in groupby(moving.stream(conn, table, tenant_id), key=itemgetter("tenant_id")):
         number, total = 0, hashlib.sha256()
         for number, row in enumerate(rows, 1):  # noqa: B007
-            total.update(row_hash(name, row))
+            total.update(row_hash(table, row))
         found[tenant] = Digest(number, total.hexdigest())
     return found
 
 
-def next_hashes(conn: Connection, name: str, tenant_id: str, after: Key | None) -> dict[Key, bytes]:
+def next_hashes(conn: Connection, table: str, tenant_id: str, after: Key | None) -> dict[Key, bytes]:
     """The hashes of a tenant's next rows by key; fewer than a batch has only at the end."""
-    key = moving.MOVED[name].key[1:]
+    key = moving.MOVED[table].key[1:]
     last: Row | None = None if after is None else dict(zip(key, after, strict=True))
-    found = moving.stream(conn, name, tenant_id, last, by_key=True, limit=moving.BATCH)
-    return {tuple(row[each] for each in key): row_hash(name, row) for row in found}
+    found = moving.stream(conn, table, tenant_id, last, by_key=True, limit=moving.BATCH)
+    return {tuple(row[name] for name in key): row_hash(table, row) for row in found}
 
 
-def deleted(conn: Connection, kind: Kind, tenant_id: str, ids: Sequence[UUID]) -> set[UUID]:
-    """Which of these memories were deleted for good."""
+def deleted(conn: Connection, table: str, tenant_id: str, keys: Sequence[Key]) -> set[Key]:
+    """Which of these rows were memories that have been deleted for good."""
+    kind = moving.MOVED[table].kind
+    if kind is None or not keys:
+        return set()
     found = conn.fetch_all(
         "SELECT entity_id FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type"
         f" AND {conn.within('entity_id', 'ids')}",
-        {"tenant_id": tenant_id, "event_type": f"{kind}_deleted", "ids": ids},
+        {"tenant_id": tenant_id, "event_type": f"{kind}_deleted", "ids": [id_ for (id_,) in keys]},
     )
-    return {row["entity_id"] for row in found}
+    return {(row["entity_id"],) for row in found}
 
 
-def row_hash(name: str, row: Row) -> bytes:
+def row_hash(table: str, row: Row) -> bytes:
     """Of what a row says. The number of its embedder is left out: that depends on the history of the store."""
-    said = {each: _canonical(row[each]) for each in moving.MOVED[name].columns if each != "embedding_version"}
+    said = {name: _canonical(row[name]) for name in moving.MOVED[table].columns if name != "embedding_version"}
     if "validity" in said:
         said["validity"] = canonical_state(said["validity"])
     return hashlib.sha256(_encode(said).encode()).digest()

@@ -40,11 +40,11 @@ def write(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, int]
     counts = dict.fromkeys(moving.MOVED, 0)
     with path.open("w", encoding="utf-8") as file:
         file.write(_encode({"format": FORMAT, "all_tenants": tenant_id is None, "embedder": embedder}) + "\n")
-        for name, table in moving.MOVED.items():
-            columns = [column for column in table.columns if tenant_id is None or column != "tenant_id"]
-            for row in moving.stream(conn, name, tenant_id):
-                file.write(_encode({"table": name, "row": {column: row[column] for column in columns}}) + "\n")
-                counts[name] += 1
+        for table, moved in moving.MOVED.items():
+            columns = [column for column in moved.columns if tenant_id is None or column != "tenant_id"]
+            for row in moving.stream(conn, table, tenant_id):
+                file.write(_encode({"table": table, "row": {column: row[column] for column in columns}}) + "\n")
+                counts[table] += 1
     return counts
 
 
@@ -63,15 +63,15 @@ def load(
     With a tenant every row becomes that tenant's; without one each row must name its own.
     """
     conn.defer_references()
-    counts = {name: {"added": 0, "skipped": 0} for name in moving.MOVED}
+    counts = {table: {"added": 0, "skipped": 0} for table in moving.MOVED}
     happened: list[Event] = []
     line = 2
     rows = _rows(path, tenant_id, None if version is None else dimension)
-    for name, group in groupby(rows, key=itemgetter(0)):
+    for table, group in groupby(rows, key=itemgetter(0)):
         for batch in moving.batches(row for _, row in group):
-            added, told = moving.put(conn, "import", name, batch, version, audit_of, conn.merged_at_a_time, line=line)
-            counts[name]["added"] += added
-            counts[name]["skipped"] += len(batch) - added
+            added, told = moving.put(conn, "import", table, batch, version, audit_of, conn.merged_at_a_time, line=line)
+            counts[table]["added"] += added
+            counts[table]["skipped"] += len(batch) - added
             happened += told
             line += len(batch)
     if loose := maintenance.loose_links(conn, tenant_id):

@@ -81,7 +81,7 @@ def _value(table: str, name: str, value: Any) -> Any:
         raise InvalidInput(name, "is missing", "a value")
     if any(clean(text) != text for text in _texts(value)):
         raise InvalidInput(name, "has a character that no database can hold", "no NUL and no lone surrogates")
-    return (_CHECKS.get(f"{table}.{name}") or _CHECKS[name])(name, value)
+    return (_CHECKS.get(f"{table}.{name}") or _CHECKS.get(name, intake.name))(name, value)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -106,12 +106,11 @@ def _text(name: str, value: Any) -> str:
 
 
 def _moment(name: str, value: Any) -> datetime | None:
+    text = _text(name, value)
     try:
-        return intake.moment(name, datetime.fromisoformat(_text(name, value)))
-    except ValueError as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(name, f"{value!r:.80} is not a time", "a time such as 2026-01-31T12:00:00+00:00") from None
+        return intake.moment(name, datetime.fromisoformat(text))
+    except ValueError:
+        raise InvalidInput(name, f"{text!r:.80} is not a time", "a time such as 2026-01-31T12:00:00+00:00") from None
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -138,17 +137,12 @@ def _vector(name: str, value: Any) -> bytes:
     return packed
 
 
-# By column, or by table and column where the same name means something else.
+# By column, or by table and column where the same name means something else. Every other column is a name.
 _CHECKS: dict[str, Check] = {
     **dict.fromkeys(TIMES, _moment),
     **dict.fromkeys(UUIDS, intake.memory_id),
     **dict.fromkeys(FLAGS, _flag),
     **dict.fromkeys(WHOLE_NUMBERS, partial(intake.whole, low=0, high=MOST_COUNTED)),
-    **dict.fromkeys(
-        "project type title source source_butler subject predicate scope butler ref canonical_name event_type"
-        " entity_type".split(),
-        intake.name,
-    ),
     **dict.fromkeys(
         "tenant_id owner user_id household_id persona_id actor request_id content_hash folded_name"
         " last_consolidation_error summary".split(),

@@ -24,9 +24,9 @@ AuditOf = Callable[[str], Audit]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """What is moved of a table. `reference` is a column that refers to a row of the same table; the order of a table
-    with a `sequence` has a meaning, so rows are read in it."""
+class Moved:
+    """What is moved of a table. `reference` is a column that refers to a row of the same table; where the order of rows
+    has a meaning, they are read in the order of `sequence`."""
 
     columns: tuple[str, ...]
     key: tuple[str, ...] = ("tenant_id", "id")
@@ -43,8 +43,8 @@ def _of(record: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(record))
 
 
-def _memories(kind: Kind, reference: str | None = None) -> Table:
-    return Table((*COLUMNS[kind], "embedding_version", "embedding"), kind=kind, reference=reference)
+def _memories(kind: Kind, reference: str | None = None) -> Moved:
+    return Moved((*COLUMNS[kind], "embedding_version", "embedding"), kind=kind, reference=reference)
 
 
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
@@ -52,15 +52,15 @@ _REVISION_KEY = ("tenant_id", "memory_type", "memory_id", "number")
 
 # In an order in which each table finds what it refers to.
 MOVED = {
-    "entities": Table((*_of(Entity), "folded_name"), reference="merged_into"),
-    "sessions": Table(tuple("tenant_id id project status summary tool_calls metadata started_at ended_at".split())),
+    "entities": Moved((*_of(Entity), "folded_name"), reference="merged_into"),
+    "sessions": Moved(tuple("tenant_id id project status summary tool_calls metadata started_at ended_at".split())),
     "episodes": _memories("episode"),
     "facts": _memories("fact", reference="supersedes_id"),
     "rules": _memories("rule"),
-    "rule_applications": Table(tuple("tenant_id id rule_id outcome applied_at context".split())),
-    "memory_links": Table(("tenant_id", *_of(Link)), _LINK_KEY),
-    "revisions": Table((*_REVISION_KEY, *"content tags metadata importance created_at".split()), _REVISION_KEY),
-    "memory_events": Table(tuple(name for name in _of(Event) if name != "seq"), sequence="seq"),
+    "rule_applications": Moved(tuple("tenant_id id rule_id outcome applied_at context".split())),
+    "memory_links": Moved(("tenant_id", *_of(Link)), _LINK_KEY),
+    "revisions": Moved((*_REVISION_KEY, *"content tags metadata importance created_at".split()), _REVISION_KEY),
+    "memory_events": Moved(tuple(name for name in _of(Event) if name != "seq"), sequence="seq"),
 }
 
 
@@ -68,18 +68,17 @@ MOVED = {
 
 
 def count(conn: Connection, tenant_id: str | None) -> dict[str, int]:
-    """How many rows each table has, of one tenant or of all."""
+    """How many rows there are to move from each table, of one tenant or of all."""
     mine = _mine(conn, tenant_id)
-    found = (
-        conn.fetch_one(f"SELECT COUNT(*) AS rows FROM {name} WHERE {_moved(name)} AND {mine}", {"tenant_id": tenant_id})
-        for name in MOVED
+    counts = (
+        f"SELECT '{table}' AS name, COUNT(*) AS rows FROM {table} WHERE {mine} AND {_kept(table)}" for table in MOVED
     )
-    return {name: row["rows"] if row else 0 for name, row in zip(MOVED, found, strict=True)}
+    return {row["name"]: row["rows"] for row in conn.fetch_all(" UNION ALL ".join(counts), {"tenant_id": tenant_id})}
 
 
 def stream(
     conn: Connection,
-    name: str,
+    table: str,
     tenant_id: str | None,
     after: Row | None = None,
     *,
@@ -88,19 +87,17 @@ def stream(
     limit: int | None = None,
 ) -> Iterator[Row]:
     """The rows of a table, of one tenant or of all, in an order that an index gives; those behind `after`, if given."""
-    table = MOVED[name]
-    where = f"{_mine(conn, tenant_id)} AND {_moved(name)} AND {where}"
-    order = ("tenant_id", table.sequence) if table.sequence and not by_key else table.key
-    if tenant_id is not None:
-        order = order[1:]
-    params: Row = {"tenant_id": tenant_id, "limit": limit}
+    moved, params = MOVED[table], Row(tenant_id=tenant_id, limit=limit)
+    where = f"{_mine(conn, tenant_id)} AND {_kept(table)} AND {where}"
+    order = ("tenant_id", moved.sequence) if moved.sequence and not by_key else moved.key
+    order = order if tenant_id is None else order[1:]
     if after is not None:
-        where += f" AND ({', '.join(order)}) > ({', '.join(f':after_{each}' for each in order)})"
-        params |= {f"after_{each}": after[each] for each in order}
-    selected = dict.fromkeys((*table.columns, *order))
-    chosen = ", ".join(conn.vector_value(each) if each == "embedding" else each for each in selected)
+        where += f" AND ({', '.join(order)}) > ({', '.join(f':after_{name}' for name in order)})"
+        params |= {f"after_{name}": after[name] for name in order}
+    names = dict.fromkeys((*moved.columns, *order))
+    chosen = ", ".join(conn.vector_value(name) if name == "embedding" else name for name in names)
     most = "" if limit is None else " LIMIT :limit"
-    return conn.stream(f"SELECT {chosen} FROM {name} WHERE {where} ORDER BY {', '.join(order)}{most}", params)
+    return conn.stream(f"SELECT {chosen} FROM {table} WHERE {where} ORDER BY {', '.join(order)}{most}", params)
 
 
 def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -118,11 +115,11 @@ def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def next_batch(
-    conn: Connection, name: str, tenant_id: str | None, after: Row | None, forward: bool = False
+    conn: Connection, table: str, tenant_id: str | None, after: Row | None, forward: bool = False
 ) -> list[Row]:
     """The next rows; with `forward` only those that refer to one behind them."""
-    where = f"{MOVED[name].reference} > id" if forward else "TRUE"
-    return next(batches(stream(conn, name, tenant_id, after, where=where, limit=BATCH)), [])
+    where = f"{MOVED[table].reference} > id" if forward else "TRUE"
+    return next(batches(stream(conn, table, tenant_id, after, where=where, limit=BATCH)), [])
 
 
 def _mine(conn: Connection, tenant_id: str | None) -> str:
@@ -132,9 +129,9 @@ def _mine(conn: Connection, tenant_id: str | None) -> str:
     return "TRUE"
 
 
-def _moved(name: str) -> str:
+def _kept(table: str) -> str:
     """An arrival concerns this store alone: the store that the rows go to records its own."""
-    return f"event_type <> '{events.ARRIVAL}'" if name == "memory_events" else "TRUE"
+    return f"event_type <> '{events.ARRIVAL}'" if table == "memory_events" else "TRUE"
 
 
 # -- in --------------------------------------------------------------------------------------------------------
@@ -143,7 +140,7 @@ def _moved(name: str) -> str:
 def put(
     conn: Connection,
     source: str,
-    name: str,
+    table: str,
     rows: Sequence[Row],
     version: int | None,
     audit_of: AuditOf,
@@ -152,20 +149,20 @@ def put(
 ) -> tuple[int, list[Event]]:
     """Insert the rows that are not there yet, with an event that says so; how many were new. The others stay as they
     are. Vectors are those of the embedder `version`; without one they are left out. `line` is that of the first row."""
-    table = MOVED[name]
+    moved = MOVED[table]
     if version is not None:
         version = maintenance.active_number(conn, version)
-    ready = [_prepared(conn, table, row, version) for row in rows]
+    ready = [_prepared(conn, moved, row, version) for row in rows]
     new: list[Row] = []
     for start in range(0, len(ready), at_a_time):
         part = ready[start : start + at_a_time]
         try:
-            new += conn.merge(name, table.key, part)
+            new += conn.merge(table, moved.key, part)
         except IntegrityError as error:
-            which = _span(f"{table.key_text(row)} of {row['tenant_id']}" for row in (part[0], part[-1]))
+            which = _span(f"{moved.key_text(row)} of {row['tenant_id']}" for row in (part[0], part[-1]))
             where = "" if line is None else f"line {_span((line + start, line + start + len(part) - 1))}: "
-            raise type(error)(f"{where}{name} {which} can't be put beside what is stored: {error}") from error
-    return len(new), _record(conn, source, name, new, audit_of)
+            raise type(error)(f"{where}{table} {which} can't be put beside what is stored: {error}") from error
+    return len(new), _record(conn, source, table, new, audit_of)
 
 
 def _span(ends: Iterable[object]) -> str:
@@ -173,32 +170,32 @@ def _span(ends: Iterable[object]) -> str:
 
 
 def put_copied(
-    conn: Connection, name: str, rows: Sequence[Row], version: int | None, audit_of: AuditOf, one_by_one: bool = False
+    conn: Connection, table: str, rows: Sequence[Row], version: int | None, audit_of: AuditOf, one_by_one: bool = False
 ) -> int:
     """Put rows of another store, which come in the order of their keys. A reference to a row behind waits, since that
     row may be in a later batch."""
-    if (column := MOVED[name].reference) is not None:
+    if (column := MOVED[table].reference) is not None:
         rows = [{**row, column: None} if row[column] is not None and row[column] > row["id"] else row for row in rows]
-    return put(conn, "copy", name, rows, version, audit_of, 1 if one_by_one else len(rows))[0]
+    return put(conn, "copy", table, rows, version, audit_of, 1 if one_by_one else len(rows))[0]
 
 
-def refer(conn: Connection, name: str, rows: Sequence[Row]) -> None:
+def refer(conn: Connection, table: str, rows: Sequence[Row]) -> None:
     """Set the references that had to wait, in rows that are still as they were put."""
-    column = MOVED[name].reference or ""
+    column = MOVED[table].reference or ""
     conn.execute_many(
-        f"UPDATE {name} SET {column} = :{column} WHERE tenant_id = :tenant_id AND id = :id"
+        f"UPDATE {table} SET {column} = :{column} WHERE tenant_id = :tenant_id AND id = :id"
         f" AND {column} IS NULL AND updated_at = :updated_at",
-        [{each: row[each] for each in ("tenant_id", "id", "updated_at", column)} for row in rows],
+        [{name: row[name] for name in ("tenant_id", "id", "updated_at", column)} for row in rows],
     )
 
 
-def _prepared(conn: Connection, table: Table, row: Row, version: int | None) -> Row:
+def _prepared(conn: Connection, moved: Moved, row: Row, version: int | None) -> Row:
     """A row as this store keeps it: its words as the engine indexes them, its vector under the store's number."""
-    row = {name: row[name] for name in table.columns}
+    row = {name: row[name] for name in moved.columns}
     if "validity" in row:
         row["validity"] = canonical_state(row["validity"])
-    if table.kind is not None:
-        item = to_item(table.kind, {name: row[name] for name in COLUMNS[table.kind]})
+    if moved.kind is not None:
+        item = to_item(moved.kind, {name: row[name] for name in COLUMNS[moved.kind]})
         row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
         if row["embedding"] is None or version is None:
             row["embedding"] = version = None
@@ -206,13 +203,12 @@ def _prepared(conn: Connection, table: Table, row: Row, version: int | None) -> 
     return row
 
 
-def _record(conn: Connection, source: str, name: str, new: Sequence[Row], audit_of: AuditOf) -> list[Event]:
+def _record(conn: Connection, source: str, table: str, new: Sequence[Row], audit_of: AuditOf) -> list[Event]:
     """One event for each tenant that got new rows, with their keys. The arrival of events is not recorded."""
     happened: list[Event] = []
-    if name != "memory_events":
+    if table != "memory_events":
         for tenant_id, theirs in groupby(sorted(new, key=itemgetter("tenant_id")), key=itemgetter("tenant_id")):
-            ids = [MOVED[name].key_text(row) for row in theirs]
-            happened.append(
-                audit_of(tenant_id).event(events.ARRIVAL, "store", None, source=source, table=name, ids=ids)
-            )
+            ids = [MOVED[table].key_text(row) for row in theirs]
+            payload = {"source": source, "table": table, "ids": ids}
+            happened.append(audit_of(tenant_id).event(events.ARRIVAL, "store", None, **payload))
     return events.append(conn, *happened)

@@ -62,7 +62,7 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
         revision = check_health(file, source)
         if found:
             try:
-                with closing(_alone(path)) as target:
+                with _alone(path) as target:
                     database.copy(target, replaced)
                     source.backup(target)
                 return Restored(revision, replaced)
@@ -101,25 +101,21 @@ def _opened(file: Path, busy_timeout: float) -> Iterator[sqlite3.Connection]:
         raise StoreUnavailable(f"can't use {error.filename or file}: {error.strerror or error}") from error
 
 
-def _alone(path: Path) -> sqlite3.Connection:
+@contextmanager
+def _alone(path: Path) -> Iterator[sqlite3.Connection]:
     """The only connection to a store, in any process."""
     database.check_header(path)
-    raw = database.connect(path, _PATIENCE)
-    try:
-        raw.execute("PRAGMA locking_mode = EXCLUSIVE")
-        raw.execute("BEGIN EXCLUSIVE")
-        raw.execute("COMMIT")  # the lock stays
-        return raw
-    except sqlite3.OperationalError as error:
-        raw.close()
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise
-        raise StoreBusy(
-            f"another process has {path} open (a host, `tulving mcp` or `tulving worker`): end it, and restore again"
-        ) from error
-    except BaseException:
-        raw.close()
-        raise
+    with closing(database.connect(path, _PATIENCE)) as raw:
+        try:
+            raw.execute("PRAGMA locking_mode = EXCLUSIVE")
+            raw.execute("BEGIN EXCLUSIVE")
+            raw.execute("COMMIT")  # the lock stays
+        except sqlite3.OperationalError as error:
+            if not isinstance(named_error(error), StoreBusy):
+                raise
+            who = "a host, `tulving mcp` or `tulving worker`"
+            raise StoreBusy(f"another process has {path} open ({who}): end it, and restore again") from error
+        yield raw
 
 
 def _set_aside(path: Path, replaced: Path) -> None:
