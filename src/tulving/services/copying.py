@@ -15,7 +15,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
 from tulving.ports import Ids
 from tulving.services.service import MAINTENANCE, Store, log
-from tulving.storage.comparing import Digest, Key
+from tulving.storage.comparing import NOTHING, Key
 from tulving.storage.moving import MOVED
 from tulving.storage.rows import Row
 
@@ -95,16 +95,13 @@ class Copying:
         if made is not None:
             adopt = storage.maintenance.adopt_version
             version = await self.target.write(self.tenant_id, adopt, SimpleNamespace(**made), now)
-        run_id = new_id()
-
-        def audit_of(tenant_id: str) -> Audit:
-            return Audit(Caller(tenant_id, MAINTENANCE), now, new_id, run_id)
-
+        audit = Audit(Caller(actor=MAINTENANCE), now, new_id, run_id=new_id())
+        arrival = storage.moving.Arrival("copy", version, audit)
         for table, counts in self.result.tables.items():
             async for batch in self._batches(table):
                 if any(row.get("embedding_version") not in (None, made and made["number"]) for row in batch):
                     raise EmbedderMismatch("the source was re-embedded while it was copied; copy to a new store")
-                added = await self._put(table, batch, version, audit_of)
+                added = await self._put(arrival, table, batch)
                 counts.copied += added
                 counts.present += len(batch) - added
                 done = counts.copied + counts.present
@@ -171,11 +168,11 @@ class Copying:
         total = hashlib.sha256()
         for table, (ours, theirs) in digests.items():
             for tenant in tenants:
-                digest = ours.get(tenant, Digest())
-                same = digest == theirs.get(tenant, Digest())
-                self.result.tables[table].source += digest.rows
-                self.result.tables[table].verified += digest.rows if same else await self._differ(table, tenant)
-                total.update(f"{table} {tenant!r} {digest.rows} {digest.hash}\n".encode())
+                rows, digest = ours.get(tenant, NOTHING)
+                same = (rows, digest) == theirs.get(tenant, NOTHING)
+                self.result.tables[table].source += rows
+                self.result.tables[table].verified += rows if same else await self._differ(table, tenant)
+                total.update(f"{table} {tenant!r} {rows} {digest}\n".encode())
         self.result.digest = total.hexdigest()
         return self.result
 

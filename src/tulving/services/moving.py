@@ -4,7 +4,6 @@ from pathlib import Path
 
 from tulving import storage
 from tulving.domain.events import Audit
-from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
 from tulving.services.maintenance import Maintenance
 
@@ -29,14 +28,10 @@ class Moving(Maintenance):
         same = header.get("embedder") == [embedder.model, embedder.version, embedder.dimension]
         version = self._env.embedding_version if same else None
         tenant = None if header.get("all_tenants") else self.caller.tenant_id
-        now, run_id = self._env.clock(), self._env.ids()
-
-        def audit_of(tenant_id: str) -> Audit:
-            caller = Caller(tenant_id, self.caller.actor, self.caller.request_id)
-            return Audit(caller, now, self._env.ids, run_id)
-
+        audit = Audit(self.caller, self._env.clock(), self._env.ids, run_id=self._env.ids())
+        arrival = storage.moving.Arrival("import", version, audit)
         counts, events = await self._env.store.write(
-            tenant, storage.export_file.load, path, tenant, version, embedder.dimension, audit_of
+            tenant, storage.export_file.load, path, tenant, embedder.dimension, arrival
         )
         self._publish(events)
         await self.embed_pending()

@@ -4,7 +4,6 @@ import hashlib
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
@@ -18,26 +17,20 @@ from tulving.storage.export_file import plain
 from tulving.storage.rows import Row
 
 Key = tuple[Any, ...]
+NOTHING = (0, "")
+"""The digest of a table without rows."""
 _NEGATIVE_ZERO = array("f", [-0.0]).tobytes()
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=plain).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """A tenant's rows of one table: how many, and a hash over them all."""
-
-    rows: int = 0
-    hash: str = ""
-
-
-def digests(conn: Connection, table: str, tenant_id: str | None) -> dict[str, Digest]:
-    """Each tenant's digest of a table. A tenant's rows come in the same order from both engines."""
+def digests(conn: Connection, table: str, tenant_id: str | None) -> dict[str, tuple[int, str]]:
+    """By tenant, how many rows a table has and a hash over them all. They come in the same order from both engines."""
     found = {}
     for tenant, rows in groupby(moving.stream(conn, table, tenant_id), key=itemgetter("tenant_id")):
         number, total = 0, hashlib.sha256()
         for number, row in enumerate(rows, 1):  # noqa: B007
             total.update(row_hash(table, row))
-        found[tenant] = Digest(number, total.hexdigest())
+        found[tenant] = (number, total.hexdigest())
     return found
 
 

@@ -56,20 +56,18 @@ def header(path: Path) -> dict[str, Any]:
 
 
 def load(
-    conn: Connection, path: Path, tenant_id: str | None, version: int | None, dimension: int, audit_of: moving.AuditOf
+    conn: Connection, path: Path, tenant_id: str | None, dimension: int, arrival: moving.Arrival
 ) -> tuple[dict[str, dict[str, int]], list[Event]]:
-    """Take the rows in, all or none. A row that is there already is skipped; without `version`, vectors are left out.
-
-    With a tenant every row becomes that tenant's; without one each row must name its own.
-    """
+    """Take the rows in, all or none; one that is there already is skipped. With a tenant every row becomes that
+    tenant's; without one each row must name its own."""
     conn.defer_references()
     counts = {table: {"added": 0, "skipped": 0} for table in moving.MOVED}
     happened: list[Event] = []
     line = 2
-    rows = _rows(path, tenant_id, None if version is None else dimension)
+    rows = _rows(path, tenant_id, None if arrival.version is None else dimension)
     for table, group in groupby(rows, key=itemgetter(0)):
         for batch in moving.batches(row for _, row in group):
-            added, told = moving.put(conn, "import", table, batch, version, audit_of, conn.merged_at_a_time, line=line)
+            added, told = moving.put(conn, arrival, table, batch, conn.merged_at_a_time, line)
             counts[table]["added"] += added
             counts[table]["skipped"] += len(batch) - added
             happened += told

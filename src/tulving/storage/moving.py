@@ -3,10 +3,11 @@
 Access tokens and the secrets of tenants stay behind: they belong to a server and to a store, not to the memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from operator import itemgetter
+from typing import Literal
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Entity, Kind, Link, canonical_state
@@ -19,8 +20,6 @@ from tulving.storage.rows import COLUMNS, Row, to_item
 BATCH = 1000
 BATCH_CHARACTERS = 8_000_000
 """A batch ends here too: the content of one memory may have millions."""
-
-AuditOf = Callable[[str], Audit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +136,23 @@ def _kept(table: str) -> str:
 # -- in --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """How rows come in: by a copy or an import, with vectors of which embedder version (None: without), and by whom,
+    whichever tenant they belong to."""
+
+    source: Literal["copy", "import"]
+    version: int | None
+    audit: Audit
+
+
 def put(
-    conn: Connection,
-    source: str,
-    table: str,
-    rows: Sequence[Row],
-    version: int | None,
-    audit_of: AuditOf,
-    at_a_time: int,
-    line: int | None = None,
+    conn: Connection, arrival: Arrival, table: str, rows: Sequence[Row], at_a_time: int, line: int | None = None
 ) -> tuple[int, list[Event]]:
     """Insert the rows that are not there yet, with an event that says so; how many were new. The others stay as they
-    are. Vectors are those of the embedder `version`; without one they are left out. `line` is that of the first row."""
+    are. `line` is that of the first row in a file."""
     moved = MOVED[table]
-    if version is not None:
-        version = maintenance.active_number(conn, version)
+    version = None if arrival.version is None else maintenance.active_number(conn, arrival.version)
     ready = [_prepared(conn, moved, row, version) for row in rows]
     new: list[Row] = []
     for start in range(0, len(ready), at_a_time):
@@ -162,21 +163,19 @@ def put(
             which = _span(f"{moved.key_text(row)} of {row['tenant_id']}" for row in (part[0], part[-1]))
             where = "" if line is None else f"line {_span((line + start, line + start + len(part) - 1))}: "
             raise type(error)(f"{where}{table} {which} can't be put beside what is stored: {error}") from error
-    return len(new), _record(conn, source, table, new, audit_of)
+    return len(new), _record(conn, arrival, table, new)
 
 
 def _span(ends: Iterable[object]) -> str:
     return " to ".join(dict.fromkeys(map(str, ends)))
 
 
-def put_copied(
-    conn: Connection, table: str, rows: Sequence[Row], version: int | None, audit_of: AuditOf, one_by_one: bool = False
-) -> int:
+def put_copied(conn: Connection, arrival: Arrival, table: str, rows: Sequence[Row], one_by_one: bool = False) -> int:
     """Put rows of another store, which come in the order of their keys. A reference to a row behind waits, since that
     row may be in a later batch."""
     if (column := MOVED[table].reference) is not None:
         rows = [{**row, column: None} if row[column] is not None and row[column] > row["id"] else row for row in rows]
-    return put(conn, "copy", table, rows, version, audit_of, 1 if one_by_one else len(rows))[0]
+    return put(conn, arrival, table, rows, 1 if one_by_one else len(rows))[0]
 
 
 def refer(conn: Connection, table: str, rows: Sequence[Row]) -> None:
@@ -203,12 +202,13 @@ def _prepared(conn: Connection, moved: Moved, row: Row, version: int | None) -> 
     return row
 
 
-def _record(conn: Connection, source: str, table: str, new: Sequence[Row], audit_of: AuditOf) -> list[Event]:
+def _record(conn: Connection, arrival: Arrival, table: str, new: Sequence[Row]) -> list[Event]:
     """One event for each tenant that got new rows, with their keys. The arrival of events is not recorded."""
     happened: list[Event] = []
     if table != "memory_events":
         for tenant_id, theirs in groupby(sorted(new, key=itemgetter("tenant_id")), key=itemgetter("tenant_id")):
             ids = [MOVED[table].key_text(row) for row in theirs]
-            payload = {"source": source, "table": table, "ids": ids}
-            happened.append(audit_of(tenant_id).event(events.ARRIVAL, "store", None, **payload))
+            audit = replace(arrival.audit, caller=replace(arrival.audit.caller, tenant_id=tenant_id))
+            payload = {"source": arrival.source, "table": table, "ids": ids}
+            happened.append(audit.event(events.ARRIVAL, "store", None, **payload))
     return events.append(conn, *happened)

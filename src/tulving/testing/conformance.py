@@ -362,8 +362,9 @@ class StoreConformance:
         file, again = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
         rows = sum(source.read(export_file.write, file, ONE).values())
         audit = Audit(Caller(ONE), NOW, SequentialIds(1000))
+        arrival = moving.Arrival("import", 1, audit)
         for added in (rows, 0):
-            counts, told = target.write(export_file.load, file, ONE, 1, 4, lambda tenant: audit)
+            counts, told = target.write(export_file.load, file, ONE, 4, arrival)
             arrived = [(each.payload["table"], len(each.payload["ids"])) for each in told]
             assert arrived == ([("episodes", 1), ("facts", 1), ("rules", 1), ("memory_links", 1)] if added else [])
             assert sum(table["added"] for table in counts.values()) == added
