@@ -370,18 +370,18 @@ async def test_what_was_deleted_since_must_not_live_on_unnoticed(new):
     assert problems["rules", "deleted"] == [("default", str(rule["id"]))], "the last of its tenant"
 
 
-async def test_the_source_changes_meanwhile(new):
+async def test_the_source_changes_while_it_is_copied(new):
     source, target = new("postgres"), new("sqlite")
     await fill(source)
     (episode,) = run_sql(source, "SELECT id FROM episodes WHERE content = 'word0'")
 
-    def meanwhile(done: int, total: int, what: str) -> None:
+    def change(done: int, total: int, what: str) -> None:
         if (done, what) == (total, "episodes"):
             run_sql(source, "UPDATE episodes SET content = 'changed' WHERE content = 'word0'")
         if (done, what) == (total, "rules"):
             run_sql(source, "UPDATE episodes SET id = ? WHERE content = 'word1'", UUID(int=77))
 
-    done = await copied(source, target, progress=meanwhile)
+    done = await copied(source, target, progress=change)
     assert not done.ok
     problems = {(each.table, each.problem): each.named for each in done.differences}
     assert problems["episodes", "different"] == [("default", str(episode["id"]))]
@@ -399,12 +399,12 @@ async def test_a_fact_of_an_episode_that_came_too_late(new):
             late = NewFact(content="of the latecomer", category="knowledge", source_episode_id=episode.id)
             await memory.store_facts([late])
 
-    def meanwhile(done: int, total: int, what: str) -> None:
+    def change(done: int, total: int, what: str) -> None:
         if what == "facts" and not run_sql(source, "SELECT id FROM episodes WHERE content = 'a latecomer'"):
             in_thread(late())
 
     with pytest.raises(IntegrityError, match=r"facts .* can't be put"):
-        await copied(source, target, progress=meanwhile)
+        await copied(source, target, progress=change)
     assert (await copied(source, target)).differences == []
 
 
@@ -491,7 +491,7 @@ async def test_tokens_stay_behind(new):
     assert run_sql(target, "SELECT id FROM access_tokens") == []
 
 
-async def test_a_source_that_is_re_embedded_meanwhile(new):
+async def test_a_source_that_is_re_embedded_while_it_is_copied(new):
     source, target = new("sqlite"), new("postgres")
     await fill(source)
 
@@ -499,12 +499,12 @@ async def test_a_source_that_is_re_embedded_meanwhile(new):
         async with opened(source, WordEmbedder(32), start=7000, may_reembed=True) as memory:
             await memory.reembed()
 
-    def meanwhile(done: int, total: int, what: str) -> None:
+    def change(done: int, total: int, what: str) -> None:
         if (done, what) == (total, "episodes"):
             in_thread(convert())
 
     with pytest.raises(EmbedderMismatch, match="the source was re-embedded while it was copied"):
-        await copied(source, target, progress=meanwhile)
+        await copied(source, target, progress=change)
 
 
 async def test_who_sees_one_tenant_copies_one(new, postgres):

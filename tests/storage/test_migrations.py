@@ -302,6 +302,7 @@ async def test_killed_while_the_copy_is_made(tmp_path: Path, empty_store: Path, 
     assert children.wait(children.start("copy_and_die", log, path=str(path))) == -9, said(log)
     assert version(path) == "mem_001"
     assert not list(tmp_path.glob("*.before-*[0-9]"))
+    assert list(tmp_path.glob("*.part")), "the unfinished copy"
     await assert_upgraded(path, empty_store)
     assert version(the_copy(path, "mem_001")) == "mem_001"
     assert not list(tmp_path.glob("*.part"))

@@ -57,9 +57,10 @@ def deleted(conn: Connection, table: str, tenant_id: str, keys: Sequence[Key]) -
 
 def row_hash(table: str, row: Row) -> bytes:
     """Of what a row says. The number of its embedder is left out: that depends on the history of the store."""
-    said = {name: _canonical(row[name]) for name in moving.MOVED[table].columns if name != "embedding_version"}
-    if "validity" in said:
-        said["validity"] = canonical_state(said["validity"])
+    if "validity" in row:
+        row = {**row, "validity": canonical_state(row["validity"])}
+    values = (row[name] for name in moving.MOVED[table].columns if name != "embedding_version")
+    said = [_canonical(value) if type(value) in (dict, list, bytes) else value for value in values]
     return hashlib.sha256(_encode(said).encode()).digest()
 
 

@@ -28,7 +28,7 @@ def placed(path: Path, *, force: bool, alone: bool = False) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o700)
         else:
-            _check(path)
+            _check(path, force)
             folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=".tulving-", suffix=".part"))
         file = folder / "file"
         file.touch(mode=0o600)
@@ -61,13 +61,15 @@ def link(file: Path, path: Path) -> None:
         file.rename(path)  # a file system without links
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, force: bool) -> None:
     if not path.parent.is_dir():
         raise InvalidInput("file", f"there is no folder {path.parent} for {path}", "a path in a folder that exists")
     if path.is_dir():
         raise InvalidInput("file", f"{path} is a folder", "the path of a file")
     if path.exists() and not path.is_file():
         raise InvalidInput("file", f"{path} is not a regular file", "the path of a file")
+    if path.exists() and not force:
+        raise InvalidInput("file", f"{path} is there already", "another name, or --force")
 
 
 def make_folder(folder: Path) -> None:
