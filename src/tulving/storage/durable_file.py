@@ -56,7 +56,7 @@ def link(file: Path, path: Path) -> None:
     try:
         os.link(file, path)
     except OSError:
-        if path.exists():
+        if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, "it is there already", str(path)) from None
         file.rename(path)  # a file system without links
 
