@@ -15,11 +15,12 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def placed(path: Path, *, force: bool, alone: bool = False) -> Iterator[Path]:
-    """An empty file that only its owner can read, to be filled in the block; then it is at the path, over what was
-    there only if forced. Whatever goes wrong, nothing of it is left.
+    """An empty file that only its owner can read, to be filled in the block; then it is at the path. A file that is
+    there is replaced if forced, else FileExistsError is raised. Whatever goes wrong, nothing of the new one is left.
 
-    It is in a folder of its own, for what SQLite puts beside a file, under a name that can't be foreseen. If it is
-    certain that no one else writes to the path, the folder has a fixed name, and what a killed attempt left is removed.
+    It is filled in a folder of its own, because SQLite puts files beside it, under a name that can't be guessed. With
+    `alone`, when nothing else can write to the path, the folder has a fixed name and what a killed attempt left is
+    removed.
     """
     folder: Path | None = None
     try:
@@ -28,7 +29,7 @@ def placed(path: Path, *, force: bool, alone: bool = False) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o700)
         else:
-            _check(path, force)
+            _check(path)
             folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=".tulving-", suffix=".part"))
         file = folder / "file"
         file.touch(mode=0o600)
@@ -38,10 +39,10 @@ def placed(path: Path, *, force: bool, alone: bool = False) -> Iterator[Path]:
         if force:
             file.replace(path)
         else:
-            link(file, path)
+            _link(file, path)
         sync_folder(path.parent)
     except OSError as error:
-        if isinstance(error, TulvingError):
+        if isinstance(error, TulvingError | FileExistsError):
             raise
         if error.errno in _NO_ROOM:
             raise DiskFull(f"no room to write {path} ({error.strerror}); nothing was written") from error
@@ -51,8 +52,7 @@ def placed(path: Path, *, force: bool, alone: bool = False) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def link(file: Path, path: Path) -> None:
-    """Put a file in its place, never over another one: then FileExistsError is raised."""
+def _link(file: Path, path: Path) -> None:
     try:
         os.link(file, path)
     except OSError:
@@ -61,15 +61,13 @@ def link(file: Path, path: Path) -> None:
         file.rename(path)  # a file system without links
 
 
-def _check(path: Path, force: bool) -> None:
+def _check(path: Path) -> None:
     if not path.parent.is_dir():
         raise InvalidInput("file", f"there is no folder {path.parent} for {path}", "a path in a folder that exists")
     if path.is_dir():
         raise InvalidInput("file", f"{path} is a folder", "the path of a file")
     if path.exists() and not path.is_file():
         raise InvalidInput("file", f"{path} is not a regular file", "the path of a file")
-    if path.exists() and not force:
-        raise InvalidInput("file", f"{path} is there already", "another name, or --force")
 
 
 def make_folder(folder: Path) -> None:

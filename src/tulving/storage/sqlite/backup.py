@@ -36,6 +36,8 @@ class Restored:
 def backup(path: Path, copy: Path, busy_timeout: float, force: bool = False) -> Copy:
     """Copy a store as it is at this moment, also while others write to it. The copy is complete and checked, or not
     there."""
+    if copy.exists() and not force:
+        raise InvalidInput("file", f"{copy} is there already", "another name, or --force")
     if copy.exists() and copy.samefile(path):
         raise InvalidInput("file", f"{copy} is the store itself", "another name")
     with _opened(path, busy_timeout) as source:

@@ -5,14 +5,13 @@ import os
 import re
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
-from tulving.storage.durable_file import link, make_folder, placed, sync_folder
+from tulving.storage.durable_file import make_folder, placed, sync_folder
 from tulving.storage.revisions import HEAD, REVISIONS, SCHEMA_DIGEST, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
@@ -130,25 +129,22 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
 
 
 def _create(path: Path) -> None:
-    """Made in a folder beside its place and linked into it: a kill leaves no half file, of two makers one wins."""
+    """A kill leaves no half file, and of two processes that create it one wins."""
     if log_size(path) and not path.exists():
         raise DamagedStore(f"{path} is missing but {_log(path).name} is there: the database was removed from under it")
     make_folder(path.parent)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tulving-new-") as folder:
-        fresh = Path(folder) / "memory.db"
-        fresh.touch(mode=0o600)
-        with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
-            raw.execute("PRAGMA temp_store = MEMORY")  # nothing is written outside our folders
-            raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            raw.execute("PRAGMA journal_mode = WAL")
-            _upgrade(raw)
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        with fresh.open("rb+") as file:
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another process was first
-            link(fresh, path)
-        sync_folder(path.parent)
+    with (
+        suppress(FileExistsError),
+        placed(path, force=False) as file,
+        closing(sqlite3.connect(file, isolation_level=None)) as raw,
+    ):
+        raw.execute("PRAGMA temp_store = MEMORY")  # nothing is written outside our folders
+        raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute("PRAGMA journal_mode = WAL")
+        _upgrade(raw)
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    sync_folder(path.parent)  # the process that won may not have done so yet
 
 
 def check_header(path: Path) -> None:
