@@ -81,10 +81,9 @@ def _canonical(value: Any) -> Any:
 
 def check_embedders(ours: Row | None, theirs: Row | None) -> None:
     """Raise if two stores have vectors of different embedders, which can't be compared or be in one store."""
-    if ours is None or theirs is None or all(ours[name] == theirs[name] for name in ("model", "version", "dimension")):
-        return
-    source, target = (f"{row['model']} {row['version']} ({row['dimension']} dimensions)" for row in (ours, theirs))
-    raise EmbedderMismatch(
-        f"the source holds vectors of {source}, the target those of {target};"
-        " run `tulving reembed` on one of them with the embedder of the other, or copy to a new store"
-    )
+    if ours and theirs and any(ours[name] != theirs[name] for name in ("model", "version", "dimension")):
+        source, target = (f"{row['model']} {row['version']} ({row['dimension']} dimensions)" for row in (ours, theirs))
+        raise EmbedderMismatch(
+            f"the source holds vectors of {source}, the target those of {target};"
+            " run `tulving reembed` on one of them with the embedder of the other, or copy to a new store"
+        )

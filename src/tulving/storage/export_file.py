@@ -8,7 +8,6 @@ from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from tulving.domain.events import Event
 from tulving.errors import IntegrityError, InvalidInput
@@ -20,13 +19,10 @@ FORMAT = "tulving-export-1"
 
 
 def plain(value: Any) -> str:
-    """A stored value that JSON has no form for, as text."""
-    if isinstance(value, datetime):
-        return value.isoformat()
+    """A vector, time or id as text."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    assert isinstance(value, UUID)
-    return str(value)
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=plain).encode
