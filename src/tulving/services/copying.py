@@ -15,7 +15,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
 from tulving.ports import Ids
 from tulving.services.service import MAINTENANCE, Store, log
-from tulving.storage.comparing import NOTHING, Key
+from tulving.storage.comparing import NOTHING
 from tulving.storage.moving import MOVED
 from tulving.storage.rows import Row
 
@@ -177,33 +177,26 @@ class Copying:
         return self.result
 
     async def _differ(self, table: str, tenant_id: str) -> int:
-        """Note each row that is not the same in both; how many are."""
-        same, fine = 0, True
-        async for ours, theirs in self._pages(table, tenant_id):
-            only_theirs = list(theirs.keys() - ours.keys())
-            gone = await self.source.read(tenant_id, storage.comparing.deleted, table, tenant_id, only_theirs)
-            for key in sorted(ours.keys() | theirs.keys()):
-                if ours.get(key) == theirs.get(key):
-                    same += 1
-                    continue
-                fine = False
-                extra: Problem = "deleted" if key in gone else "extra"
-                problem = "missing" if key not in theirs else "different" if key in ours else extra
-                self.result.note(table, problem, tenant_id, " ".join(map(str, key)))
-        if fine and MOVED[table].sequence:
-            self.result.note(table, "order", tenant_id, "")
-        return same
-
-    async def _pages(self, table: str, tenant_id: str) -> AsyncIterator[tuple[dict[Key, bytes], dict[Key, bytes]]]:
-        """The hashes of both sides, page by page: what is behind the end of a full page is left to the next one."""
-        end: Key | None = None
+        """Note each row that is not the same in both; how many are. The hashes come page by page: what is behind the
+        end of a full page is left to the next one."""
+        same, alike, end = 0, True, None
         while True:
             pages = await self._both(tenant_id, storage.comparing.next_hashes, table, tenant_id, end)
             end = min((max(page) for page in pages if len(page) == storage.moving.BATCH), default=None)
             ours, theirs = ({key: page[key] for key in page if end is None or key <= end} for page in pages)
-            yield ours, theirs
+            only_theirs = list(theirs.keys() - ours.keys())
+            gone = await self.source.read(tenant_id, storage.comparing.deleted, table, tenant_id, only_theirs)
+            same += sum(ours[key] == theirs.get(key) for key in ours)
+            alike = alike and ours == theirs
+            for key in sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key)):
+                extra: Problem = "deleted" if key in gone else "extra"
+                problem = "missing" if key not in theirs else "different" if key in ours else extra
+                self.result.note(table, problem, tenant_id, " ".join(map(str, key)))
             if end is None:
-                return
+                break
+        if alike and MOVED[table].sequence:
+            self.result.note(table, "order", tenant_id, "")
+        return same
 
     async def _both(self, tenant_id: str | None, read: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
         ours, theirs = (store.read(tenant_id, read, *args) for store in (self.source, self.target))
