@@ -368,7 +368,7 @@ async def copy_store(
 
     The source must be there. The target is made if it is not, unless both are only to be compared.
     """
-    from tulving.services.copying import Copying, silent
+    from tulving.services.copying import Copying
 
     config = config or own_config()
     if tenant is not None:
@@ -380,5 +380,5 @@ async def copy_store(
         opened.push_async_callback(theirs.close)
         if await ours.identity() == await theirs.identity():
             raise InvalidInput("target", f"{store_name(target)} is the source itself", "another store")
-        copying = Copying(ours, theirs, tenant, progress or silent)
+        copying = Copying(ours, theirs, tenant, progress or (lambda done, total, what: None))
         return await copying.compare() if verify_only else await copying.copy(clock(), ids)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from tulving.domain import intake
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.moving import MOVED
 from tulving.storage.postgres import queue
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.schema import VERSION_TABLE
 from tulving.storage.postgres.values import Raw, quoted
-from tulving.storage.transfer import TABLES
 
-WALLED = (*TABLES, "next_embeddings", "requests", "tenant_keys")
+WALLED = (*MOVED, "next_embeddings", "requests", "tenant_keys")
 _SHARED = ("embedding_versions", "access_tokens")
 _TENANT = "NULLIF(current_setting('tulving.tenant_id', true), '')"
 _MINE = f"tenant_id = {_TENANT}"
