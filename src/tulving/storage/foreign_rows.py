@@ -10,13 +10,15 @@ from typing import Any
 
 from tulving.domain import intake
 from tulving.domain.decay import PERMANENCE
-from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, canonical_state
+from tulving.domain.events import Event
+from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, Entity, Link, canonical_state
 from tulving.domain.resolution import aliases, folded
 from tulving.domain.scope import Caller, Owner
 from tulving.domain.text import clean, content_hash
 from tulving.errors import InvalidInput
+from tulving.storage.kinds import INDEX_COLUMNS, KIND
 from tulving.storage.moving import MOVED
-from tulving.storage.rows import FLAGS, TIMES, UUIDS, WHOLE_NUMBERS, Row
+from tulving.storage.rows import FLAGS, TIMES, UUIDS, WHOLE_NUMBERS, Row, optional
 
 Check = Callable[[str, Any], Any]
 """From a field's name and its value in JSON to the stored value; raises if that is refused."""
@@ -26,13 +28,14 @@ MOST_COUNTED = 1_000_000_000
 FASTEST_DECAY = 1_000.0
 VALIDITIES = ("active", "superseded", "expired", "retracted")
 
-NULLABLE = frozenset(
-    "content_hash user_id household_id persona_id project type last_referenced_at session_id title source occurred_at"
-    " last_consolidation_error next_consolidation_retry_at expires_at ref entity_id source_butler source_episode_id"
-    " supersedes_id last_confirmed_at next_review_at last_applied_at last_evaluated_at merged_into summary"
-    " ended_at actor request_id run_id context embedding embedding_version facts.status rules.status"
-    " revisions.importance".split()
-)
+_RECORDS = {"entities": Entity, "memory_links": Link, "memory_events": Event}
+_NULLABLE = {
+    **{table: optional(record) for table, record in _RECORDS.items()},
+    **{kind.table: optional(kind.record) - {"accessed_at"} | {*INDEX_COLUMNS} for kind in KIND.values()},
+    "sessions": frozenset({"project", "summary", "ended_at"}),
+    "rule_applications": frozenset({"context"}),
+    "revisions": frozenset({"importance"}),
+}
 
 
 def read(line: Any, tenant_id: str | None, dimension: int | None) -> tuple[str, Row]:
@@ -67,8 +70,9 @@ def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
         raise InvalidInput("", "does not name its tenant", "an export of all tenants")
     if tenant_id is not None and row.setdefault("tenant_id", tenant_id) != tenant_id:
         raise InvalidInput("", f"belongs to the tenant {row['tenant_id']!r:.80}", f"rows of {tenant_id!r}")
-    if MOVED[table].kind is not None:  # an export from before this column existed is still good
+    if MOVED[table].kind is not None:  # an export from before these columns existed is still good
         row.setdefault("accessed_at", row.get("last_referenced_at") or row.get("created_at"))
+        row.setdefault("session_id", None)
     if wrong := set(MOVED[table].columns).symmetric_difference(row):
         raise InvalidInput("", f"has missing or unknown columns: {', '.join(sorted(wrong))}")
     return table, row
@@ -76,7 +80,7 @@ def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
 
 def _value(table: str, name: str, value: Any) -> Any:
     if value is None:
-        if name in NULLABLE or f"{table}.{name}" in NULLABLE:
+        if name in _NULLABLE[table]:
             return None
         raise InvalidInput(name, "is missing", "a value")
     if any(clean(text) != text for text in _texts(value)):
