@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from tulving.config import HttpConfig, load_config, parse
 from tulving.errors import ConfigError
-from tulving.interfaces.connections import LEAST_TAKEN, network
-from tulving.interfaces.mcp_http import listen, web_server
+from tulving.interfaces.http.connections import LEAST_TAKEN, network
+from tulving.interfaces.http.server import listen, web_server
 
 PATIENCE = 0.3
 HEAD = "POST /{} HTTP/1.1\r\nhost: x\r\n"
@@ -32,7 +32,7 @@ async def read(request: Request) -> Response:
 
 
 async def refuse(request: Request) -> Response:
-    """Answers without having read the body, as the gate does."""
+    """Answers without having read the body, as a refusal does."""
     return PlainTextResponse("refused " * 10_000, 401)
 
 

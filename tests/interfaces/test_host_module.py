@@ -29,7 +29,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.calls import LazyMemory
 from tulving.interfaces.host_module import MemoryModule, Module
-from tulving.interfaces.mcp import build
+from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.providers.hashing import Hashing
 from tulving.services.operations import OPERATIONS
 from tulving.storage import migrations
@@ -231,7 +231,8 @@ async def test_a_session_on_the_hosts_server(db: Any):
 )
 async def test_tools_are_those_of_our_own_server(config: MemoryModuleConfig):
     """Which are tested against the specification; the pool, the engine and the tenant are in neither."""
-    own = build(config, LazyMemory(lambda: pytest.fail("opened")))
+    unopened = LazyMemory(lambda: pytest.fail("opened"))
+    own = build_server(config, lambda _: Principal(unopened))
     hosts = MCPServer("host")
     await MemoryModule().register_tools(hosts, config)
     async with Client(own) as ours, Client(hosts) as theirs:

@@ -21,17 +21,19 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 
-from tulving import Caller, open_memory
+from tulving import Caller, Memory, open_memory
 from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
-from tulving.interfaces.calls import LazyMemory
-from tulving.interfaces.gate import Site, host_names, origins
-from tulving.interfaces.mcp_http import application, listen, parse_address, serve
+from tulving.interfaces.calls import Lazy
+from tulving.interfaces.http.application import application
+from tulving.interfaces.http.authentication import Served as Store
+from tulving.interfaces.http.hosts import Address, host_names, origins
+from tulving.interfaces.http.server import listen, parse_address, serve
 from tulving.services.operations import OPERATIONS
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
-SITE = Site("127.0.0.1", 8321)
+ADDRESS = Address("127.0.0.1", 8321)
 BASE = "http://127.0.0.1:8321"
 STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
 READING = {name for name in STANDARD if OPERATIONS[name].effect == "read"}
@@ -71,7 +73,10 @@ class Inside:
     """A server in this process, and the memory behind it."""
 
     app: Starlette
-    memory: LazyMemory
+    opened: Lazy[Store]
+
+    async def memory(self) -> Memory:
+        return (await self.opened()).memory
 
     async def create(self, tenant: str = "default", **options: Any) -> str:
         secret = f"tulving_{secrets.token_urlsafe(32)}"
@@ -91,12 +96,20 @@ class Inside:
 
 
 @asynccontextmanager
-async def inside(site: Site = SITE, closed: bool = False, opener: Any = None, **settings: Any) -> AsyncIterator[Inside]:
+async def inside(
+    address: Address = ADDRESS, closed: bool = False, opener: Any = None, **settings: Any
+) -> AsyncIterator[Inside]:
     config = load_config(**settings)
-    async with LazyMemory(opener or (lambda: open_memory(config=config, background=False))) as memory:
-        app = application(config, memory, site, closed)
+
+    @asynccontextmanager
+    async def open_store() -> AsyncIterator[Store]:
+        async with opener() if opener else open_memory(config=config, background=False) as memory:
+            yield Store(memory, memory)
+
+    async with Lazy(open_store) as opened:
+        app = application(config, opened, address, not closed)
         async with app.router.lifespan_context(app):
-            yield Inside(app, memory)
+            yield Inside(app, opened)
 
 
 # -- sessions --------------------------------------------------------------------------------------------------
@@ -347,7 +360,7 @@ def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: st
     ran = process("mcp", "--http", address)
     assert ran.code == 2
     assert ran.err == (
-        "error: http: nobody could come in: there is no token yet; allowed: first `tulving token create`,"
+        "error: http: there is no token yet, so every request would be refused; allowed: first `tulving token create`,"
         " or --open for every program on this machine\n"
     )
 
@@ -450,14 +463,14 @@ async def test_of_several_origins_each_must_be_allowed(environ):
 
 
 async def test_configured_names_and_pages_are_answered(environ):
-    site = Site(
+    address = Address(
         "192.0.2.1",
         8321,
-        loopback=False,
-        names=host_names("memory.example.com, Proxy.example.com:443"),
-        origins=origins("https://App.example.com"),
+        is_loopback=False,
+        allowed_hosts=host_names("memory.example.com, Proxy.example.com:443"),
+        allowed_origins=origins("https://App.example.com"),
     )
-    async with inside(site, closed=True) as here:
+    async with inside(address, closed=True) as here:
         secret = await here.create()
         for host, status in {
             "memory.example.com": 200,
@@ -587,9 +600,9 @@ async def test_health_knows_an_embedder_that_is_not_ready(environ):
 async def test_health_looks_once_for_all_who_ask_at_once(environ, monkeypatch):
     looks = []
     async with inside(closed=True) as here:
-        opened = await here.memory()
-        look = type(opened).needs_token
-        monkeypatch.setattr(type(opened), "needs_token", lambda self: looks.append(1) or look(self))
+        checks = type((await here.opened()).authentication)
+        look = checks.needs_token
+        monkeypatch.setattr(checks, "needs_token", lambda self: looks.append(1) or look(self))
         answers = await asyncio.gather(*(here.send("GET", "/health") for _ in range(50)))
         assert {answer.status_code for answer in answers} == {200}
         assert len(looks) <= 2
@@ -653,13 +666,13 @@ async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_b
     async with open_memory(config=load_config(), background=False) as memory:
         await memory.store_rule("never say heliotrope")
     async with inside() as here:
-        opened = await here.memory()
+        checks = type((await here.opened()).authentication)
 
         async def fail() -> bool:
             raise StoreUnavailable("gone for a moment")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(opened), "needs_token", lambda self: fail())
+            patch.setattr(checks, "needs_token", lambda self: fail())
             async with here.client() as client:
                 assert "gone for a moment" in await refused(client, "memory_get", memory_type="rule", memory_id="x")
                 result = await client.call_tool("memory_search", {"query": "heliotrope"})
@@ -765,9 +778,9 @@ def test_addresses():
     assert parse_address("127.0.0.1:0") == ("127.0.0.1", 0)
     assert parse_address("[::1]:65535") == ("::1", 65535)
     assert parse_address("memory.example.com:80") == ("memory.example.com", 80)
-    assert "localhost" in Site("localhost", 80).hosts
-    assert "localhost" not in Site("localhost", 8080).hosts
-    assert "[2001:db8::1]:80" in Site("2001:DB8::1", 80, loopback=False).hosts
+    assert "localhost" in Address("localhost", 80).hosts
+    assert "localhost" not in Address("localhost", 8080).hosts
+    assert "[2001:db8::1]:80" in Address("2001:DB8::1", 80, is_loopback=False).hosts
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 70 + ".example", "256.256.256.256"])

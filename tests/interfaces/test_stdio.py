@@ -13,7 +13,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 from raw_sql import run_sql
 
-from tulving.interfaces.stdio import BATCHES, Refused, parse
+from tulving.interfaces.mcp.stdio import BATCHES, Refused, decode, parse
 
 LIST = {"jsonrpc": "2.0", "id": 5, "method": "tools/list"}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -68,8 +68,8 @@ def converse(environ: dict[str, str]):
 @pytest.mark.parametrize(("line", "code", "id_"), NOT_MESSAGES.values(), ids=NOT_MESSAGES)
 def test_what_is_not_a_message_is_refused_under_its_id(line: str, code: int, id_: object):
     with pytest.raises(Refused) as refused:
-        parse(line)
-    answer = refused.value.answer
+        parse(decode(line))
+    answer = refused.value.response
     assert (answer.error.code, answer.id) == (code, id_)
     assert '"id":' in answer.model_dump_json(exclude_unset=True)
 
@@ -88,14 +88,14 @@ def test_what_is_not_a_message_is_refused_under_its_id(line: str, code: int, id_
         (r"\ufffd\u0000", "�\x00"),
     ],
 )
-def test_half_a_character_becomes_a_sign_for_one(sent: str, meant: str):
-    message = parse(f'{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"text": "{sent}"}}}}')
+def test_a_lone_surrogate_becomes_a_replacement_character(sent: str, meant: str):
+    message = parse(decode(f'{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"text": "{sent}"}}}}'))
     assert isinstance(message, JSONRPCRequest)
     assert (message.id, message.params) == (1, {"text": meant})
 
 
 def test_a_notification_has_no_id():
-    assert isinstance(parse(json.dumps(INITIALIZED)), JSONRPCNotification)
+    assert isinstance(parse(INITIALIZED), JSONRPCNotification)
 
 
 # -- conversations ---------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_every_bad_line_gets_its_answer_and_the_good_ones_theirs(converse, url: 
     assert run_sql(url, "SELECT content FROM episodes") == [{"content": "half an emoji �"}]
 
 
-def test_bytes_that_are_not_utf_8_become_signs_for_them(converse, url: str):
+def test_bytes_that_are_not_utf_8_become_replacement_characters(converse, url: str):
     *_, answer = converse(*opening(), json.dumps(store(2, "caf?")).encode().replace(b"?", b"\xe9"))
     assert (answer["id"], answer["result"]["structuredContent"]["outcome"]) == (2, "stored")
     assert run_sql(url, "SELECT content FROM episodes") == [{"content": "caf�"}]

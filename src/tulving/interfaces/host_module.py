@@ -126,7 +126,7 @@ class MemoryModule(Module):
         The server is anything with FastMCP's decorator `tool`. `config` decides which operations there are and what
         their defaults are; `db` is there for the sake of the contract, since tools use the database of the start.
         """
-        from tulving.interfaces.mcp import tool
+        from tulving.interfaces.mcp.tools import tool
 
         settings = (self._config or _settings(None)) if config is None else _settings(config)
         understood = inspect.signature(mcp.tool).parameters
@@ -149,7 +149,7 @@ class MemoryModule(Module):
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import TextContent
 
-        from tulving.interfaces.mcp import run
+        from tulving.interfaces.mcp.tools import run
 
         signature = _signature(operation, settings)
 
