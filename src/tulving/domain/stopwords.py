@@ -1,4 +1,4 @@
-"""English words so common that they tell nothing about what a text is about."""
+"""English words too common to tell what a text is about."""
 
 STOP_WORDS = frozenset(
     """
@@ -24,6 +24,6 @@ STOP_WORDS = frozenset(
     aren couldn didn doesn don hadn hasn haven isn shouldn wasn weren wouldn
     """.split()
 )
-"""Casefolded. The last two lines are what contractions leave when they are split at the apostrophe. Words that
-are also names of something are not here: may, might, us, won.
+"""Casefolded. The last two lines are what remains of contractions split at the apostrophe. Words that also name
+something are left out: may, might, us, won.
 """
