@@ -17,7 +17,8 @@ from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig, PostgresConfig
 from tulving.domain.text import query_terms
-from tulving.storage.rows import SELECTED
+from tulving.services.administration import Administration
+from tulving.storage.kinds import KIND
 from tulving.storage.tenant_words import prefixed
 
 # Of a hundred parts. The rest are as small as the first.
@@ -28,7 +29,7 @@ MOST_TIMES_BY_HAND = 1.5
 RECALLS = 40
 WARM_UP = 8  # the server may change its plan after the fifth execution
 
-_FACT = SELECTED["fact"]
+_FACT = KIND["fact"].selected
 _MINE = "m.tenant_id = $1 AND m.validity = 'active'"
 # Adding nothing keeps the approximate index away.
 EXACT = f"SELECT {_FACT} FROM facts AS m WHERE {_MINE} ORDER BY (m.embedding <=> $2) + 0 LIMIT 10"
@@ -105,7 +106,7 @@ async def _load(
 
 async def _reindex(memory: Memory, report: Report, method: str) -> None:
     begun = perf_counter()
-    await memory.reindex(method)
+    await Administration(memory._env, memory.caller).reindex(method)
     report.row(f"reindex, {method}", f"{perf_counter() - begun:.1f} s")
 
 

@@ -20,11 +20,14 @@ from tulving.config import MemoryModuleConfig, data_directory, find_database, fi
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
-from tulving.ports import Clock, Embedder, Ids
+from tulving.ports import Clock, Embedder, Ids, Store
 from tulving.providers import get_embedding_engine
+from tulving.services.administration import Administration
+from tulving.services.embedding import Embedding
 from tulving.services.memory import Memory
 from tulving.services.references import References
-from tulving.services.service import Env, Store, log
+from tulving.services.service import Env, log
+from tulving.services.tokens import Authentication
 from tulving.workers.background import tend
 from tulving.workers.jobs import Job, jobs_of
 from tulving.workers.patient import PatientStore
@@ -89,12 +92,14 @@ async def open_memory(
     references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
-        version = await adopt(store, embedder, clock, may_reembed)
-        memory = Memory(Env(config, store, embedder, version, clock, ids, references, tokens=tokens), caller, bound)
+        embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
+        env = Env(config, store, embedding, clock, ids, references, tokens=tokens)
+        store.publish = env.subscribers.publish
         if background and config.schedule.background:
-            helper = asyncio.create_task(tend(memory, Schedule(store, clock, new_holder(), config.schedule)))
+            schedule = Schedule(store, clock, new_holder(), config.schedule)
+            helper = asyncio.create_task(tend(Administration(env, caller), schedule))
             helper.add_done_callback(_log_failure)
-        yield memory
+        yield Memory(env, caller, bound)
     finally:
         if helper is not None:
             helper.cancel()
@@ -102,6 +107,30 @@ async def open_memory(
                 await helper
         await references.close()
         await store.close()
+
+
+@asynccontextmanager
+async def open_administration(
+    url: "str | Path | asyncpg.Pool | None" = None, **options: Any
+) -> AsyncIterator[Administration]:
+    """Open what concerns a whole store, with the arguments of `open_memory`. Nothing else works in the background."""
+    async with open_memory(url, **{"background": False, **options}) as memory:
+        yield Administration(memory._env, memory.caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server over a network needs: the memory it serves, and who may use it."""
+
+    memory: Memory
+    authentication: Authentication
+
+
+@asynccontextmanager
+async def open_served(config: MemoryModuleConfig) -> AsyncIterator[Served]:
+    """Open the configured memory to serve it to others."""
+    async with open_memory(config=config) as memory:
+        yield Served(memory, Authentication(memory._env, memory.caller))
 
 
 def own_config() -> MemoryModuleConfig:
@@ -277,7 +306,7 @@ async def open_scheduler(
     config = config or own_config()
     async with open_memory(config=config, clock=clock, embedder=embedder, background=False) as memory:
         env = memory._env
-        patient = Memory(replace(env, store=PatientStore(env.store)), memory.caller, memory.bound)
+        patient = Administration(replace(env, store=PatientStore(env.store)), memory.caller)
         schedule = Schedule(env.store, clock, new_holder(), config.schedule)
         jobs = jobs_of() if jobs is None else jobs
         if alone or not is_postgres(config.url):

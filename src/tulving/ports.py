@@ -1,13 +1,12 @@
 """What the core needs from outside, as protocols. `bootstrap` chooses who fulfils them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from tulving.domain.events import Event
-
-Vector = Sequence[float]
 
 
 class Clock(Protocol):
@@ -67,14 +66,34 @@ class Publisher(Protocol):
     def __call__(self, events: Sequence[Event]) -> None: ...
 
 
-class Scheduler(Protocol):
-    """Does the jobs of a store when they are due.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check of `verify` or `health`: what was looked at, what is wrong with it (nothing, when empty), and what is
+    worth knowing all the same."""
 
-    However many schedulers there are, a tick is done once; ticks that were missed are made up for by one run; a run
-    that was killed is taken over. The pieces of a divided job are done one at a time for each key, in the order of
-    their ticks.
+    check: str
+    problems: tuple[str, ...] = ()
+    told: str = ""
+
+
+class Store(Protocol):
+    """An engine: runs transaction functions and reads, on behalf of one tenant or (None) of the whole store.
+
+    A transaction function takes a connection and may be run again. When it has committed, its events go to `publish`.
     """
 
-    async def run(self) -> None:
-        """Until cancelled; then what has been begun is brought to a good end first."""
-        ...
+    publish: Callable[[Sequence[Event]], None]
+
+    async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    async def read(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    async def reindex(
+        self, method: str | None = None, *, only_outgrown: bool = False, progress: Any = None
+    ) -> list[str]: ...
+
+    async def identity(self) -> tuple[Any, ...]: ...
+
+    async def health(self) -> list[Finding]: ...
+
+    async def close(self) -> None: ...

@@ -16,20 +16,22 @@ from typing import Any
 
 import httpx2
 import pytest
+from administration import administer, authentication
 from http_parts import JSON, LIST, Served, bearer
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 
 from tulving import Caller, Memory, open_memory
+from tulving.bootstrap import Served as Store
 from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
 from tulving.interfaces.calls import Lazy
 from tulving.interfaces.http.application import application
-from tulving.interfaces.http.authentication import Served as Store
 from tulving.interfaces.http.hosts import Address, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
 from tulving.services.operations import OPERATIONS
+from tulving.services.tokens import Authentication, Tokens
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -80,7 +82,7 @@ class Inside:
 
     async def create(self, tenant: str = "default", **options: Any) -> str:
         secret = f"tulving_{secrets.token_urlsafe(32)}"
-        await (await self.memory()).bind(caller=Caller(tenant)).create_token(secret, **options)
+        await administer((await self.memory()).bind(caller=Caller(tenant))).create_token(secret, **options)
         return secret
 
     async def send(self, method: str = "POST", path: str = "/mcp", **options: Any) -> httpx2.Response:
@@ -104,7 +106,7 @@ async def inside(
     @asynccontextmanager
     async def open_store() -> AsyncIterator[Store]:
         async with opener() if opener else open_memory(config=config, background=False) as memory:
-            yield Store(memory, memory)
+            yield Store(memory, authentication(memory))
 
     async with Lazy(open_store) as opened:
         app = application(config, opened, address, not closed)
@@ -230,6 +232,14 @@ async def test_rights_are_what_a_token_may_do(environ, mode: str):
             assert "right to read" in await refused(client, "memory_search", query="obey")
 
 
+async def test_a_memory_that_is_served_has_no_verb_for_tokens(environ):
+    async with inside() as here:
+        served = await here.memory()
+        verbs = {name for name in vars(Tokens) | vars(Authentication) if not name.startswith("_")}
+        assert {"create_token", "authenticate"} < verbs
+        assert not [name for name in verbs if hasattr(served, name)]
+
+
 async def test_the_id_of_a_request_is_in_the_trail(environ):
     async with inside() as here:
         secret = await here.create()
@@ -326,8 +336,8 @@ async def test_revocation_and_expiry_count_from_the_next_request(environ, clock)
         clock.advance(days=1)
         assert (await here.send(headers=bearer(short))).status_code == 401
         memory = await here.memory()
-        (lasting,) = (each for each in await memory.list_tokens() if each.expires_at is None)
-        await memory.revoke_token(str(lasting.id))
+        (lasting,) = (each for each in await administer(memory).list_tokens() if each.expires_at is None)
+        await administer(memory).revoke_token(str(lasting.id))
         assert (await here.send(headers=bearer(long))).status_code == 401
 
 

@@ -5,6 +5,7 @@ import secrets
 from typing import get_args
 
 import pytest
+from administration import administer, authentication
 
 from tulving import Caller, InvalidInput, Memory, NotFound
 from tulving.domain.access import RIGHTS, digest
@@ -23,74 +24,76 @@ def test_a_right_is_an_effect_of_an_operation():
 async def test_a_token_stands_for_its_tenant_actor_and_rights(memory: Memory):
     secret = drawn()
     theirs = memory.bind(caller=Caller("anna"))
-    token = await theirs.create_token(secret, name="laptop", actor="claude", rights=["destroy", "read", "read"])
-    found = await memory.authenticate(secret)
+    token = await administer(theirs).create_token(
+        secret, name="laptop", actor="claude", rights=["destroy", "read", "read"]
+    )
+    found = await authentication(memory).authenticate(secret)
     assert found == token
     assert (token.tenant_id, token.name, token.actor, token.rights) == ("anna", "laptop", "claude", ("read", "destroy"))
     assert token.caller("42") == Caller("anna", "claude", "42")
-    assert await memory.authenticate(secret[:-1]) is None
-    assert await memory.authenticate("") is None
-    assert await memory.authenticate(digest(secret)) is None
-    assert await memory.authenticate("\ud800\x00") is None
+    assert await authentication(memory).authenticate(secret[:-1]) is None
+    assert await authentication(memory).authenticate("") is None
+    assert await authentication(memory).authenticate(digest(secret)) is None
+    assert await authentication(memory).authenticate("\ud800\x00") is None
 
 
 async def test_the_actor_is_the_name_unless_it_is_given(memory: Memory):
-    assert (await memory.create_token(drawn(), name="laptop")).actor == "laptop"
-    assert (await memory.create_token(drawn())).actor is None
-    assert (await memory.create_token(drawn())).rights == RIGHTS
+    assert (await administer(memory).create_token(drawn(), name="laptop")).actor == "laptop"
+    assert (await administer(memory).create_token(drawn())).actor is None
+    assert (await administer(memory).create_token(drawn())).rights == RIGHTS
 
 
 async def test_a_token_ends_when_its_time_is_over(memory: Memory, clock: ManualClock):
     secret = drawn()
-    token = await memory.create_token(secret, days=1.5)
+    token = await administer(memory).create_token(secret, days=1.5)
     clock.advance(days=1.5, microseconds=-1)
-    assert await memory.authenticate(secret)
+    assert await authentication(memory).authenticate(secret)
     assert token.state(clock()) == "active"
     clock.advance(microseconds=1)
-    assert await memory.authenticate(secret) is None
+    assert await authentication(memory).authenticate(secret) is None
     assert token.state(clock()) == "expired"
-    assert await memory.needs_token(), "time alone must not open a door"
+    assert await authentication(memory).needs_token(), "time alone must not open a door"
 
 
 async def test_revoking_ends_a_token_at_once_and_only_that_one(memory: Memory, clock: ManualClock):
-    assert not await memory.needs_token()
+    assert not await authentication(memory).needs_token()
     kept, gone = drawn(), drawn()
-    other = await memory.create_token(kept)
-    token = await memory.bind(caller=Caller("anna")).create_token(gone)
+    other = await administer(memory).create_token(kept)
+    token = await administer(memory.bind(caller=Caller("anna"))).create_token(gone)
     clock.advance(hours=1)
-    revoked = await memory.revoke_token(str(token.id))
+    revoked = await administer(memory).revoke_token(str(token.id))
     assert revoked.revoked_at == clock()
     assert revoked.state(clock()) == "revoked"
-    assert await memory.authenticate(gone) is None
-    assert await memory.authenticate(kept) == other
+    assert await authentication(memory).authenticate(gone) is None
+    assert await authentication(memory).authenticate(kept) == other
     clock.advance(hours=1)
-    assert await memory.revoke_token(str(token.id)) == revoked
-    assert await memory.list_tokens() == [other, revoked]
-    assert await memory.needs_token()
-    await memory.revoke_token(str(other.id))
-    assert not await memory.needs_token()
+    assert await administer(memory).revoke_token(str(token.id)) == revoked
+    assert await administer(memory).list_tokens() == [other, revoked]
+    assert await authentication(memory).needs_token()
+    await administer(memory).revoke_token(str(other.id))
+    assert not await authentication(memory).needs_token()
 
 
 async def test_the_beginning_of_an_id_is_enough_if_it_is_the_only_one(memory: Memory):
-    tokens = [await memory.create_token(drawn()) for _ in range(3)]
+    tokens = [await administer(memory).create_token(drawn()) for _ in range(3)]
     with pytest.raises(InvalidInput, match="3 tokens begin like this"):
-        await memory.revoke_token(str(tokens[0].id)[:8])
-    assert not any(token.revoked_at for token in await memory.list_tokens())
-    assert (await memory.revoke_token(str(tokens[1].id).upper())).id == tokens[1].id
+        await administer(memory).revoke_token(str(tokens[0].id)[:8])
+    assert not any(token.revoked_at for token in await administer(memory).list_tokens())
+    assert (await administer(memory).revoke_token(str(tokens[1].id).upper())).id == tokens[1].id
 
 
 @pytest.mark.parametrize("id_", ["ffff", "00000000-0000-7000-8000-00000000ffff", "%%%%", "____"])
 async def test_an_unknown_id_is_said_to_be_unknown(memory: Memory, id_: str):
-    await memory.create_token(drawn())
+    await administer(memory).create_token(drawn())
     with pytest.raises(NotFound, match="there is no token"):
-        await memory.revoke_token(id_)
+        await administer(memory).revoke_token(id_)
 
 
 @pytest.mark.parametrize("id_", ["", "   ", "000", "0000\x00", "0" * 41, None, 3])
 async def test_what_is_no_id_is_refused(memory: Memory, id_):
-    await memory.create_token(drawn())
+    await administer(memory).create_token(drawn())
     with pytest.raises(InvalidInput, match="token_id"):
-        await memory.revoke_token(id_)
+        await administer(memory).revoke_token(id_)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +119,9 @@ async def test_what_is_no_id_is_refused(memory: Memory, id_):
 )
 async def test_bad_input_names_the_field_and_makes_no_token(memory: Memory, field: str, given: dict):
     with pytest.raises(InvalidInput) as refused:
-        await memory.create_token(drawn(), **given)
+        await administer(memory).create_token(drawn(), **given)
     assert refused.value.field == field
-    assert await memory.list_tokens() == []
+    assert await administer(memory).list_tokens() == []
 
 
 @pytest.mark.parametrize(
@@ -126,24 +129,24 @@ async def test_bad_input_names_the_field_and_makes_no_token(memory: Memory, fiel
 )
 async def test_a_weak_secret_is_refused(memory: Memory, secret):
     with pytest.raises(InvalidInput, match="secret"):
-        await memory.create_token(secret)
+        await administer(memory).create_token(secret)
 
 
 async def test_no_two_tokens_share_a_secret(memory: Memory):
     secret = drawn()
-    await memory.create_token(secret)
+    await administer(memory).create_token(secret)
     with pytest.raises(InvalidInput, match="another token"):
-        await memory.bind(caller=Caller("anna")).create_token(secret)
-    assert len(await memory.list_tokens()) == 1
+        await administer(memory.bind(caller=Caller("anna"))).create_token(secret)
+    assert len(await administer(memory).list_tokens()) == 1
 
 
 async def test_each_change_is_one_event_of_the_tokens_tenant_without_the_secret(memory: Memory, clock: ManualClock):
     heard = []
     memory.bind(caller=Caller("anna")).subscribe(heard.extend)
     secret = drawn()
-    token = await memory.bind(caller=Caller("anna", "boss")).create_token(secret, name="laptop", days=1)
-    await memory.bind(caller=Caller("default", "chief")).revoke_token(str(token.id))
-    await memory.revoke_token(str(token.id))
+    token = await administer(memory.bind(caller=Caller("anna", "boss"))).create_token(secret, name="laptop", days=1)
+    await administer(memory.bind(caller=Caller("default", "chief"))).revoke_token(str(token.id))
+    await administer(memory).revoke_token(str(token.id))
     kept = await memory.bind(caller=Caller("anna")).history("fact", str(token.id))
     assert [(event.event_type, event.entity_type, event.actor) for event in kept] == [
         ("token_created", "token", "boss"),
@@ -159,8 +162,8 @@ async def test_each_change_is_one_event_of_the_tokens_tenant_without_the_secret(
 
 async def test_an_export_has_no_tokens(memory: Memory, tmp_path):
     secret = drawn()
-    await memory.create_token(secret)
-    counts = await memory.export(tmp_path / "export.jsonl", all_tenants=True)
+    await administer(memory).create_token(secret)
+    counts = await administer(memory).export(tmp_path / "export.jsonl")
     text = (tmp_path / "export.jsonl").read_text()
     assert "access_tokens" not in counts
     assert secret not in text

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import pytest
+from administration import administer
 from raw_sql import in_thread, run_sql
 
 from tulving import (
@@ -28,8 +29,8 @@ from tulving import (
 )
 from tulving.bootstrap import copy_store, is_postgres, migrate_store, open_store
 from tulving.config import MemoryModuleConfig, PostgresConfig
+from tulving.ports import Store
 from tulving.services.copying import Copied, CopiedTable
-from tulving.services.service import Store
 from tulving.storage import copying
 from tulving.storage.transfer import ID, KEYS, TABLES
 from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder
@@ -168,7 +169,7 @@ async def found(url: str) -> tuple[dict[str, Any], dict[str, Any]]:
             answers[query] = [hit.item.id for hit in hits]
             similarities |= {f"{query} {hit.item.id}": hit.similarity for hit in hits}
             answers[f"words {query}"] = {hit.item.id for hit in await memory.search(query, mode="keyword")}
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
     return answers, similarities
 
 
@@ -427,7 +428,7 @@ async def test_the_same_embedder_under_another_number(new):
     async with opened(target, WordEmbedder(32), start=5000) as memory:
         await memory.bind(caller=Caller("own")).store_rule("greet")
     async with opened(target, start=5100, may_reembed=True) as memory:
-        await memory.reembed()
+        await administer(memory).reembed()
     done = await copied(source, target)
     assert done.ok
     assert {row["embedding_version"] for row in run_sql(target, "SELECT embedding_version FROM rules")} == {2}
@@ -444,7 +445,7 @@ async def test_a_conversion_under_way_stays_behind(new):
             raise InterruptedError
 
         with pytest.raises(InterruptedError):
-            await memory.reembed(stop)
+            await administer(memory).reembed(stop)
     assert run_sql(source, "SELECT memory_id FROM next_embeddings") != []
     assert (await copied(source, target)).ok
     assert run_sql(target, "SELECT memory_id FROM next_embeddings") == []
@@ -486,7 +487,7 @@ async def test_long_memories_make_small_batches(new, monkeypatch):
 async def test_tokens_stay_behind(new):
     source, target = new("sqlite"), new("postgres")
     async with opened(source) as memory:
-        await memory.create_token("tulving_" + "x" * 43, name="laptop")
+        await administer(memory).create_token("tulving_" + "x" * 43, name="laptop")
     assert (await copied(source, target)).ok
     assert run_sql(target, "SELECT id FROM access_tokens") == []
 
@@ -497,7 +498,7 @@ async def test_a_source_that_is_re_embedded_meanwhile(new):
 
     async def convert() -> None:
         async with opened(source, WordEmbedder(32), start=7000, may_reembed=True) as memory:
-            await memory.reembed()
+            await administer(memory).reembed()
 
     def meanwhile(done: int, total: int, what: str) -> None:
         if (done, what) == (total, "episodes"):

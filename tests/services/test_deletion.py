@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from administration import administer
 
 from tulving import open_memory
 from tulving.domain.scope import Caller
@@ -18,7 +19,7 @@ TEXT = f"{WORD} trip"
 
 
 async def maintain(memory, clock):
-    return await jobs_of()["index_maintenance"].run(memory, clock.now, "")
+    return await jobs_of()["index_maintenance"].run(administer(memory), clock.now, "")
 
 
 async def store(memory, kind, text=TEXT):
@@ -54,7 +55,7 @@ async def test_after_maintenance_no_file_has_a_deleted_word_or_vector(memory, pa
     await memory.delete(kind, id_)
     await maintain(memory, clock)
     assert files_with(path, WORD.encode(), row["embedding"]) == []
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 async def test_after_maintenance_no_file_has_a_word_that_the_cleanup_deleted(memory, path, clock):
@@ -101,7 +102,7 @@ async def test_deleting_takes_what_an_interrupted_reembedding_made(memory, url, 
 
     async with open_memory(url, embedder=WordEmbedder(32), clock=clock, may_reembed=True, background=False) as other:
         with pytest.raises(InterruptedError):
-            await other.reembed(stop)
+            await administer(other).reembed(stop)
     assert len(sql("SELECT memory_id FROM next_embeddings")) == 1
     if by == "delete":
         await memory.delete("episode", id_)
@@ -149,7 +150,7 @@ async def test_each_tenant_has_a_key_of_its_own(memory, sql, tmp_path):
     secrets = {row["tenant_id"]: row["secret"] for row in sql("SELECT * FROM tenant_keys")}
     assert set(secrets) == {"default", "other"}
     assert len(set(secrets.values())) == 2
-    await memory.export(tmp_path / "all.jsonl", all_tenants=True)
+    await administer(memory).export(tmp_path / "all.jsonl")
     written = (tmp_path / "all.jsonl").read_text()
     assert TEXT in written
     assert not any(secret in written for secret in secrets.values())

@@ -4,6 +4,7 @@ import asyncio
 from uuid import UUID
 
 import pytest
+from administration import administer
 
 from tulving import Caller, InvalidInput, NewFact, NotFound, open_memory
 from tulving.bootstrap import copy_store
@@ -50,7 +51,7 @@ async def test_new_words_take_the_place_of_the_old(memory, clock, kind):
     assert (event.event_type, event.payload["revision"]) == (f"{kind}_edited", 1)
     assert event.payload["changed"] == ["content", "tags"]
     assert not any(word in str(event.payload) for word in ("coffee", "tea"))
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 @KINDS
@@ -128,7 +129,7 @@ async def test_edits_at_the_same_time_all_leave_their_revision(memory, url, cloc
     everything = {f"v{at} {n}" for at in range(2) for n in range(8)} | {"v"}
     assert {each.content for each in revisions} | {last} == everything
     assert (await memory.search_similar(embedder.embed(last)))[0].similarity == pytest.approx(1.0, abs=CLOSE)
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 async def test_two_notes_can_not_say_the_same(memory):
@@ -225,18 +226,19 @@ async def test_an_edit_in_the_middle_of_re_embedding_is_not_lost(memory, url, cl
         url, config=config, embedder=another, clock=clock, ids=SequentialIds(10**9), may_reembed=True, background=False
     )
     async with opened as second:
-        really = second._convert
+        administration = administer(second)
+        really = administration._convert
 
         async def convert(*args):
             await really(*args)
             if (await memory.get(kind, id_)).content == "tea at noon":
                 await memory.edit(kind, id_, content="coffee at dawn")
 
-        monkeypatch.setattr(second, "_convert", convert)
-        await second.reembed()
+        monkeypatch.setattr(administration, "_convert", convert)
+        await administration.reembed()
         found = await second.search_similar(another.embed("coffee at dawn"))
         assert (found[0].item.content, found[0].similarity) == ("coffee at dawn", pytest.approx(1.0, abs=CLOSE))
-        assert (await second.verify()).ok
+        assert (await administer(second).verify()).ok
 
 
 async def test_revisions_travel(memory, new_url, url, clock, tmp_path, config):
@@ -468,10 +470,10 @@ async def test_old_requests_are_forgotten(memory, clock, sql):
     mine = as_request(memory, "r-1")
     first = await mine.store_episode("it rained", butler="b")
     clock.advance(days=7)
-    assert await memory.forget_requests() == 0
+    assert await administer(memory).forget_requests() == 0
     assert await mine.store_episode("it rained", butler="b") == first
     clock.advance(microseconds=1)
-    assert await memory.forget_requests(dry_run=True) == await memory.forget_requests() == 1
+    assert await administer(memory).forget_requests(dry_run=True) == await administer(memory).forget_requests() == 1
     assert sql("SELECT * FROM requests") == []
     assert (await mine.store_episode("it rained", butler="b")).id != first.id
 

@@ -1,6 +1,7 @@
 """A vector that was made of words that were edited meanwhile must not be taken for that of the new ones."""
 
 import pytest
+from administration import administer
 
 from tulving import open_memory
 from tulving.config import MemoryModuleConfig, ScheduleConfig
@@ -18,7 +19,7 @@ async def test_an_edit_while_re_embedding_computes(memory, url, clock, config, m
     async with open_memory(
         url, config=config, embedder=another, clock=clock, ids=SequentialIds(10**9), may_reembed=True, background=False
     ) as second:
-        really = second._index
+        really = second._env.embedding.index
 
         async def index(*args):
             made = await really(*args)
@@ -26,29 +27,29 @@ async def test_an_edit_while_re_embedding_computes(memory, url, clock, config, m
                 await memory.edit("rule", id_, content="coffee at dawn")
             return made
 
-        monkeypatch.setattr(second, "_index", index)
-        await second.reembed()
+        monkeypatch.setattr(second._env.embedding, "index", index)
+        await administer(second).reembed()
         found = await second.search_similar(another.embed("coffee at dawn"))
         assert (found[0].item.content, found[0].similarity) == ("coffee at dawn", pytest.approx(1.0, abs=CLOSE))
-        assert (await second.verify()).ok
+        assert (await administer(second).verify()).ok
 
 
 async def test_an_edit_while_a_missing_vector_is_made(memory, embedder, monkeypatch):
     embedder.problem = "no weights"
     id_ = (await memory.store_rule("tea at noon")).id
     embedder.problem = None
-    really = memory._index
+    really = memory._env.embedding.index
 
     async def index(items, *rest):
         made = await really(items, *rest)
         if (await memory.get("rule", id_)).content == "tea at noon":
-            monkeypatch.setattr(memory, "_index", really)
+            monkeypatch.setattr(memory._env.embedding, "index", really)
             embedder.problem = "gone again"
             await memory.edit("rule", id_, content="coffee at dawn")
             embedder.problem = None
         return made
 
-    monkeypatch.setattr(memory, "_index", index)
+    monkeypatch.setattr(memory._env.embedding, "index", index)
     await memory.embed_pending()
     found = await memory.search_similar(embedder.embed("coffee at dawn"))
     assert found[0].similarity == pytest.approx(1.0, abs=CLOSE)

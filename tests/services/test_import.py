@@ -5,6 +5,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from administration import administer
 from raw_sql import run_sql
 
 from tulving import Caller, InvalidInput, TulvingError, open_memory
@@ -32,7 +33,7 @@ async def fill(memory):
 
 
 async def problems(memory):
-    return [problem for finding in (await memory.verify()).findings for problem in finding.problems]
+    return [problem for finding in (await administer(memory).verify()).findings for problem in finding.problems]
 
 
 def read(path):
@@ -107,11 +108,11 @@ async def test_a_memory_that_comes_without_its_events_is_on_record(memory, sql, 
 async def test_all_tenants_have_their_own_arrivals(memory, new_url, tmp_path, embedder):
     for tenant in ("one", "two"):
         await memory.bind(caller=Caller(tenant)).store_rule(f"of {tenant}")
-    await memory.export(tmp_path / "a.jsonl", all_tenants=True)
+    await administer(memory).export(tmp_path / "a.jsonl")
     async with open_memory(new_url(), embedder=embedder) as other:
-        await other.import_(tmp_path / "a.jsonl", all_tenants=True)
+        await administer(other).import_(tmp_path / "a.jsonl")
         assert await problems(other) == []
-        await other.export(tmp_path / "b.jsonl", all_tenants=True)
+        await administer(other).export(tmp_path / "b.jsonl")
     assert read(tmp_path / "a.jsonl") == read(tmp_path / "b.jsonl"), "an arrival is this store's own and stays there"
 
 
@@ -279,7 +280,7 @@ async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, t
             await use(importer, tmp_path / "c.jsonl")
     assert refused > 15 and taken > 15
     await memory.run_decay_sweep()
-    await memory.run_store_cleanup()
+    await administer(memory).run_episode_cleanup()
     assert await problems(memory) == []
 
 

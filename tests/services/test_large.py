@@ -7,7 +7,7 @@ import pytest
 from tulving import InvalidInput, MemoryModuleConfig, NewFact
 from tulving.domain import intake, text
 from tulving.interfaces import wire
-from tulving.services import service
+from tulving.services import embedding
 from tulving.services.operations import OPERATIONS
 
 HUGE = "tea " * 500_000
@@ -42,7 +42,7 @@ async def test_the_words_of_a_long_text_are_taken_in_another_thread(memory, monk
         threads.add(threading.get_ident())
         return text.search_text(words)
 
-    monkeypatch.setattr(service, "search_text", noted)
+    monkeypatch.setattr(embedding, "search_text", noted)
     stored = await memory.store_rule("tea " * (size // 4))
     assert threads == {threading.get_ident()} if here else threading.get_ident() not in threads
     assert [hit.item.id for hit in await memory.search("tea", mode="keyword")] == [stored.id]

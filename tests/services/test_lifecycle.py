@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
+from administration import administer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.domain.context import render
 from tulving.domain.decay import PERMANENCE, effective_confidence, review
 from tulving.interfaces.wire import wire
-from tulving.services import lifecycle
+from tulving.services import upkeep
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 NOTHING = {f"{kind}_{what}": 0 for kind in ("facts", "rules") for what in ("checked", "fading", "expired", "recovered")}
@@ -63,10 +64,10 @@ async def test_a_fact_fades_and_expires(memory, clock):
     assert await memory.run_decay_sweep(as_of=clock.now + timedelta(days=9999)) == NOTHING
     assert await events_of(memory, "fact", id_) == ["fact_created", "fact_fading", "fact_expired"]
     fading, expired = (await memory.history("fact", id_))[1:]
-    assert (fading.actor, fading.tenant_id, fading.payload["by"]) == ("maintenance", "default", "decay")
+    assert (fading.actor, fading.tenant_id, fading.payload["by"]) == (None, "default", "decay")
     assert fading.payload["effective_confidence"] == pytest.approx(0.2, abs=0.001)
     assert fading.run_id != expired.run_id, "each sweep is a run of its own"
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 @pytest.mark.scenario("001-037")
@@ -180,10 +181,30 @@ async def test_each_tenant_has_its_own_events(memory, clock):
     heard = []
     others[0].subscribe(heard.extend)
     clock.advance(days=250)
-    assert (await memory.run_decay_sweep())["facts_fading"] == 2
+    assert await memory.run_decay_sweep() == NOTHING, "those of other tenants are none of its business"
+    assert (await administer(memory).run_decay_sweep(dry_run=True))["facts_fading"] == 2
+    assert (await administer(memory).run_decay_sweep())["facts_fading"] == 2
     for other, id_ in zip(others, ids, strict=True):
         assert await events_of(other, "fact", id_) == ["fact_created", "fact_fading"]
+        assert (await other.history("fact", id_))[-1].actor == "maintenance"
     assert [(event.event_type, event.tenant_id) for event in heard] == [("fact_fading", "acme")]
+
+
+async def test_a_bound_memory_sweeps_and_inverts_only_what_it_reaches(memory, clock):
+    alice, bob = (memory.bind(user_id=name) for name in ("alice", "bob"))
+    for user in (alice, bob):
+        await user.store_fact("user", "likes", "tea")
+        rule = (await user.store_rule("greet")).id
+        for _ in range(3):
+            await user.mark_harmful(rule)
+    assert await alice.invert_refuted() == 1
+    clock.advance(days=250)
+    assert (await alice.run_decay_sweep())["facts_fading"] == 1
+    assert [item.status for item in (await bob.list_memories("fact")).items] == [None]
+    assert [item.maturity for item in (await bob.list_memories("rule")).items] == ["candidate"]
+    assert await memory.run_decay_sweep() == came_to(
+        facts_checked=1, facts_fading=1, rules_checked=1, rules_expired=1
+    ), "an unbound one reaches the rest of its tenant"
 
 
 async def test_a_rehearsal_counts_and_changes_nothing(memory, clock, sql):
@@ -198,7 +219,7 @@ async def test_a_rehearsal_counts_and_changes_nothing(memory, clock, sql):
 
 
 async def test_a_sweep_says_how_far_it_is(memory, clock, monkeypatch):
-    monkeypatch.setattr(lifecycle, "BATCH", 4)
+    monkeypatch.setattr(upkeep, "SWEPT_AT_A_TIME", 4)
     await memory.store_facts([NewFact(content=f"note {n}") for n in range(10)])
     await memory.store_rule("greet")
     clock.advance(days=250)
@@ -214,7 +235,7 @@ async def test_a_sweep_as_of_no_time_is_refused(memory, as_of):
 
 
 async def test_a_sweep_that_dies_in_the_middle_is_finished_by_the_next(memory, clock, monkeypatch, sql):
-    monkeypatch.setattr(lifecycle, "BATCH", 10)
+    monkeypatch.setattr(upkeep, "SWEPT_AT_A_TIME", 10)
     stored = await memory.store_facts([NewFact(content=f"note {n}") for n in range(35)])
     clock.advance(days=250)
     store, written = memory._env.store, 0
@@ -258,7 +279,7 @@ async def test_a_batch_that_fails_is_undone_as_a_whole(memory, clock, monkeypatc
 
 
 async def test_two_sweeps_at_once_do_each_thing_once(memory, url, clock, embedder, monkeypatch):
-    monkeypatch.setattr(lifecycle, "BATCH", 7)
+    monkeypatch.setattr(upkeep, "SWEPT_AT_A_TIME", 7)
     stored = await memory.store_facts([NewFact(content=f"note {n}") for n in range(100)])
     rules = await memory.store_rules([NewRule(content=f"rule {n}") for n in range(30)])
     clock.advance(days=250)
@@ -440,7 +461,7 @@ async def test_expired_episodes_are_deleted(memory, clock, sql):
     assert (await memory.run_episode_cleanup())["expired_deleted"] == 0
     clock.advance(microseconds=1)
     assert await memory.run_episode_cleanup() == {"expired_deleted": 2, "capacity_deleted": 0, "remaining": 1}
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 @pytest.mark.parametrize(
@@ -514,11 +535,17 @@ async def test_the_tool_is_for_ones_own_tenant_and_the_worker_for_all(memory, cl
         "remaining": 3,
     }
     assert len(await names(memory, sql)) == 8, "bolt is too full, but that is not acme's affair"
-    rehearsed = await memory.run_store_cleanup(max_entries=2, dry_run=True)
+    rehearsed = await administer(memory).run_episode_cleanup(max_entries=2, dry_run=True)
     assert rehearsed == {"expired_deleted": 0, "capacity_deleted": 3, "remaining": 5}
-    assert await memory.run_store_cleanup(max_entries=2) == rehearsed, "each tenant has the capacity for itself"
+    assert await administer(memory).run_episode_cleanup(max_entries=2) == rehearsed, (
+        "each tenant has the capacity for itself"
+    )
     clock.advance(days=7)
-    assert await memory.run_store_cleanup() == {"expired_deleted": 5, "capacity_deleted": 0, "remaining": 0}
+    assert await administer(memory).run_episode_cleanup() == {
+        "expired_deleted": 5,
+        "capacity_deleted": 0,
+        "remaining": 0,
+    }
     rows = sql(
         "SELECT tenant_id, actor, COUNT(*) AS n FROM memory_events WHERE event_type = 'episode_deleted' GROUP BY 1, 2"
     )
@@ -531,18 +558,18 @@ async def test_the_tool_is_for_ones_own_tenant_and_the_worker_for_all(memory, cl
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(schedule=QUIET, episode_max_entries=2)])
-@pytest.mark.parametrize("verb", ["run_store_cleanup", "run_episode_cleanup"])
-async def test_without_a_capacity_the_configured_one_counts(memory, sql, verb):
+@pytest.mark.parametrize("who", [lambda memory: memory, administer])
+async def test_without_a_capacity_the_configured_one_counts(memory, sql, who):
     await fill(memory, sql, a="consolidated", b="consolidated", c="consolidated")
-    assert (await getattr(memory, verb)(max_entries=3))["capacity_deleted"] == 0
-    assert (await getattr(memory, verb)())["capacity_deleted"] == 1
+    assert (await who(memory).run_episode_cleanup(max_entries=3))["capacity_deleted"] == 0
+    assert (await who(memory).run_episode_cleanup())["capacity_deleted"] == 1
 
 
 async def test_a_cleanup_as_of_another_time(memory, clock, sql):
     await fill(memory, sql, learned="consolidated")
-    for verb in (memory.run_episode_cleanup, memory.run_store_cleanup):
+    for verb in (memory.run_episode_cleanup, administer(memory).run_episode_cleanup):
         for later in (timedelta(microseconds=1), timedelta(days=8)):
-            with pytest.raises(InvalidInput, match="as_of: is yet to come"):
+            with pytest.raises(InvalidInput, match="as_of: is in the future"):
                 await verb(as_of=clock.now + later)
         assert (await verb(as_of=clock.now + timedelta(days=8), dry_run=True))["expired_deleted"] == 1
         assert (await verb(as_of=clock.now))["remaining"] == 1
@@ -551,7 +578,7 @@ async def test_a_cleanup_as_of_another_time(memory, clock, sql):
     clock.advance(days=-20)
     assert (await memory.run_episode_cleanup())["expired_deleted"] == 0, "a clock that went back deletes nothing"
     clock.now = datetime.min.replace(tzinfo=clock.now.tzinfo)
-    assert (await memory.run_store_cleanup())["remaining"] == 1
+    assert (await administer(memory).run_episode_cleanup())["remaining"] == 1
 
 
 @pytest.mark.parametrize("most", [-1, 1.5, "10", True])
@@ -561,7 +588,7 @@ async def test_a_capacity_that_is_none_is_refused(memory, most):
 
 
 async def test_a_cleanup_that_dies_in_the_middle_is_finished_by_the_next(memory, clock, monkeypatch, sql):
-    monkeypatch.setattr(lifecycle, "BATCH", 10)
+    monkeypatch.setattr(upkeep, "SWEPT_AT_A_TIME", 10)
     stored = await memory.store_episodes([NewEpisode(content=f"note {n}", butler="b") for n in range(35)])
     clock.advance(days=14)
     store, written = memory._env.store, 0
@@ -584,7 +611,7 @@ async def test_a_cleanup_that_dies_in_the_middle_is_finished_by_the_next(memory,
 
 
 async def test_two_cleanups_at_once_do_not_delete_too_much(memory, url, clock, embedder, monkeypatch, sql):
-    monkeypatch.setattr(lifecycle, "BATCH", 7)
+    monkeypatch.setattr(upkeep, "SWEPT_AT_A_TIME", 7)
     await memory.store_episodes([NewEpisode(content=f"note {n}", butler="b", type="change") for n in range(100)])
     sql("UPDATE episodes SET consolidation_status = 'consolidated', consolidated = TRUE")
     await memory.store_episodes([NewEpisode(content=f"over {n}", butler="b") for n in range(40)])
@@ -598,4 +625,4 @@ async def test_two_cleanups_at_once_do_not_delete_too_much(memory, url, clock, e
     assert sum(result["capacity_deleted"] for result in results) == 50
     assert sql("SELECT COUNT(*) AS n FROM episodes") == [{"n": 50}]
     assert sql("SELECT COUNT(*) AS n FROM memory_events WHERE event_type = 'episode_deleted'") == [{"n": 90}]
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok

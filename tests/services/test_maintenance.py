@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from administration import administer
 
 from tulving import (
     Caller,
@@ -19,7 +20,7 @@ from tulving import (
     NewFact,
     open_memory,
 )
-from tulving.services.maintenance import PATIENCE, Maintenance
+from tulving.services.administration import MOST_ROUNDS, Administration
 from tulving.testing import CLOSE, ManualClock, WordEmbedder
 
 
@@ -72,16 +73,16 @@ async def test_reembedding_converts_everything(url, embedder, clock):
     new = WordEmbedder(32)
     steps = []
     async with open_memory(url, embedder=new, clock=clock, may_reembed=True) as memory:
-        assert await memory.reembed(lambda done, total: steps.append((done, total))) == 205
+        assert await administer(memory).reembed(lambda done, total: steps.append((done, total))) == 205
         assert steps[-1] == (205, 205)
         assert [hit.item.content for hit in await memory.search("coffee", mode="semantic", types=["fact"])] == [
             "coffee"
         ]
-        assert (await memory.verify()).ok
-        assert await memory.reembed() == 0, "nothing is left to do"
-        assert await memory.reembed(force=True) == 205
+        assert (await administer(memory).verify()).ok
+        assert await administer(memory).reembed() == 0, "nothing is left to do"
+        assert await administer(memory).reembed(force=True) == 205
         await memory.store_rule("stored afterwards")
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
     with pytest.raises(EmbedderMismatch):
         async with open_memory(url, embedder=embedder):
             pass
@@ -93,7 +94,7 @@ async def test_a_process_left_behind_is_told(url, embedder, clock):
         await fill(left_behind)
         assert len(await left_behind.search("coffee", mode="semantic")) > 0
         async with open_memory(url, embedder=WordEmbedder(32), clock=clock, may_reembed=True) as converter:
-            await converter.reembed()
+            await administer(converter).reembed()
         with pytest.raises(EmbedderMismatch, match="open it again"):
             await left_behind.search("coffee")
         with pytest.raises(EmbedderMismatch, match="open it again"):
@@ -113,24 +114,25 @@ async def test_what_is_stored_during_a_conversion_is_converted_too(url, embedder
             if not late:
                 late.append(asyncio.get_running_loop().create_task(writer.store_rule("a latecomer")))
 
-        assert await converter.reembed(meanwhile) in (5, 6)
+        assert await administer(converter).reembed(meanwhile) in (5, 6)
         await asyncio.wait(late)
         if late[0].exception() is None:
             assert len(await converter.search("latecomer", mode="semantic", types=["rule"])) == 2
-        assert (await converter.verify()).ok
+        assert (await administer(converter).verify()).ok
 
 
 KILLED = """
 import asyncio, os, signal, sys
-from tulving import open_memory
+from tulving import open_administration
 from tulving.testing import ManualClock, WordEmbedder
 
 async def main():
-    async with open_memory(sys.argv[1], embedder=WordEmbedder(32), clock=ManualClock(), may_reembed=True) as memory:
+    opened = open_administration(sys.argv[1], embedder=WordEmbedder(32), clock=ManualClock(), may_reembed=True)
+    async with opened as administration:
         def progress(done, total):
             if done >= int(sys.argv[2]):
                 os.kill(os.getpid(), signal.SIGKILL)
-        await memory.reembed(progress)
+        await administration.reembed(progress)
 
 asyncio.run(main())
 """
@@ -138,7 +140,7 @@ asyncio.run(main())
 
 @pytest.mark.scenario("001-120")
 async def test_a_conversion_ends_however_much_is_written_meanwhile(url, embedder, clock, monkeypatch):
-    convert = Maintenance._convert
+    convert = Administration._convert
     async with (
         open_memory(url, embedder=embedder, clock=clock) as writer,
         open_memory(url, embedder=WordEmbedder(32), clock=clock, may_reembed=True, background=False) as converter,
@@ -152,12 +154,12 @@ async def test_a_conversion_ends_however_much_is_written_meanwhile(url, embedder
             await writer.store_rule(f"late {attempts}")
             attempts += 1
 
-        monkeypatch.setattr(Maintenance, "_convert", convert_too_late)
-        assert await converter.reembed() == 1 + PATIENCE
-        assert attempts == PATIENCE
+        monkeypatch.setattr(Administration, "_convert", convert_too_late)
+        assert await administer(converter).reembed() == 1 + MOST_ROUNDS
+        assert attempts == MOST_ROUNDS
         assert await converter.count_pending() == 0
-        assert len(await converter.search("late", mode="semantic")) == 1 + PATIENCE
-        assert (await converter.verify()).ok
+        assert len(await converter.search("late", mode="semantic")) == 1 + MOST_ROUNDS
+        assert (await administer(converter).verify()).ok
 
 
 @pytest.mark.scenario("001-120")
@@ -168,14 +170,14 @@ async def test_a_killed_conversion_is_continued(url, embedder, clock):
     assert killed.returncode == -signal.SIGKILL
     async with open_memory(url, embedder=embedder, clock=clock) as memory:
         assert len(await memory.search("word7", mode="semantic", limit=1)) == 1, "the old vectors are still in use"
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
     new, steps = WordEmbedder(32), []
     async with open_memory(url, embedder=new, clock=clock, may_reembed=True) as memory:
-        await memory.reembed(lambda done, total: steps.append(done))
+        await administer(memory).reembed(lambda done, total: steps.append(done))
         assert steps[0] > 128, "what was done before the kill is not done again"
         (hit,) = await memory.search("word7", mode="semantic", limit=1)
         assert hit.similarity == pytest.approx(1.0, abs=CLOSE)
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
 
 
 async def test_reembedding_needs_the_embedder(url, embedder):
@@ -185,14 +187,14 @@ async def test_reembedding_needs_the_embedder(url, embedder):
     new.problem = "no weights: run `tulving init`"
     async with open_memory(url, embedder=new, may_reembed=True) as memory:
         with pytest.raises(EmbedderUnavailable, match="tulving init"):
-            await memory.reembed()
+            await administer(memory).reembed()
 
 
 async def test_waiting_memories_get_their_vectors_in_the_background(url, embedder):
     embedder.problem = "not yet"
     async with open_memory(url, embedder=embedder) as memory:
         await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(150)])
-        verification = await memory.verify()
+        verification = await administer(memory).verify()
         assert (verification.ok, verification.pending) == (True, 150)
     embedder.problem = None
     async with open_memory(url, embedder=embedder, background=False) as memory:
@@ -207,13 +209,15 @@ async def test_waiting_memories_get_their_vectors_in_the_background(url, embedde
 
 
 async def problems(memory):
-    return {finding.check: finding.problems for finding in (await memory.verify()).findings if finding.problems}
+    return {
+        finding.check: finding.problems for finding in (await administer(memory).verify()).findings if finding.problems
+    }
 
 
 async def test_verify_finds_what_is_wrong(memory, sql):
     await fill(memory)
     await memory.search("coffee")
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
     sql("UPDATE episodes SET content = 'cocoa was served'")
     assert list(await problems(memory)) == ["contents"]
     sql("UPDATE episodes SET content = 'coffee was served'")
@@ -251,7 +255,7 @@ async def test_export_and_import_lose_nothing(memory, new_url, tmp_path, embedde
         added = await other.import_(tmp_path / "a.jsonl")
         assert {table: part["added"] for table, part in added.items()} == counts
         assert [hit.item for hit in await other.search("coffee")] == [hit.item for hit in await memory.search("coffee")]
-        assert (await other.verify()).ok
+        assert (await administer(other).verify()).ok
         again = await other.import_(tmp_path / "a.jsonl")
         assert all(part["added"] == 0 for part in again.values())
         await other.export(tmp_path / "b.jsonl")
@@ -270,7 +274,7 @@ async def test_what_was_deleted_is_found_again_once_it_is_imported(memory, url, 
         for opened in (memory, other):
             (hit,) = await opened.search("tea", mode="semantic")
             assert hit.item.id == stored.id
-            assert (await opened.verify()).ok
+            assert (await administer(opened).verify()).ok
 
 
 async def test_imports_are_counted_from_zero_again(memory, path, sql, tmp_path):
@@ -290,14 +294,14 @@ async def test_an_export_goes_into_another_tenant_or_all_of_them(memory, new_url
     guest = memory.bind(caller=Caller("guest"))
     await guest.store_rule("guests only")
     await memory.export(tmp_path / "mine.jsonl")
-    await memory.export(tmp_path / "all.jsonl", all_tenants=True)
+    await administer(memory).export(tmp_path / "all.jsonl")
     assert "guests only" not in (tmp_path / "mine.jsonl").read_text()
     async with open_memory(new_url(), embedder=embedder, tenant="moved") as other:
         await other.import_(tmp_path / "mine.jsonl")
         assert (await other.list_memories("rule")).items[0].tenant_id == "moved"
         with pytest.raises(InvalidInput, match="several tenants"):
             await other.import_(tmp_path / "all.jsonl")
-        await other.import_(tmp_path / "all.jsonl", all_tenants=True)
+        await administer(other).import_(tmp_path / "all.jsonl")
         as_guest = other.bind(caller=Caller("guest"))
         assert [item.content for item in (await as_guest.list_memories("rule")).items] == ["guests only"]
 
@@ -309,7 +313,7 @@ async def test_vectors_of_another_embedder_are_made_anew(memory, new_url, tmp_pa
         await other.import_(tmp_path / "a.jsonl")
         assert await other.count_pending() == 0
         assert len(await other.search("coffee", mode="semantic", types=["rule"])) == 1
-        assert (await other.verify()).ok
+        assert (await administer(other).verify()).ok
 
 
 @pytest.mark.parametrize(
@@ -366,7 +370,7 @@ async def test_a_store_re_embedded_with_the_same_embedder_stays_open_to_all(memo
     async with open_memory(url, embedder=WordEmbedder(), clock=clock) as other:
         assert len(await other.search("green tea", mode="semantic", types=["fact"])) == 1
         for _ in range(2):
-            assert await memory.reembed(force=True) >= 2
+            assert await administer(memory).reembed(force=True) >= 2
         for mode in ("semantic", "hybrid", "keyword"):
             assert (await other.search("green tea", mode=mode))[0].item.id == old.id
         assert (await other.recall("green tea"))[0].item.id == old.id
@@ -376,7 +380,7 @@ async def test_a_store_re_embedded_with_the_same_embedder_stays_open_to_all(memo
         await other.edit("episode", edited.id, content="a cup of black tea")
         found = {hit.item.id for hit in await memory.search("black tea", mode="semantic")}
         assert {new[0].id, rule.id, edited.id} <= found
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
 
 
 async def test_memories_that_wait_get_their_vector_after_a_re_embedding(memory, url, clock):
@@ -386,20 +390,20 @@ async def test_memories_that_wait_get_their_vector_after_a_re_embedding(memory, 
         stored = await other.store_rule("serve black tea")
         late.problem = None
         await memory.store_rule("something else")
-        await memory.reembed(force=True)
-        await memory._write_all(
+        await administer(memory).reembed(force=True)
+        await administer(memory)._write(
             lambda conn: conn.execute("UPDATE rules SET embedding = NULL, embedding_version = NULL")
         )
         assert await other.embed_pending() == 2
         assert (await memory.search("black tea", mode="semantic"))[0].item.id == stored.id
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
 
 
 async def test_a_store_re_embedded_with_another_embedder_says_so(memory, url, clock):
     await memory.store_rule("serve black tea")
     new = WordEmbedder(model="other words", dimension=32)
     async with open_memory(url, embedder=new, clock=clock, may_reembed=True) as other:
-        await other.reembed()
+        await administer(other).reembed()
         told = r"vectors of other words 1 \(32 dimensions\)|re-embedded with another embedder \(.* 32 and 64\)"
         with pytest.raises(EmbedderMismatch, match=told):
             await memory.search("black tea")

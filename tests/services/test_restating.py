@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from administration import administer
 
 from tulving import InvalidInput, NewFact, open_memory
 from tulving.config import MemoryModuleConfig, ScheduleConfig
@@ -84,7 +85,7 @@ async def test_what_is_given_explicitly_is_taken_over_and_the_rest_stays(memory,
         1,
     )
     assert confirmed.payload["changed"] == sorted({*expected} - {"decay_rate", "next_review_at"})
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 async def test_the_event_tells_what_was_believed_before(memory):

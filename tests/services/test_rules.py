@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from administration import administer
 
 from tulving import Caller, InvalidInput, NotFound, open_memory
 from tulving.config import MemoryModuleConfig, ScheduleConfig
@@ -178,7 +179,7 @@ async def test_a_refuted_rule_becomes_a_warning(memory, clock):
     assert (await memory.search_similar(memory._env.embedder.embed(said)))[0].similarity == pytest.approx(
         1.0, abs=CLOSE
     )
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
     events = await memory.history("rule", id_)
     assert replace_references(await memory.invert_rule(id_), rule) == rule
     assert await memory.history("rule", id_) == events, "once turned round it stays"
@@ -202,39 +203,39 @@ async def test_a_reason_given_meanwhile_is_in_the_warning(memory, monkeypatch):
     """The vector is made before the transaction; what is said until then must not be lost."""
     id_ = (await memory.store_rule("greet")).id
     await refute(memory, id_, "a", "b", "c")
-    really, said = type(memory)._index, []
+    really, said = memory._env.embedding.index, []
 
-    async def index(self, items, version=None):
+    async def index(items, version=None):
         if not said:
             said.append(await memory.mark_harmful(id_, "d"))
-        return await really(self, items, version)
+        return await really(items, version)
 
-    monkeypatch.setattr(type(memory), "_index", index)
+    monkeypatch.setattr(memory._env.embedding, "index", index)
     rule = await memory.invert_rule(id_)
     assert rule.content.endswith("because: a; b; c; d")
     assert rule.harmful_count == 4
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 async def test_a_rule_that_helps_meanwhile_is_not_turned_round(memory, monkeypatch):
     id_ = (await memory.store_rule("greet")).id
     await refute(memory, id_)
-    really = type(memory)._index
+    really = memory._env.embedding.index
 
-    async def index(self, items, version=None):
+    async def index(items, version=None):
         for _ in range(2):
             await memory.mark_helpful(id_)
-        return await really(self, items, version)
+        return await really(items, version)
 
-    monkeypatch.setattr(type(memory), "_index", index)
+    monkeypatch.setattr(memory._env.embedding, "index", index)
     assert await memory.invert_rule(id_) is None
     assert (await memory.get("rule", id_)).content == "greet"
 
 
 async def test_all_refuted_rules_are_turned_round_whosever_they_are(memory, clock, monkeypatch):
-    from tulving.services import rules
+    from tulving.services import upkeep
 
-    monkeypatch.setattr(rules, "BATCH", 2)
+    monkeypatch.setattr(upkeep, "INVERTED_AT_A_TIME", 2)
     ids = {}
     for tenant in ("acme", "bolt", "default"):
         who = memory.bind(caller=Caller(tenant))
@@ -242,8 +243,8 @@ async def test_all_refuted_rules_are_turned_round_whosever_they_are(memory, cloc
         for id_ in ids[tenant][:2]:
             await refute(who, id_)
     await memory.forget("rule", ids["default"][0])
-    assert await memory.invert_refuted() == 5
-    assert await memory.invert_refuted() == 0
+    assert await administer(memory).invert_refuted() == 5
+    assert await administer(memory).invert_refuted() == 0
     for tenant, theirs in ids.items():
         who = memory.bind(caller=Caller(tenant))
         found = [(await who.get("rule", id_)).maturity for id_ in theirs]

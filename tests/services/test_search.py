@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from administration import administer
 
 from tulving import (
     EmbedderUnavailable,
@@ -388,7 +389,7 @@ async def test_an_embedder_that_fails_costs_no_memory_and_is_told_of(memory, emb
     found = await memory.search("greet")
     assert [hit.item.id for hit in found] == [stored.id] and "out of order" in found.warning
     assert await memory.embed_pending() == 0
-    assert (await memory.verify()).pending == 1
+    assert (await administer(memory).verify()).pending == 1
     embedder.error = None
     assert await memory.embed_pending() == 1
     assert memory.warning is None
@@ -409,9 +410,9 @@ async def test_a_job_tries_an_embedder_that_failed_again(memory, embedder, clock
     embedder.error = EmbedderUnavailable("out of order")
     await memory.store_rule("greet")
     job = jobs_of()["index_maintenance"]
-    assert (await job.run(memory, clock.now, ""))["embedded"] == 0
+    assert (await job.run(administer(memory), clock.now, ""))["embedded"] == 0
     embedder.error = None
-    assert (await job.run(memory, clock.now, ""))["embedded"] == 1
+    assert (await job.run(administer(memory), clock.now, ""))["embedded"] == 1
 
 
 async def test_any_other_error_of_an_embedder_rises_and_nothing_is_stored(memory, embedder, sql):
@@ -442,7 +443,7 @@ async def test_the_keyword_index_follows_the_rows(memory, sql):
     assert len(await memory.search("beta", mode="keyword")) == 1
     await memory.delete("episode", stored.id)
     assert len(await memory.search("beta", mode="keyword")) == 0
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 async def test_what_is_found_by_meaning_follows_the_rows(memory):
@@ -461,7 +462,7 @@ async def test_what_is_found_by_meaning_follows_the_rows(memory):
     assert left == set(rules[1::2])
     assert [hit.item.id for hit in await memory.search("likes", mode="semantic", types=["fact"])] == [third.id]
     assert first.id != third.id
-    assert (await memory.verify()).ok
+    assert (await administer(memory).verify()).ok
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vector_cache_mb=1)])

@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from administration import administer
 
 from tulving import InvalidInput, NewEpisode, NewFact, NewRule, open_memory
 from tulving.config import MemoryModuleConfig
@@ -271,7 +272,7 @@ async def store_secrets(memory):
     await memory.store_episode(f"a{built}", butler="b", **details)
     await memory.store_fact(f"you {built}", "p", f"w {built}")
     await memory.store_rule(f"act {built} better")
-    await memory.verify()
+    await administer(memory).verify()
 
 
 @pytest.mark.scenario("002-014")

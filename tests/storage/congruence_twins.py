@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from administration import administer
 from congruence_programs import FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector
 
 from tulving import NewEpisode, NewFact, NewRule, open_memory
@@ -92,11 +93,11 @@ class Side:
 
     async def entities(self, tenant: str) -> list[dict[str, Any]]:
         statement = "SELECT * FROM entities WHERE tenant_id = :tenant_id ORDER BY id"
-        return await self.memory._read_all(lambda conn: conn.fetch_all(statement, {"tenant_id": tenant}))
+        return await administer(self.memory)._read(lambda conn: conn.fetch_all(statement, {"tenant_id": tenant}))
 
     async def new_events(self) -> list[dict[str, Any]]:
         statement = "SELECT * FROM memory_events WHERE seq > :seen ORDER BY seq"
-        events = await self.memory._read_all(lambda conn: conn.fetch_all(statement, {"seen": self.seen}))
+        events = await administer(self.memory)._read(lambda conn: conn.fetch_all(statement, {"seen": self.seen}))
         for event in events:
             self.seen = event.pop("seq")
             _without_number(event["payload"])
@@ -162,7 +163,7 @@ class Twins:
         for tenant in TENANTS:
             await self.compare_state(tenant)
         for side in self.sides:
-            verified = await side.memory.verify()
+            verified = await administer(side.memory).verify()
             assert verified.ok, (side.name, verified.findings)
         await self.both(lambda side: side.memory.count_pending())
         await self.exported("acme", all_tenants=True)
@@ -208,10 +209,10 @@ class Twins:
         self.embedder = WordEmbedder(dimension, version=version)
         for side in self.sides:
             await side.open(self.embedder)
-        await self.both(lambda side: side.memory.reembed())
+        await self.both(lambda side: administer(side.memory).reembed())
 
     async def do_forced(self, who: str) -> None:
-        await self.both(lambda side: side.memory.reembed(force=True))
+        await self.both(lambda side: administer(side.memory).reembed(force=True))
 
     async def do_reopen(self, who: str) -> None:
         for side in self.sides:

@@ -22,6 +22,7 @@ import alembic.op
 import numpy
 import sqlalchemy.dialects.postgresql
 import sqlalchemy.dialects.sqlite
+from administration import administer
 from fault_parts import opened
 
 import tulving.storage.migrations
@@ -236,14 +237,14 @@ async def use_read_only(say: Say, path: str) -> None:
             fact = next(hit.item for hit in recalled if hit.memory_type == "fact")
             item = await memory.get("fact", fact.id)
             seen["got"] = item and item.content
-            verification = await memory.verify()
+            verification = await administer(memory).verify()
             seen["problems"] = [problem for finding in verification.findings for problem in finding.problems]
             seen["told"] = (await memory._env.store.health())[0].told
             counts = await memory.export(Path(folder) / "export.jsonl")
             seen["exported"] = {table: counts[table] for table in ("facts", "episodes")}
             seen["store"] = await refused(memory.store_rule("no"))
             seen["delete"] = await refused(memory.delete("fact", fact.id))
-            seen["reindex"] = await refused(memory.reindex())
+            seen["reindex"] = await refused(administer(memory).reindex())
         copy, restored = Path(folder) / "copy.db", Path(folder) / "restored.db"
         sqlite_backup.backup(Path(path), copy, 1.0)
         sqlite_backup.restore(Path(path), restored, 1.0, fact.created_at)

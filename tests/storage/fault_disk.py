@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from administration import administer
 from fault_parts import everything, opened, problems
 
 from tulving.domain.model import NewEpisode
@@ -95,7 +96,7 @@ async def write_until_full(folder: Path) -> dict[str, Any]:
         seen["in the same memory"] = await look(memory, acknowledged, word)
     async with opened(path) as memory:
         seen["opened again"] = await look(memory, acknowledged, word)
-        seen["problems"] = problems(await memory.verify())
+        seen["problems"] = problems(await administer(memory).verify())
     seen["acknowledged"] = len(acknowledged)
     seen["files"] = sorted(file.name for file in folder.iterdir())
     return seen

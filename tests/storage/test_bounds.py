@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from administration import administer
 from fault_parts import everything, opened
 from raw_sql import run_sql
 
@@ -246,7 +247,7 @@ async def test_a_cleanup_is_of_ones_own_episodes(url: str, part: str) -> None:
             "capacity_deleted": 0,
             "remaining": 3,
         }
-        assert (await memory.run_store_cleanup())["remaining"] == 3
+        assert (await administer(memory).run_episode_cleanup())["remaining"] == 3
 
 
 @PARTS

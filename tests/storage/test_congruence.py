@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from administration import administer
 from congruence_programs import FAMILY, FORMS, NOBODY, Call, Ref, program
 from congruence_twins import Raised, Side, Twins
 
@@ -230,7 +231,7 @@ async def test_one_who_slept_while_the_store_was_reembedded(new_twins: NewTwins)
             async with open_memory(
                 side.url, embedder=awake, clock=twins.clock, ids=side.ids, may_reembed=True
             ) as other:
-                await other.reembed()
+                await administer(other).reembed()
         paths = await twins.exported("acme")
         assert json.loads(paths[1].read_text().splitlines()[0])["embedder"] == ["words", "2", 32]
         for verb, args, fine in (

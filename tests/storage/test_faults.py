@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from administration import administer
 from fault_parts import Children, everything, opened, problems, said, wait_for
 
 from tulving.domain.model import Item, Kind
@@ -87,7 +88,7 @@ async def check(path: Path, acknowledged: Acknowledged, sought: Any) -> None:
         assert_whole_batches(items)
         assert_one_active_per_key(items)
         await assert_readable_and_found(memory, items, {id_: acknowledged.stored[id_] for id_ in sought})
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
 
 
 def assert_whole_batches(items: dict[UUID, Item]) -> None:

@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from administration import administer
 from fault_parts import NAMED, Children, digest, everything, opened, problems
 
 from tulving.domain.model import Item, NewEpisode, NewFact, NewRule
@@ -81,7 +82,7 @@ async def use(path: Path) -> tuple[Shown | None, BaseException | None]:
     try:
         async with opened(path, clock=ManualClock(), ids=SequentialIds(10_000)) as memory:
             contents = await read_all(memory)
-            if complaints := problems(await memory.verify()):
+            if complaints := problems(await administer(memory).verify()):
                 return None, IntegrityError(str(complaints))
             return contents, None
     except Exception as error:
@@ -311,7 +312,7 @@ async def test_verify_names_the_damage_instead_of_failing(store: Path) -> None:
     raw.close()
     overwrite((root - 1) * PAGE, b"\xff" * PAGE)(store)
     async with opened(store) as memory:
-        verification = await memory.verify()
+        verification = await administer(memory).verify()
     assert not verification.ok
     assert problems(verification)
 

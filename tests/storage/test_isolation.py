@@ -11,6 +11,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from administration import administer
 from fault_parts import everything, opened, problems
 from raw_sql import run_sql
 
@@ -20,7 +21,7 @@ from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
 from tulving.storage import cleanup, entities, facts, filters, reviews, transfer
-from tulving.storage.rows import INSERTS, TABLES
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
 NAMES = [
@@ -241,7 +242,7 @@ async def test_a_change_touches_one_tenant_only(crowd: Crowd, verb: str) -> None
     assert await state_of(actor) != mine
     for name, memory in others.items():
         assert await state_of(memory) == before[name], name
-    assert not problems(await actor.verify())
+    assert not problems(await administer(actor).verify())
 
 
 async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> None:
@@ -276,7 +277,7 @@ async def test_a_transaction_knows_its_tenant_until_it_ends(postgres_url: str, b
             assert await mine._read(lambda conn: conn.fetch_one(setting)) == {"name": name}
             assert await mine._write(lambda conn: conn.fetch_one(setting)) == {"name": name}
             assert await pool.fetchval(setting) == "", "and then nobody's"
-        assert (await memory._read_all(lambda conn: conn.fetch_one(setting)))["name"] in ("", None)
+        assert (await administer(memory)._read(lambda conn: conn.fetch_one(setting)))["name"] in ("", None)
         assert await pool.fetchval("SELECT to_regclass('facts')") is not None
 
 
@@ -376,7 +377,7 @@ async def test_an_import_goes_into_ones_own_tenant_only(url: str, tmp_path: Path
         await mine.import_(tmp_path / "one.jsonl")
         copied = await everything(mine)
         assert set(copied) == set(before) and tenants_in(copied.values()) == {"mine"}
-        await theirs.export(tmp_path / "all.jsonl", all_tenants=True)
+        await administer(theirs).export(tmp_path / "all.jsonl")
         with pytest.raises(InvalidInput):
             await third.import_(tmp_path / "all.jsonl")
         lines = (tmp_path / "all.jsonl").read_text().splitlines()
@@ -508,7 +509,7 @@ async def test_what_is_no_name_binds_to_no_part(url: str, part: str) -> None:
 # -- every statement names the tenant --------------------------------------------------------------------------
 
 FOLDER = Path(tulving.storage.__file__).parent
-TENANT_TABLES = {*TABLES.values(), "memory_links", "memory_events", "entities", "sessions", "rule_applications"}
+TENANT_TABLES = {*MEMORY_TABLES, "memory_links", "memory_events", "entities", "sessions", "rule_applications"}
 TENANT_TABLES.add("access_tokens")
 BEGINNINGS = (
     "SELECT ",
@@ -522,7 +523,7 @@ BEGINNINGS = (
     "{_SELECT}",
     "{_MINE}",
 )
-TABLES_BY_NAME = ("{TABLES[", "{table}", "{self._table}", "{_SELECT}", "{_MINE}")
+TABLES_BY_NAME = ("{KIND[", "{table}", "{self._table}", "{_SELECT}", "{_MINE}")
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
     # as {_MINE}
@@ -575,7 +576,7 @@ def concerns_whole_store(file: str, function: str) -> bool:
     return any(file == name and function.startswith(beginning) for name, beginning in WHOLE_STORE)
 
 
-def statements(file: Path) -> Iterator[tuple[str, str]]:
+def statements(file: Path) -> Iterator[tuple[str, str]].table:
     """Each SQL text of a module with the function that it is in. What is filled in stands in braces."""
 
     def text_of(node: ast.AST) -> str | None:
@@ -639,7 +640,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         where, params = filters.visible(None, kind, "mine", Filter(), ManualClock()())  # pyright: ignore[reportArgumentType]
         assert where.startswith("m.tenant_id = :tenant_id AND ")
         assert params["tenant_id"] == "mine"
-        assert ":tenant_id" in INSERTS[kind]
+        assert ":tenant_id" in KIND[kind].insert
     assert cleanup._whose("mine", Filter())[0] == "m.tenant_id = :tenant_id"
     clauses = (entities._MINE, reviews._MINE)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):

@@ -10,14 +10,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from administration import administer
 from fault_parts import NAMED, Children, digest, everything, opened, problems, said
 
 from tulving.domain.model import KINDS
 from tulving.domain.text import content_hash
 from tulving.errors import SchemaTooNew, StoreUnavailable
 from tulving.storage import transfer
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.migrations import upgrade_sqlite
-from tulving.storage.rows import COLUMNS, TABLES
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.store import SqliteConnection
 from tulving.storage.sqlite.vectors import VectorCache
@@ -82,7 +83,7 @@ def schema(path: Path) -> list[tuple[str, ...]]:
 
 def rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     raw = sqlite3.connect(path)
-    tables = (*TABLES.values(), "memory_links")
+    tables = (*MEMORY_TABLES, "memory_links")
     found = {table: raw.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables}
     raw.close()
     return found
@@ -110,7 +111,7 @@ async def assert_upgraded(path: Path, empty_store: Path) -> None:
             found = await memory.search("old", mode=mode, limit=10)
             assert {str(hit.item.id) for hit in found} >= {EPISODE, FACT, NOTE, RULE}, mode
         assert (await memory.store_fact("s", "p", "a new fact")).outcome in ("superseded", "confirmed")
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert version(path) == HEAD
     assert schema(path) == schema(empty_store)
 
@@ -129,7 +130,7 @@ async def test_a_new_file_has_the_newest_schema(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     async with opened(path) as memory:
         assert not await everything(memory)
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert version(path) == HEAD
     raw = sqlite3.connect(path)
     assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -188,7 +189,7 @@ async def test_a_table_that_is_rebuilt_keeps_all_that_belongs_to_it(tmp_path: Pa
     async with opened(path, clock=ManualClock(), background=False) as memory:
         assert [hit.item.content for hit in await memory.search("rule", mode="keyword")] == ["an old rule"]
         await memory.embed_pending()
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert names <= {row[:2] for row in schema(path)}
     raw = sqlite3.connect(path, isolation_level=None)
     raw.row_factory = sqlite3.Row
@@ -450,7 +451,7 @@ def columns(path: Path, table: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_table_has_the_columns_of_its_kind(empty_store: Path, kind: Any) -> None:
-    assert columns(empty_store, TABLES[kind]) - ROW_NUMBERS == {*COLUMNS[kind]} | INDEX_COLUMNS
+    assert columns(empty_store, KIND[kind].table) - ROW_NUMBERS == {*KIND[kind].columns} | INDEX_COLUMNS
 
 
 @pytest.mark.parametrize("table", transfer.TABLES)

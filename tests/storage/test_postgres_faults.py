@@ -14,6 +14,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from administration import administer
 from fault_parts import Children, everything, opened, problems, said
 from raw_sql import in_thread, run_sql
 
@@ -60,7 +61,7 @@ async def assert_one_line(memory: Memory, answers: list[tuple[UUID, UUID | None]
         line.append(step)
         step = before[step]
     assert len(line) == len(set(line)) == len(facts), "one line, with nothing left beside it"
-    assert not problems(await memory.verify())
+    assert not problems(await administer(memory).verify())
 
 
 @pytest.mark.scenario("004-010")
@@ -116,7 +117,7 @@ async def test_batches_with_the_same_keys_in_another_order_do_not_lock_each_othe
         answers = await asyncio.gather(*map(batch, range(16)))
         assert all(len(stored) == len(names) for stored in answers)
         assert len((await memory.list_memories("fact", state="active")).items) == len(names)
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     (seen,) = run_sql(postgres_url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     assert seen["deadlocks"] == 0
 
@@ -226,7 +227,7 @@ async def test_one_connection_is_enough(postgres_url: str) -> None:
     async with opened(postgres_url, config=configured(pool_size=1)) as memory:
         await memory.store_rule("greet")
         steps: list[Any] = []
-        assert await asyncio.wait_for(memory.reindex(progress=lambda *step: steps.append(step)), 30)
+        assert await asyncio.wait_for(administer(memory).reindex(progress=lambda *step: steps.append(step)), 30)
         assert len(await memory.search("greet")) == 1
 
 
@@ -244,7 +245,7 @@ async def test_connections_that_were_cut_are_replaced_unseen(postgres_url: str) 
             )
             assert cut and all(row["done"] for row in cut)
             await asyncio.gather(*(work(8 * round_ + number) for number in range(8)))
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
 
 
 async def test_a_connection_that_is_cut_in_a_transaction_is_an_error_and_nothing_is_written(postgres_url: str) -> None:
@@ -310,7 +311,7 @@ async def test_a_call_that_is_cancelled_leaves_no_transaction_behind(
         await until(lambda: set(connections(postgres_url)) <= {"idle"})
         assert [rule.content for rule in (await everything(memory)).values()] == ["before"]
         await asyncio.gather(*(memory.store_rule(f"after {n}") for n in range(20)))
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert "active transaction" not in caplog.text, "the driver found nothing to clear away"
 
 
@@ -340,7 +341,7 @@ async def test_calls_that_are_cancelled_at_any_moment_are_done_or_not_at_all(pos
         batches = Counter(episode.tags[0] for episode in episodes.values())
         assert set(batches.values()) == {3}, "whole or not at all"
         await until(lambda: set(connections(postgres_url)) <= {"idle"})
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
 
 
 async def test_a_memory_that_is_closed_while_it_works(postgres_url: str) -> None:
@@ -360,7 +361,7 @@ async def test_a_memory_that_is_closed_while_it_works(postgres_url: str) -> None
     async with opened(postgres_url) as again:
         rules = await everything(again)
         assert set(kept) <= set(rules) and len(rules) <= 31
-        assert not problems(await again.verify())
+        assert not problems(await administer(again).verify())
     with pytest.raises(StoreUnavailable, match="closed"):
         await memory.store_rule("too late")
 
@@ -389,7 +390,10 @@ async def test_a_statement_that_takes_too_long_is_ended(postgres_url: str) -> No
         await raw.close()
         assert len(await everything(memory)) == 1
         await memory.store_rule("after")
-        for run in (memory._write_all, memory._read_all):  # the care of the whole store may take its time
+        for run in (
+            administer(memory)._write,
+            administer(memory)._read,
+        ):  # the care of the whole store may take its time
             assert await run(lambda conn: conn.fetch_one("SELECT pg_sleep(0.3) IS NOT NULL AS slept")) == {
                 "slept": True
             }
@@ -416,12 +420,12 @@ async def test_writers_go_on_while_the_store_is_reembedded(postgres_url: str) ->
 
         writers = [asyncio.create_task(write(name)) for name in range(4)]
         await until(lambda: len(kept) > 8)
-        assert await converter.reembed() >= 158
+        assert await administer(converter).reembed() >= 158
         await asyncio.wait_for(asyncio.gather(*writers), 60)
         assert set(kept) <= set(await everything(converter, ["rule"]))
         (hit,) = await converter.search("word7", mode="semantic", types=["episode"], limit=1)
         assert hit.similarity == pytest.approx(1, abs=CLOSE)
-        verification = await converter.verify()
+        verification = await administer(converter).verify()
         assert not problems(verification) and verification.pending == 0
         assert len(await memory.search("rule", mode="keyword")) > 0, "by words it is still searched"
 
@@ -584,7 +588,7 @@ async def test_a_memory_works_again_when_the_server_is_back(server: PostgresServ
                 lambda: memory.search("apple"),
                 lambda: memory.recall("apple"),
                 lambda: memory.get("fact", UUID(int=1)),
-                lambda: memory.verify(),
+                lambda: administer(memory).verify(),
                 lambda: memory.list_memories("fact"),
             ):
                 with pytest.raises(StoreUnavailable, match="PostgreSQL"):
@@ -594,7 +598,7 @@ async def test_a_memory_works_again_when_the_server_is_back(server: PostgresServ
             assert [hit.item.content for hit in await memory.search("apple", mode=mode)] == ["kept apple"]
         await asyncio.gather(*(memory.store_rule(f"after {n}") for n in range(10)))
         assert len(await everything(memory)) == 11
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
 
 
 async def test_a_server_that_dies_in_a_transaction_has_written_nothing(server: PostgresServer, own_url: str) -> None:
@@ -610,7 +614,7 @@ async def test_a_server_that_dies_in_a_transaction_has_written_nothing(server: P
         server.start()
         assert run_sql(own_url, "SELECT 1 FROM sessions") == []
         assert [item.content for item in (await everything(memory)).values()] == ["kept apple"]
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
         await memory.store_rule("greet")
 
 
@@ -645,7 +649,7 @@ async def survive_a_kill(server: PostgresServer, memory: Memory, round_: int, ac
     assert set(batches.values()) == {4}, "each batch is there as a whole or not at all"
     active = [fact.subject for fact in items.values() if isinstance(fact, Fact) and fact.validity == "active"]
     assert len(active) == len(set(active))
-    assert not problems(await memory.verify())
+    assert not problems(await administer(memory).verify())
 
 
 async def test_a_server_that_is_killed_under_load_keeps_what_it_acknowledged(
@@ -686,7 +690,7 @@ async def test_processes_outlive_the_server(
         async with opened(own_url) as memory:
             items = {str(id_): item for id_, item in (await everything(memory)).items()}
             assert {id_: text for id_, text in stored.items() if id_ not in items} == {}
-            assert not problems(await memory.verify())
+            assert not problems(await administer(memory).verify())
 
 
 async def test_tenants_share_the_connections(own_url: str) -> None:
@@ -700,7 +704,7 @@ async def test_tenants_share_the_connections(own_url: str) -> None:
 
         await asyncio.gather(*map(one, range(100)))
         assert len(connections(own_url)) <= 4
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
 
 
 async def test_a_transaction_that_stays_open_is_reported(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,16 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
+from administration import administer
 from fault_parts import Children, everything, opened, problems, said
 from raw_sql import in_thread, run_sql
 
 from tulving.errors import SchemaTooNew, StoreUnavailable, TulvingError
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.migrations import postgres_script
 from tulving.storage.postgres import schema
 from tulving.storage.postgres.schema import VERSION_TABLE, prepare
 from tulving.storage.revisions import HEAD, REVISIONS
-from tulving.storage.rows import COLUMNS, TABLES
 from tulving.testing import CLOSE, WordEmbedder
 from tulving.testing.postgres import Server
 
@@ -211,14 +212,14 @@ def test_a_table_has_the_columns_of_the_specification(catalog: Catalog, table: s
     assert not wrong
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", KIND)
 def test_the_tables_have_the_columns_of_the_model(catalog: Catalog, kind: str) -> None:
-    names = {name for table, name in catalog.columns if table == TABLES[kind]}
-    assert names == {*COLUMNS[kind], "search_text", "search_vector", "embedding", "embedding_version"}
+    names = {name for table, name in catalog.columns if table == KIND[kind].table}
+    assert names == {*KIND[kind].columns, "search_text", "search_vector", "embedding", "embedding_version"}
 
 
 @pytest.mark.scenario("001-001", "001-002", "001-003", "004-002")
-@pytest.mark.parametrize("table", TABLES.values())
+@pytest.mark.parametrize("table", MEMORY_TABLES)
 def test_words_are_indexed_by_the_database_and_vectors_stay_in_the_row(catalog: Catalog, table: str) -> None:
     words = catalog.columns[table, "search_vector"]
     assert (words["kind"], words["made"]) == ("tsvector", "s")
@@ -548,7 +549,7 @@ async def test_an_empty_database_gets_the_schema_and_the_extensions(new_database
     assert before.tables == set() and before.extensions == {"plpgsql"}
     await prepared(url)
     after = Catalog(url)
-    tables = {*TABLES.values(), "memory_links", "memory_events", "entities"}
+    tables = {*MEMORY_TABLES, "memory_links", "memory_events", "entities"}
     assert tables <= after.tables
     offered = {row["name"] for row in run_sql(url, "SELECT name FROM pg_available_extensions")}
     assert after.extensions == {"plpgsql", "vector"} | offered & {"uuid-ossp", "pg_trgm"}
@@ -557,7 +558,7 @@ async def test_an_empty_database_gets_the_schema_and_the_extensions(new_database
     assert run_sql(url, f"SELECT version_num FROM {VERSION_TABLE}") == [{"version_num": HEAD}]
     async with opened(url, embedder=WordEmbedder(384)) as memory:
         await memory.store_rule("greet")
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert Catalog(url).sorted() == after.sorted(), "opening it changes nothing"
 
 
@@ -570,9 +571,9 @@ async def test_the_dimension_is_the_embedders(new_database: Callable[..., str], 
             stored = await memory.store_rule("greet the guests")
             (hit,) = await memory.search("greet the guests", mode="semantic")
             assert hit.item.id == stored.id and hit.similarity == pytest.approx(1, abs=CLOSE)
-            assert not problems(await memory.verify())
+            assert not problems(await administer(memory).verify())
         found = Catalog(copy)
-        for table in TABLES.values():
+        for table in MEMORY_TABLES:
             column = found.columns[table, "embedding"]
             assert column["kind"] == f"vector({dimension})"
             assert column["storage"] == ("p" if dimension <= 1500 else "e"), "a row must fit into a page"
@@ -612,7 +613,7 @@ async def test_an_older_schema_is_upgraded_with_all_that_it_holds(
     for table in tables:
         names = """'["A, b", "\\"Q\\" {c}", "Zoë"]'""" if old < "mem_011" else """ARRAY['A, b', '"Q" {c}', 'Zoë']"""
         given = {"aliases": names} if table == "entities" else {}
-        given |= words if table in TABLES.values() else {}
+        given |= words if table in MEMORY_TABLES else {}
         await insert(raw, table, **given)
         await insert(raw, table, **given, tenant_id="'another'")
     assert await raw.fetchval(f"SELECT version_num FROM {VERSION_TABLE}") == old
@@ -622,7 +623,7 @@ async def test_an_older_schema_is_upgraded_with_all_that_it_holds(
         rows = await raw.fetch(f"SELECT * FROM {table} ORDER BY tenant_id")
         kept = [{name: row[name] for name in then.keys()} for row, then in zip(rows, before[table], strict=True)]  # noqa: SIM118
         assert kept == [as_now(then) for then in before[table]], table
-        if table in TABLES.values():
+        if table in MEMORY_TABLES:
             assert all(row["accessed_at"] == row["created_at"] for row in rows)
     await raw.close()
     assert run_sql(url, f"SELECT version_num FROM {VERSION_TABLE}") == [{"version_num": HEAD}]
@@ -722,7 +723,7 @@ async def test_processes_that_start_at_once_on_an_empty_database(
     async with opened(url) as memory:
         assert sorted(map(str, await everything(memory))) == sorted(line["id"] for line in answers)
         assert len(await memory.search("here", mode="semantic")) == 5
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert len(run_sql(url, "SELECT 1 FROM embedding_versions")) == 1
 
 
@@ -798,7 +799,7 @@ async def test_a_table_of_the_hosts_with_one_of_our_names_is_left_alone(new_data
         stored = await memory.store_fact("s", "p", "apple")
         for mode in ("keyword", "semantic", "hybrid"):
             assert [hit.item.id for hit in await memory.search("apple", mode=mode)] == [stored.id]
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert Catalog(url).tables == {"facts"} and run_sql(url, "SELECT * FROM facts") == [{"id": 7}]
 
 
@@ -848,7 +849,7 @@ async def test_whoever_may_not_create_the_extension_is_told_who_may(role: str, w
     async with opened(as_role(url, role)) as memory:
         await memory.store_rule("greet")
         assert len(await memory.search("greet", mode="semantic")) == 1
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert run_sql(url, "SELECT tableowner AS name FROM pg_tables WHERE tablename = 'rules'") == [{"name": role}]
 
 
@@ -882,7 +883,7 @@ async def test_another_role_works_with_the_rights_it_was_given(
         fact = await memory.store_fact("s", "p", "o")
         await memory.store_fact("s", "p", "other")
         await memory.delete("fact", fact.id)
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     assert [row["content"] for row in run_sql(url, "SELECT content FROM facts")] == ["other"]
 
 

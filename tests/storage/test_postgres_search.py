@@ -14,6 +14,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from administration import administer
 from fault_parts import opened, problems
 from query_plans import plan_of
 from raw_sql import in_thread, run_sql
@@ -26,8 +27,8 @@ from tulving.domain.text import content_hash
 from tulving.services.memory import Memory
 from tulving.storage import maintenance
 from tulving.storage.connection import LaneRequest
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.postgres import indexes
-from tulving.storage.rows import TABLES
 from tulving.storage.tenant_words import prefixed
 from tulving.testing import CLOSE, ManualClock, WordEmbedder
 from tulving.testing.postgres import Server
@@ -164,12 +165,12 @@ async def fill(url: str, rows: list[Kept]) -> None:
         types = {"embedding": "::real[]::vector", "tags": "::text::jsonb"}
         values = ", ".join(f"${place}{types.get(name, '')}" for place, name in enumerate(names, 1))
         await raw.executemany(
-            f"INSERT INTO {TABLES[kind]} ({', '.join(names)}) VALUES ({values})",
+            f"INSERT INTO {KIND[kind].table} ({', '.join(names)}) VALUES ({values})",
             [list(record.values()) for record in records],
         )
         await raw.execute(
             "INSERT INTO memory_events (tenant_id, event_type, entity_type, entity_id)"
-            f" SELECT tenant_id, '{kind}_created', '{kind}', id FROM {TABLES[kind]}"
+            f" SELECT tenant_id, '{kind}_created', '{kind}', id FROM {KIND[kind].table}"
         )
     await raw.close()
 
@@ -210,7 +211,7 @@ def indexed(postgres: Server, crowded: str) -> Iterator[Callable[[str], str]]:
         url = await postgres.create_database(template=crowded)
         async with large(url) as memory:
             if how in indexes.METHODS:
-                assert await memory.reindex(how) == list(TABLES.values())
+                assert await administer(memory).reindex(how) == list(MEMORY_TABLES)
         if how == "analyzed":
             raw = await asyncpg.connect(url)
             await raw.execute("ANALYZE")
@@ -483,7 +484,7 @@ async def test_a_vector_without_direction_is_near_to_nothing_and_not_lost(
     async with opening as memory:
         some = [(await memory.store_rule(f"rule {n}")).id for n in range(3)]
         none = [(await memory.store_rule(f"nothing {n}")).id for n in range(3)]
-        await memory.reindex()
+        await administer(memory).reindex()
         found = await memory.search_similar(EQUAL, types=["rule"], limit=10, min_confidence=0)
         assert [hit.similarity for hit in found] == pytest.approx([1, 1, 1, 0, 0, 0], abs=CLOSE)
         assert {hit.item.id for hit in found[:3]} == set(some)
@@ -491,7 +492,7 @@ async def test_a_vector_without_direction_is_near_to_nothing_and_not_lost(
         assert len(await memory.search_similar([0.0] * SIZE, types=["rule"], min_confidence=0)) == 0
         found = await memory.search("nothing", types=["rule"], min_confidence=0)
         assert {hit.item.id for hit in found} == set(none), "by words they are found"
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
 
 
 @pytest.mark.parametrize("method", indexes.METHODS)
@@ -523,10 +524,12 @@ async def test_an_index_that_is_built_anew_knows_all_rows(
     url = new_database(crowded)
     async with large(url) as memory:
         steps: list[tuple[str, int, int]] = []
-        assert await memory.reindex(method, progress=lambda *step: steps.append(step)) == list(TABLES.values())
+        assert await administer(memory).reindex(method, progress=lambda *step: steps.append(step)) == list(
+            MEMORY_TABLES
+        )
         assert steps[-1] == ("rules", 80, 80)
         assert len(await candidates(memory, request(QUERIES[0], limit=100))) == 100
-        assert not problems(await memory.verify())
+        assert not problems(await administer(memory).verify())
     names = {row["name"] for row in run_sql(url, "SELECT indexname AS name FROM pg_indexes WHERE tablename = 'facts'")}
     assert "ix_facts_embedding" in names and not [name for name in names if "next" in name]
     if method != "hnsw":
@@ -540,11 +543,11 @@ async def test_an_index_is_built_with_the_room_that_it_needs(new_database: Calla
     url = new_database(crowded)
     run_sql(url, f"ALTER DATABASE \"{urlsplit(url).path.lstrip('/')}\" SET maintenance_work_mem = '1MB'")
     async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, large(pool) as memory:
-        assert await memory.reindex("ivfflat") == list(TABLES.values())
+        assert await administer(memory).reindex("ivfflat") == list(MEMORY_TABLES)
         assert await pool.fetchval("SHOW maintenance_work_mem") == "1MB"
     async with open_memory(url, embedder=WordEmbedder(2000, "wide"), may_reembed=True, background=False) as memory:
-        await memory.reembed()
-        assert not problems(await memory.verify())
+        await administer(memory).reembed()
+        assert not problems(await administer(memory).verify())
 
 
 async def test_an_index_is_built_without_parallel_workers_where_they_are_not_safe(
@@ -572,13 +575,13 @@ async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
     url = new_database(crowded)
     embedder = WordEmbedder(SIZE, "another")
     async with opened(url, embedder=embedder, may_reembed=True, background=False) as memory:
-        await memory._write_all(maintenance.begin_reembedding, embedder, NOW)
+        await administer(memory)._write(maintenance.begin_reembedding, embedder, NOW)
         for kind in ("episode", "fact"):
             run_sql(
                 url,
                 "INSERT INTO next_embeddings"
                 " (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
-                f" SELECT tenant_id, '{kind}', id, 2, search_text, embedding FROM {TABLES[kind]}"
+                f" SELECT tenant_id, '{kind}', id, 2, search_text, embedding FROM {KIND[kind].table}"
                 " ORDER BY id LIMIT 3000",
             )
 
@@ -590,7 +593,7 @@ async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
             (of_facts,) = [(sql, params) for sql, params in asked if " facts AS m" in sql]
             return [row[0] for row in conn.records(f"EXPLAIN ANALYZE {of_facts[0]}", of_facts[1])]
 
-        plan = await memory._read_all(explain)
+        plan = await administer(memory)._read(explain)
     removed = [int(line.rpartition(":")[2]) for line in plan if "Rows Removed by" in line]
     assert sum(removed) < 20_000, "\n".join(plan)
 

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from administration import administer
 from query_plans import plan_of
 
 from tulving import Caller, Memory, open_memory
@@ -15,9 +16,9 @@ from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.storage import filters, items
 from tulving.storage.connection import LaneRequest
+from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.postgres import lanes
 from tulving.storage.postgres.row_security import WALLED, Roles
-from tulving.storage.rows import TABLES
 from tulving.testing import WordEmbedder
 from tulving.testing.postgres import Server
 
@@ -123,7 +124,7 @@ async def test_no_tenant_means_no_rows(walled):
     await raw.close()
 
 
-@pytest.mark.parametrize("table", TABLES.values())
+@pytest.mark.parametrize("table", MEMORY_TABLES)
 async def test_the_views_of_words_show_one_tenant(walled, table):
     """They are read with the rights of their owner, so they must not rely on the policies."""
     raw = await asyncpg.connect(app(walled))
@@ -157,7 +158,7 @@ async def test_the_service_finds_words_by_their_index(walled):
 async def test_without_a_right_to_the_views_the_service_reads_all_its_rows(walled):
     """So it is for a wall of an older version, until it is raised again."""
     raw = await asyncpg.connect(walled)
-    for table in TABLES.values():
+    for table in MEMORY_TABLES:
         await raw.execute(f"DROP VIEW {table}_words")
     await raw.close()
     async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
@@ -196,7 +197,7 @@ async def test_maintenance_sees_all_tenants(walled):
     async with open_memory(walled, embedder=WordEmbedder(), tenant="other") as memory:
         await memory.store_fact("a", "b", "c")
     async with open_memory(worker(walled), embedder=WordEmbedder(), background=False) as memory:
-        assert (await memory.verify()).ok
+        assert (await administer(memory).verify()).ok
         raw = await asyncpg.connect(worker(walled))
         tenants = await raw.fetch("SELECT DISTINCT tenant_id FROM facts ORDER BY 1")
         assert [row[0] for row in tenants] == ["bank", "other"]
@@ -222,8 +223,8 @@ async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres
         config = MemoryModuleConfig(embedder="hashing")
         async with open_memory(owner, config=config, background=False) as memory:
             await memory.store_fact("a", "b", "c")
-            await memory.reindex()
-            assert (await memory.verify()).ok
+            await administer(memory).reindex()
+            assert (await administer(memory).verify()).ok
         raw = await asyncpg.connect(owner)
         assert await raw.fetchval("SELECT count(*) FROM facts") == 1
         await raw.execute(f'SET enable_seqscan = off; GRANT "{roles[0]}" TO wall_owner; SET ROLE "{roles[0]}"')

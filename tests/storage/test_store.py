@@ -7,7 +7,7 @@ import pytest
 from folders import trust_folder
 
 from tulving import open_memory
-from tulving.storage.rows import COLUMNS, TABLES
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.sqlite.database import APPLICATION_ID, HEAD
 
 
@@ -27,7 +27,7 @@ async def test_a_store_is_made_with_its_folder_schema_and_keyword_index(tmp_path
     assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert raw.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
-    for table in TABLES.values():
+    for table in MEMORY_TABLES:
         assert raw.execute(f"SELECT bm25({table}_fts) FROM {table}_fts WHERE {table}_fts MATCH 'x'").fetchall() == []
     raw.close()
 
@@ -54,9 +54,9 @@ async def test_a_store_is_reopened_as_it_was(path, embedder, clock):
 
 
 def test_the_tables_have_the_columns_of_the_model(memory, path, sql):
-    for kind, table in TABLES.items():
-        names = {row["name"] for row in sql(f"PRAGMA table_xinfo({table})")}
-        assert names == {*COLUMNS[kind], "num", "search_text", "embedding", "embedding_version"}
+    for kind in KIND.values():
+        names = {row["name"] for row in sql(f"PRAGMA table_xinfo({kind.table})")}
+        assert names == {*kind.columns, "num", "search_text", "embedding", "embedding_version"}
 
 
 async def test_statements_are_answered_by_indexes(memory, path, sql):

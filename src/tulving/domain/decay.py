@@ -1,10 +1,12 @@
 """How belief fades when nothing confirms it."""
 
 import math
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from tulving.domain.intake import LAST, one_of
+from tulving.domain.model import Fact, Rule
 
 PERMANENCE = {"permanent": 0.0, "stable": 0.002, "standard": 0.008, "volatile": 0.03, "ephemeral": 0.1}
 RULE_DECAY_RATE = 0.01
@@ -96,3 +98,39 @@ def review(confidence: float, rate: float, confirmed_at: datetime, now: datetime
     if believed < FADING_BELOW:
         return Standing("fading", believed, _next_below(EXPIRED_BELOW, confidence, rate, confirmed_at, now))
     return Standing("active", believed, next_review_at(confidence, rate, confirmed_at, now))
+
+
+Decaying = TypeVar("Decaying", bound=Fact | Rule)
+Transition = Literal["fading", "expired", "recovered"]
+
+
+class Reviewed(NamedTuple, Generic[Decaying]):
+    """A memory after a review, what it became (None: nothing new), and how much it is believed."""
+
+    item: Decaying
+    became: Transition | None
+    believed: float
+
+
+def reviewed(item: Decaying, as_of: datetime, now: datetime) -> Reviewed[Decaying]:
+    """001-007, 001-008, 001-037: let a memory fade, expire or recover. One that was never confirmed has been fading
+    since it was made."""
+    standing = review(item.confidence, item.decay_rate, item.last_confirmed_at or item.created_at, as_of)
+    became = _transition(standing.state, item.status == "fading")
+    item = replace(item, next_review_at=standing.next_review_at)
+    if became is not None:
+        item = replace(item, status="fading" if became == "fading" else None, updated_at=now)
+    if became == "expired":
+        ended = {"validity": "expired"}
+        if isinstance(item, Rule):
+            ended = {"forgotten": True, "metadata": {**item.metadata, "forgotten": True}}
+        item = replace(item, **ended)
+    return Reviewed(item, became, standing.believed)
+
+
+def _transition(state: str, was_fading: bool) -> Transition | None:
+    if state == "expired":
+        return "expired"
+    if (state == "fading") == was_fading:
+        return None
+    return "recovered" if was_fading else "fading"

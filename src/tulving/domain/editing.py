@@ -62,6 +62,25 @@ def confirmed(item: Decaying, now: datetime) -> Decaying:
     return replace(item, forgotten=False, metadata=kept)
 
 
+def forgotten(item: Item, now: datetime) -> Item:
+    """001-006, 001-023, 001-024: the memory as it is once it was forgotten on purpose."""
+    item = replace(item, updated_at=now)
+    if isinstance(item, Episode):
+        return replace(item, forgotten=True, expires_at=now)
+    if isinstance(item, Fact):
+        return replace(item, validity="retracted", status=None, next_review_at=None)
+    return replace(item, forgotten=True, next_review_at=None, metadata={**item.metadata, "forgotten": True})
+
+
+def superseded(fact: Fact, now: datetime) -> Fact:
+    """The fact as it is once another one has taken its place."""
+    return replace(fact, validity="superseded", status=None, next_review_at=None, updated_at=now)
+
+
+def is_forgotten(item: Item) -> bool:
+    return item.state == "retracted" if isinstance(item, Fact) else item.forgotten
+
+
 def in_use(item: Item) -> bool:
     """Whether it has been neither taken back nor replaced."""
     return item.validity == "active" if isinstance(item, Fact) else not item.forgotten

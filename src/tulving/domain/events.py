@@ -57,7 +57,6 @@ class Audit:
     run_id: UUID | None = None
 
     def event(self, event_type: str, entity_type: str, entity_id: UUID | None, **payload: Any) -> Event:
-        """With a `content_hash` it is to be told to subscribers as `storage.events.append` gives it back."""
         if payload.get("content_hash") is not None:
             payload["content_hash"] = Unkeyed(payload["content_hash"], self.new_id)
         return Event(
@@ -72,3 +71,7 @@ class Audit:
             run_id=self.run_id,
             payload=payload,
         )
+
+
+AuditOf = Callable[[str], Audit]
+"""Makes the events of work on several tenants: each tenant's own."""

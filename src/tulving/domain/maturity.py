@@ -9,7 +9,8 @@ from tulving.domain.decay import days_between, decay_rate
 from tulving.domain.model import Rule
 from tulving.domain.text import content_hash
 
-Outcome = Literal["helpful", "harmful"]
+Use = Literal["helpful", "harmful"]
+"""How one use of a rule turned out."""
 
 HARM_WEIGHT = 4
 _CONTINUITY = 0.01

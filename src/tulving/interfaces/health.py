@@ -10,8 +10,8 @@ from tulving.config import find_project
 from tulving.errors import TulvingError
 from tulving.interfaces.terminal import FAILED, AsJson, Chosen, print_json
 from tulving.interfaces.wire import wire
+from tulving.ports import Finding
 from tulving.services.health import embedder_problems
-from tulving.storage.connection import Finding
 
 
 def health(context: typer.Context, as_json: AsJson = False) -> None:

@@ -53,9 +53,9 @@ def reindex(
     from tulving.interfaces import show
 
     async def build() -> list[str]:
-        async with context.obj.open(may_reembed=True) as memory:
+        async with context.obj.administer(may_reembed=True) as store:
             with show.progress("indexing") as progress:
-                return await memory.reindex(method, progress=lambda table, done, total: progress(done, total, table))
+                return await store.reindex(method, progress=lambda table, done, total: progress(done, total, table))
 
     tables: Any = asyncio.run(build())
     if as_json:

@@ -80,9 +80,9 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
     store = store_name(config.url)
 
     async def embed() -> tuple[int, int]:
-        async with chosen.open(create="folders") as memory:
+        async with chosen.administer(create="folders") as store:
             with show.progress("embedding") as progress:
-                return await memory.embed_pending(progress), await memory.count_pending()
+                return await store.embed_pending(progress), await store.count_pending()
 
     existed = is_postgres(config.url) or Path(store).exists()
     asyncio.run(embed())

@@ -13,6 +13,7 @@ from tulving.config import MemoryModuleConfig, find_project, load_config
 
 if TYPE_CHECKING:
     from tulving.bootstrap import Create
+    from tulving.services.administration import Administration
     from tulving.services.memory import Memory
 
 FAILED, REFUSED, NOTHING = 1, 2, 3
@@ -47,9 +48,20 @@ class Chosen:
         """
         from tulving.bootstrap import open_memory
 
+        return self._open(open_memory, stores, create, **options)
+
+    def administer(
+        self, *, stores: bool = False, create: "Create | None" = None, **options: Any
+    ) -> "AbstractAsyncContextManager[Administration]":
+        """The whole store, for one command."""
+        from tulving.bootstrap import open_administration
+
+        return self._open(open_administration, stores, create, **options)
+
+    def _open(self, opener: Any, stores: bool, create: "Create | None", **options: Any) -> Any:
         config = self.config()
         create = create or ("file" if stores and config.url is None else "never")
-        return open_memory(config=config, background=False, create=create, **options)
+        return opener(config=config, background=False, create=create, **options)
 
 
 def complain(error: object) -> None:

@@ -41,8 +41,8 @@ def create(
     asked = [right.strip() for right in rights.split(",")]
 
     async def add() -> Any:
-        async with context.obj.open(stores=True, may_reembed=True) as memory:
-            return await memory.create_token(secret, name=name, actor=actor, rights=asked, days=expires)
+        async with context.obj.administer(stores=True, may_reembed=True) as store:
+            return await store.create_token(secret, name=name, actor=actor, rights=asked, days=expires)
 
     token = asyncio.run(add())
     if as_json:
@@ -58,8 +58,8 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
     from tulving.bootstrap import utc_now
 
     async def read() -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
-            return await memory.list_tokens()
+        async with context.obj.administer(may_reembed=True) as store:
+            return await store.list_tokens()
 
     now, chosen = utc_now(), context.obj.tenant
     tokens = [token for token in asyncio.run(read()) if chosen in (None, token.tenant_id)]
@@ -95,8 +95,8 @@ def revoke(
     """Revoke a token; its next request is refused."""
 
     async def end() -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
-            return await memory.revoke_token(token)
+        async with context.obj.administer(may_reembed=True) as store:
+            return await store.revoke_token(token)
 
     revoked = asyncio.run(end())
     if as_json:

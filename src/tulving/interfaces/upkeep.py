@@ -27,8 +27,8 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Check the database, its keyword index and its vectors against the memories, and the embedder's weights."""
 
     async def check() -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
-            return await memory.verify(), memory.warning
+        async with context.obj.administer(may_reembed=True) as store:
+            return await store.verify(), store.warning
 
     verification, warning = asyncio.run(check())
     if as_json:
@@ -54,8 +54,9 @@ def export(
     """Write everything to a file of JSON lines."""
 
     async def write(path: Path) -> Any:
-        async with context.obj.open(may_reembed=True) as memory:
-            return await memory.export(path, all_tenants=all_tenants)
+        opener = context.obj.administer if all_tenants else context.obj.open
+        async with opener(may_reembed=True) as source:
+            return await source.export(path)
 
     if str(file) == "-":
         with _temporary() as path:
@@ -79,8 +80,9 @@ def import_(
     """Read an export in, all of it or nothing. What is there already is skipped."""
 
     async def read(path: Path) -> Any:
-        async with context.obj.open(create="file") as memory:
-            return await memory.import_(path, all_tenants=all_tenants), await memory.count_pending(), memory.warning
+        opener = context.obj.administer if all_tenants else context.obj.open
+        async with opener(create="file") as target:
+            return await target.import_(path), await target.count_pending(), target.warning
 
     if str(file) == "-":
         with _temporary() as path:
@@ -110,9 +112,9 @@ def reembed(
     from tulving.interfaces import show
 
     async def convert() -> int:
-        async with context.obj.open(may_reembed=True) as memory:
+        async with context.obj.administer(may_reembed=True) as store:
             with show.progress("embedding") as progress:
-                return await memory.reembed(progress, force=force)
+                return await store.reembed(progress, force=force)
 
     done = asyncio.run(convert())
     if as_json:

@@ -9,8 +9,9 @@ from uuid import UUID
 from tulving.domain.model import EntitiesMerged, EntityCreated, Episode, Fact, Found, Hit, Page, Rule, Stored
 from tulving.domain.text import shortened
 from tulving.services.health import Health
-from tulving.services.lifecycle import CleanedUp, Statistics
 from tulving.services.operations import Operation
+from tulving.services.statistics import Statistics
+from tulving.services.upkeep import CleanedUp
 
 LONGEST_CONTENT = 4_000
 """Characters of a memory's content in hits and lists."""

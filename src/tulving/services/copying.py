@@ -11,8 +11,8 @@ from tulving import storage
 from tulving.domain.events import Audit
 from tulving.domain.scope import Caller
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
-from tulving.ports import Ids
-from tulving.services.service import MAINTENANCE, Store, log
+from tulving.ports import Ids, Store
+from tulving.services.service import MAINTENANCE, log
 from tulving.storage.copying import KIND_OF, REFERENCES, SEQUENCES, Digest, Key, Versions
 from tulving.storage.rows import Row
 from tulving.storage.transfer import TABLES

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
@@ -26,7 +25,7 @@ T = TypeVar("T")
 DEFAULT_TENANT = "default"
 """What the specified tools have as a default. It means the caller's own tenant, whatever its name."""
 EntityId = Annotated[MemoryId, "The id of an entity"]
-Kind = Annotated[EntityType, "person, organization, place or other"]
+TypeOfEntity = Annotated[EntityType, "person, organization, place or other"]
 Tenant = Annotated[str, "Whose entities: your own; `default` means them too"]
 Aliases = Annotated[list[str] | None, "Other names; in an update, all that are to be"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
@@ -44,7 +43,7 @@ class Entities(Service):
     async def create_entity(
         self,
         canonical_name: Annotated[str, "The name it is known by"],
-        entity_type: Kind,
+        entity_type: TypeOfEntity,
         tenant_id: Tenant = DEFAULT_TENANT,
         aliases: Aliases = None,
         metadata: Metadata = None,
@@ -66,10 +65,7 @@ class Entities(Service):
             updated_at=now,
         )
         event = self._audit(now).event("entity_created", "entity", entity.id, aliases=len(entity.aliases))
-        created = EntityCreated(entity_id=entity.id)
-        await self._write_once(lambda _: created, storage.entities.create, entity, event)
-        self._publish([event])
-        return created
+        return await self._write_once(lambda conn: storage.entities.create(conn, entity, event))
 
     @operation("entity_get", effect="read", command="entity show", positional=("entity_id",), answer="entity")
     async def get_entity(self, entity_id: EntityId, tenant_id: Tenant = DEFAULT_TENANT) -> Entity | None:
@@ -102,11 +98,7 @@ class Entities(Service):
         aliases, details = resolution.aliases(aliases), _metadata(metadata)
         changed = [part for part, given in (("canonical_name", name), ("aliases", aliases)) if given is not None]
         event = self._audit(self._env.clock()).event("entity_updated", "entity", id_, changed=changed)
-        entity = await self._write_once(
-            lambda entity: entity, storage.entities.update, id_, name, aliases, details, event
-        )
-        self._publish([event] if entity else [])
-        return entity
+        return await self._write_once(lambda conn: storage.entities.update(conn, id_, name, aliases, details, event))
 
     @operation("entity_resolve", effect="read", command="entity resolve", positional=("name",), answer="candidates")
     async def resolve_entity(
@@ -179,9 +171,7 @@ class Entities(Service):
         if source == target:
             raise InvalidInput("target_entity_id", "is the source itself", "the id of another entity")
         audit = self._audit(self._env.clock())
-        merged, events = await self._write_once(itemgetter(0), storage.entities.merge, source, target, audit)
-        self._publish(events)
-        return merged
+        return await self._write_once(lambda conn: storage.entities.merge(conn, source, target, audit))
 
     def _check_tenant(self, tenant_id: str) -> None:
         """A tenant may be named for the sake of the contract, but it comes from authentication."""

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Annotated, Any
 
-from tulving import storage
 from tulving.domain import intake
 from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
 from tulving.domain.text import content_hash
@@ -85,18 +84,14 @@ class Episodes(Service):
                     importance=episode.importance,
                 ),
             )
-            for episode, entry in zip(episodes, await self._index(episodes), strict=True)
+            for episode, entry in zip(episodes, await self._env.embedding.index(episodes), strict=True)
         ]
         warning = self.warning
         stored = [
             Stored(id=episode.id, outcome="stored", expires_at=episode.expires_at, warning=warning)
             for episode in episodes
         ]
-        if rows:
-            self._publish(
-                await self._write_once(lambda _: of(stored), storage.items.store, "episode", rows, self.bound)
-            )
-        return of(stored)
+        return await self._store("episode", rows, of(stored))
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
         content = self._content(offer.content)

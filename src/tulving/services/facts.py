@@ -9,15 +9,16 @@ from typing import Annotated, Any
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.decay import decay_rate, next_review_at
-from tulving.domain.events import Event
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Stored
 from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import Service, T
+from tulving.storage.connection import Connection
 
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
+LONGEST_HISTORY = 1000
 DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
 """What a new fact has where the caller says nothing."""
 _COLUMN_OF = {"category": "type"}
@@ -129,15 +130,40 @@ class Facts(Service):
         facts = [self._fact(offer, now) for offer in offers]
         if not facts:
             return of([])
-        rows = list(zip(facts, await self._index(facts), map(_given, offers, facts), strict=True))
+        rows = list(zip(facts, await self._env.embedding.index(facts), map(_given, offers, facts), strict=True))
         warning = self.warning
 
-        def answer(result: tuple[list[Stored], list[Event]]) -> T:
-            return of([replace(one, warning=warning) for one in result[0]] if warning else result[0])
+        def store(conn: Connection) -> T:
+            stored = storage.facts.store(conn, rows, self._audit(now), self.bound)
+            return of([replace(one, warning=warning) for one in stored] if warning else stored)
 
-        result = await self._write_once(answer, storage.facts.store, rows, self._audit(now), self.bound)
-        self._publish(result[1])
-        return answer(result)
+        return await self._write_once(store)
+
+    @operation(
+        "memory_fact_history",
+        effect="read",
+        command="history",
+        positional=("subject", "predicate"),
+        answer="facts",
+        standard=False,
+    )
+    async def fact_history(
+        self,
+        subject: Annotated[str, "What or whom it is about"],
+        predicate: Annotated[str, "Which property, such as favorite_color"],
+        scope: Annotated[str | None, "Only this namespace and the global one"] = None,
+        limit: Annotated[int, "How many at most, the newest of them"] = 100,
+    ) -> list[Fact]:
+        """List what was ever said of a subject and predicate, oldest first, with what became of each."""
+        return await self._read(
+            storage.facts.history,
+            self.caller.tenant_id,
+            replace(self._filter(scope=scope), state="any"),
+            intake.name("subject", subject),
+            intake.name("predicate", predicate),
+            self._env.clock(),
+            intake.whole("limit", limit, 1, LONGEST_HISTORY),
+        )
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
         content = self._content(offer.content)

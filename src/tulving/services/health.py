@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from tulving import storage
+from tulving.domain.vectors import unit
 from tulving.errors import TulvingError
-from tulving.ports import Checkable, Embedder
+from tulving.ports import Checkable, Embedder, Finding
 from tulving.services.operations import operation
-from tulving.services.service import Service, pack
-from tulving.storage.connection import Finding
+from tulving.services.service import Service
 from tulving.storage.jobs import Entry
 from tulving.storage.revisions import HEAD
 
@@ -53,9 +53,9 @@ class HealthCheck(Service):
         reading, pending = await _tried("read", self._read(storage.maintenance.count_pending, tenant_id))
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
         embedding = await asyncio.to_thread(embedder_problems, env.embedder)
-        if env.embedding_version is None:
+        if env.embedding.version is None:
             embedding += ("the store holds vectors of another embedder; run `tulving reembed` to convert it",)
-        listing, entries = await _tried("jobs", self._read_all(storage.health.job_entries))
+        listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
         jobs = None if entries is None else [_state(entry) for entry in entries]
         failed = tuple(
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
@@ -76,7 +76,7 @@ def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
     if (problem := embedder.unready()) is not None:
         return (problem,)
     try:
-        pack(embedder.embed(PROBE), embedder.dimension)
+        unit(embedder.embed(PROBE), embedder.dimension)
     except Exception as error:  # whatever it raises is the answer
         return (f"{embedder.model} says that it is ready, but fails: {str(error) or type(error).__name__}",)
     return tuple(embedder.problems()) if isinstance(embedder, Checkable) else ()

@@ -40,6 +40,10 @@ LARGEST_PAGE = 1000
 class Items(Service):
     """Verbs on memories of any kind."""
 
+    def now(self) -> datetime:
+        """The time by this memory's clock, for those who show its memories."""
+        return self._env.clock()
+
     @operation(
         "memory_get",
         effect="read",
@@ -114,7 +118,7 @@ class Items(Service):
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
         address = await self._address(kind, memory_id)
-        return address is not None and bool(await self._change(bool, storage.reviews.confirm, address, "confirmed"))
+        return address is not None and await self._change(storage.reviews.confirm, address, "confirmed")
 
     @operation(
         "memory_forget",
@@ -129,10 +133,7 @@ class Items(Service):
         """Forget a memory: it is found no more, but its row is kept; false when there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id, to_change=True)
-        if address is None:
-            return False
-        changed = await self._change(lambda done: done is not None, storage.items.forget, address, "forgotten")
-        return changed is not None
+        return address is not None and await self._change(storage.items.forget, address, "forgotten")
 
     @operation(
         "memory_delete",
@@ -147,18 +148,9 @@ class Items(Service):
         """Delete a memory for good. An event without content remains; an unknown id is an error."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id, to_change=True)
-
-        def answer(deleted: bool) -> bool:
-            if not deleted:
-                raise NotFound(f"there is no {kind} {memory_id}")
-            return True
-
         if address is None:
-            return answer(False)
-        event = self._audit(self._env.clock()).event(f"{kind}_deleted", kind, address.id)
-        answer(await self._write_once(answer, storage.items.delete, address, event))
-        self._publish([event])
-        return True
+            raise NotFound(f"there is no {kind} {memory_id}")
+        return await self._change(storage.items.delete, address, "deleted")
 
     @operation(
         "memory_edit",
@@ -200,16 +192,9 @@ class Items(Service):
         if address is None or item is None:
             raise NotFound(f"there is no {kind} {memory_id}")
         new = edited(item, changes, now)
-        entry = (await self._index([new]))[0] if "content" in changes else None
-
-        def answer(result: tuple[Item | None, list[Event]]) -> Item:
-            if result[0] is None:
-                raise NotFound(f"there is no {kind} {memory_id}")
-            return result[0]
-
-        result = await self._write_once(answer, storage.edits.edit, address, changes, entry, self._audit(now))
-        self._publish(result[1])
-        return answer(result)
+        entry = (await self._env.embedding.index([new]))[0] if "content" in changes else None
+        audit = self._audit(now)
+        return await self._write_once(lambda conn: storage.edits.edit(conn, address, changes, entry, audit))
 
     @operation(
         "memory_revisions",
@@ -257,9 +242,7 @@ class Items(Service):
             target_type=target.kind,
             target_id=str(target.id),
         )
-        added = await self._write_once(bool, storage.links.create, source, target, relation, event)
-        self._publish([event] if added else [])
-        return added
+        return await self._write_once(lambda conn: storage.links.create(conn, source, target, relation, event))
 
     @operation(
         "memory_get_links",
@@ -299,18 +282,10 @@ class Items(Service):
         return [] if address is None else await self._read(storage.events.of_item, address)
 
     async def _change(
-        self,
-        answer: Callable[[bool | None], bool],
-        transaction: Callable[[Connection, Address, datetime, Event], bool | None],
-        address: Address,
-        done: str,
-    ) -> bool | None:
-        """Run a change and publish its event if it changed anything."""
-        now = self._env.clock()
-        event = self._audit(now).event(f"{address.kind}_{done}", address.kind, address.id)
-        changed = await self._write_once(answer, transaction, address, now, event)
-        self._publish([event] if changed else [])
-        return changed
+        self, transaction: Callable[[Connection, Address, Event], bool], address: Address, done: str
+    ) -> bool:
+        event = self._audit(self._env.clock()).event(f"{address.kind}_{done}", address.kind, address.id)
+        return await self._write_once(lambda conn: transaction(conn, address, event))
 
     async def _address(
         self, kind: Kind, memory_id: MemoryId, field: str = "memory_id", *, to_change: bool = False

@@ -1,6 +1,6 @@
 """How to act, and what use has taught about it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
@@ -8,25 +8,23 @@ from typing import Annotated, Any
 from tulving import storage
 from tulving.domain import intake, maturity
 from tulving.domain.decay import RULE_DECAY_RATE, decay_rate, next_review_at
-from tulving.domain.events import Audit, Event
 from tulving.domain.model import MemoryId, NewRule, Rule, Stored
 from tulving.domain.text import content_hash
-from tulving.errors import InvalidInput, NotFound, StoreBusy
+from tulving.errors import InvalidInput, NotFound
 from tulving.services.items import Items
 from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import T
+from tulving.services.upkeep import Upkeep
 
 INITIAL_CONFIDENCE = 0.5
 LONGEST_REASON = 2_000
-MOST_TRIES = 5
-BATCH = 100
 
 RuleId = Annotated[MemoryId, "The rule's id (a UUID)"]
 Circumstances = Annotated[dict[str, Any] | None, "Where and how it was applied, as a JSON object"]
 
 
-class Rules(Items):
+class Rules(Items, Upkeep):
     """Verbs on rules."""
 
     @operation("memory_store_rule", effect="write", command="store rule", positional=("content",))
@@ -67,13 +65,11 @@ class Rules(Items):
         rules = [self._rule(offer, now) for offer in offers]
         rows = [
             (rule, entry, audit.event("rule_created", "rule", rule.id, content_hash=rule.content_hash))
-            for rule, entry in zip(rules, await self._index(rules), strict=True)
+            for rule, entry in zip(rules, await self._env.embedding.index(rules), strict=True)
         ]
         warning = self.warning
         stored = [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
-        if rows:
-            self._publish(await self._write_once(lambda _: of(stored), storage.items.store, "rule", rows, self.bound))
-        return of(stored)
+        return await self._store("rule", rows, of(stored))
 
     @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))
     @once
@@ -106,51 +102,17 @@ class Rules(Items):
             raise NotFound(f"Rule not found: {rule_id}")
         if rule.maturity == "anti_pattern":
             return rule
-        return await self._invert(rule, self._audit(self._env.clock()), self._write)
-
-    async def invert_refuted(self) -> int:
-        """Turn round all rules of the store that use has refuted; how many were."""
-        audit_of = self._audit_of(self._env.clock(), self._env.ids())
-        done, last = 0, None
-        while batch := await self._read_all(storage.rules.refuted, BATCH, last):
-            for rule in batch:
-                inverted = await self._invert(rule, audit_of(rule.tenant_id), self._write_all)
-                done += inverted is not None
-            last = batch[-1].tenant_id, batch[-1].id
-        return done
+        return await self._invert(rule, self._audit(self._env.clock()))
 
     async def _mark(
-        self, rule_id: MemoryId, outcome: maturity.Outcome, reason: str | None, circumstances: dict[str, Any] | None
+        self, rule_id: MemoryId, outcome: maturity.Use, reason: str | None, circumstances: dict[str, Any] | None
     ) -> Rule:
         known = _circumstances(circumstances) | ({"reason": reason} if reason else {})
         address = await self._address("rule", rule_id, "rule_id")
-
-        def answer(result: tuple[Rule | None, list[Event]]) -> Rule:
-            if result[0] is None:
-                raise NotFound(f"Rule not found: {rule_id}")
-            return result[0]
-
         if address is None:
-            return answer((None, []))
+            raise NotFound(f"Rule not found: {rule_id}")
         audit = self._audit(self._env.clock())
-        result = await self._write_once(answer, storage.rules.mark, address, outcome, reason, known, audit)
-        self._publish(result[1])
-        return answer(result)
-
-    async def _invert(self, rule: Rule, audit: Audit, write: Callable[..., Awaitable[Any]]) -> Rule | None:
-        """The vector is made before the transaction, so that is done again when people said more meanwhile."""
-        for _ in range(MOST_TRIES):
-            if not maturity.is_refuted(rule):
-                return None
-            made = maturity.inverted(rule, audit.now)
-            [entry] = await self._index([made])
-            event = audit.event("rule_inverted", "rule", rule.id, content_hash=made.content_hash)
-            found, final, events = await write(storage.rules.invert, made, entry, event)
-            self._publish(events)
-            if final:
-                return found
-            rule = found
-        raise StoreBusy(f"the rule {rule.id} is being marked all the time; try again")
+        return await self._write_once(lambda conn: storage.rules.mark(conn, address, outcome, reason, known, audit))
 
     def _rule(self, offer: NewRule, now: datetime) -> Rule:
         content = self._content(offer.content)

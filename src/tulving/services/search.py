@@ -11,11 +11,12 @@ from tulving.domain.decay import covers_fading
 from tulving.domain.model import KINDS, Found, Hit, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import preprocess_search_query, query_terms
-from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.domain.vectors import unit
+from tulving.errors import InvalidInput
 from tulving.services.operations import operation
-from tulving.services.service import Service, log, pack, unit
+from tulving.services.service import Service
 from tulving.storage.connection import CandidateRows, Connection, Key, LaneRequest, Lanes
-from tulving.storage.rows import to_item
+from tulving.storage.kinds import KIND
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
@@ -77,11 +78,11 @@ class Search(Service):
         min_confidence: float = 0.2,
     ) -> Found:
         """Search by a vector of the store's own embedder instead of words."""
-        pack(embedding, self._env.embedder.dimension)
+        vector = unit(embedding, self._env.embedder.dimension)
         limit = self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
         wanted = self._filter(scope=scope)
-        return await self._find("", unit(embedding), _kinds(types, KINDS), wanted, "semantic", limit, min_confidence)
+        return await self._find("", vector, _kinds(types, KINDS), wanted, "semantic", limit, min_confidence)
 
     @operation(
         "memory_recall",
@@ -139,7 +140,7 @@ class Search(Service):
         warning = None
         terms = query_terms(query) if mode != "semantic" else []
         if vector is None and mode != "keyword" and (line := preprocess_search_query(query)):
-            vector, warning = await self._query_vector(line)
+            vector, warning = await self._env.embedding.query(line)
         if not terms and vector is None:
             return Found(hits=[], mode=mode, warning=warning)
         request = LaneRequest(
@@ -150,25 +151,12 @@ class Search(Service):
             limit=limit,
             terms=terms,
             vector=vector,
-            embedding_version=self._env.embedding_version,
+            embedding_version=self._env.embedding.version,
         )
         candidates, hits, doubted = await self._read(_collect, request, mode, min_confidence, limit if cut else None)
         if mode == "hybrid" and not (terms and vector is not None):
             mode = "keyword" if vector is None else "semantic"
         return Found(hits=hits, mode=mode, candidates=candidates, below_confidence=doubted, warning=warning)
-
-    async def _query_vector(self, line: str) -> tuple[Sequence[float] | None, str | None]:
-        """The query's vector; without an embedder the words must do, and the answer says so."""
-        # One that failed is tried again.
-        if unready := self._env.embedder.unready():
-            return None, unready
-        try:
-            vector = (await self._vectors([line]))[0]
-        except EmbedderUnavailable as error:
-            log.warning("searching by keyword only: %s", error)
-            return None, f"searched by keyword only: {error}"
-        pack(vector, self._env.embedder.dimension)
-        return unit(vector), None
 
     def _composed(self, hit: Hit, pool: int, lanes: int, now: datetime) -> Hit:
         """001-032: the hit with its composite score and all the parts of it."""
@@ -264,7 +252,7 @@ def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, f
 
 
 def _hit(key: Key, score: float, place: ranking.Fused[Key] | None, lanes: Lanes, now: datetime) -> Hit:
-    item = to_item(key[0], lanes.rows[key])
+    item = KIND[key[0]].item(lanes.rows[key])
     return Hit(
         memory_type=key[0],
         item=item,

@@ -1,26 +1,23 @@
 """What every verb stands on: the environment that `bootstrap` composed, the caller, and whose memory it is."""
 
-import asyncio
 import logging
-import math
-import struct
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from tulving import storage
 from tulving.config import MemoryModuleConfig
 from tulving.domain import intake
-from tulving.domain.events import Audit, Event
-from tulving.domain.model import Item
+from tulving.domain.events import Audit, AuditOf, Event
+from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Bound, Caller, Filter, Owner
-from tulving.domain.text import count_tokens, found_by, search_text
-from tulving.errors import EmbedderUnavailable, InvalidInput
-from tulving.ports import Clock, Embedder, Ids, Publisher
+from tulving.domain.text import count_tokens
+from tulving.errors import InvalidInput
+from tulving.ports import Clock, Embedder, Ids, Publisher, Store
+from tulving.services.embedding import Embedding
 from tulving.services.references import References
-from tulving.storage.connection import Connection, Finding
+from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
 if TYPE_CHECKING:
@@ -28,48 +25,48 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tulving")
 
-SHORT_TEXT = 20_000
-ABOUT_ONE = 1e-6
 MAINTENANCE = "maintenance"
-"""Who acts when nobody in particular does."""
+"""The actor of what is done to all tenants."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Store(Protocol):
-    """An engine: runs transaction functions and reads, on behalf of one tenant or (None) of the whole store."""
+class Subscribers:
+    """Who is told of changes, each of those to one tenant."""
 
-    async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+    def __init__(self) -> None:
+        self._publishers: list[tuple[str, Publisher]] = []
 
-    async def read(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+    def add(self, tenant_id: str, publisher: Publisher) -> None:
+        self._publishers.append((tenant_id, publisher))
 
-    async def reindex(
-        self, method: str | None = None, *, only_outgrown: bool = False, progress: Any = None
-    ) -> list[str]: ...
-
-    async def identity(self) -> tuple[Any, ...]: ...
-
-    async def health(self) -> list[Finding]: ...
-
-    async def close(self) -> None: ...
+    def publish(self, events: Sequence[Event]) -> None:
+        """The change is committed: a subscriber that fails is logged and disturbs nothing."""
+        for tenant_id, publisher in self._publishers:
+            if theirs := [event for event in events if event.tenant_id == tenant_id]:
+                try:
+                    publisher(theirs)
+                except Exception:
+                    log.exception("a subscriber failed on %d events", len(theirs))
 
 
 @dataclass(slots=True)
 class Env:
-    """All that the verbs use from outside. `embedding_version` is None while the store waits to be re-embedded;
-    `embedder_failure` says why the embedder, ready as it was, could not embed the last time."""
+    """All that the verbs use from outside."""
 
     config: MemoryModuleConfig
     store: Store
-    embedder: Embedder
-    embedding_version: int | None
+    embedding: Embedding
     clock: Clock
     ids: Ids
     references: References
-    subscribers: list[tuple[str, Publisher]] = field(default_factory=list)
+    subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
-    embedder_failure: str | None = None
+
+    @property
+    def embedder(self) -> Embedder:
+        return self.embedding.embedder
 
 
 class Service:
@@ -113,33 +110,23 @@ class Service:
         )
         return type(self)(self._env, caller, bound)
 
-    def subscribe(self, publisher: Publisher) -> None:
-        """Be told of every change to this tenant's memory made through this process, after it is committed."""
-        self._env.subscribers.append((self.caller.tenant_id, publisher))
-
-    async def settle(self) -> None:
-        """Wait until the references of what was answered so far are counted, which nobody has to do."""
-        await self._env.references.settle()
-
     @property
     def warning(self) -> str | None:
         """What a person should know about this memory now: that it finds by keyword only, and why."""
-        return self._env.embedder.unready() or self._env.embedder_failure
+        return self._env.embedding.warning
+
+    @property
+    def _tenant_id(self) -> str | None:
+        """Whose rows the verbs work on; None means all tenants'."""
+        return self.caller.tenant_id
 
     def _audit(self, now: datetime) -> Audit:
         return Audit(self.caller, now, self._env.ids)
 
-    def _audit_of(self, now: datetime, run_id: UUID) -> Callable[[str], Audit]:
-        """For work on the whole store: each tenant's events are its own."""
-        audits: dict[str, Audit] = {}
-
-        def audit_of(tenant_id: str) -> Audit:
-            if tenant_id not in audits:
-                caller = Caller(tenant_id, MAINTENANCE, self.caller.request_id)
-                audits[tenant_id] = Audit(caller, now, self._env.ids, run_id)
-            return audits[tenant_id]
-
-        return audit_of
+    def _audit_of(self) -> AuditOf:
+        """For work in several batches, which is one run."""
+        audit = replace(self._audit(self._env.clock()), run_id=self._env.ids())
+        return lambda tenant_id: audit
 
     def _filter(
         self,
@@ -183,109 +170,23 @@ class Service:
         self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a transaction. Its arguments are checked by type, so that a memory is reached by a checked address."""
-        return await self._env.store.write(self.caller.tenant_id, transaction, *args, **kwargs)
+        return await self._env.store.write(self._tenant_id, transaction, *args, **kwargs)
 
-    async def _write_once(
-        self,
-        answer: Callable[[T], Any],
-        transaction: Callable[Concatenate[Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """The transaction of a verb under `requests.once`. `answer` makes of its result what the verb will answer, and
-        may refuse it by raising: that is kept beside the change, in case it is asked for again."""
-        request = self._request
-        if request is None:
-            return await self._write(transaction, *args, **kwargs)
+    async def _write_once(self, change: Callable[[Connection], T]) -> T:
+        """The transaction of a verb under `requests.once`. Its result is what the verb answers: under an idempotency
+        key it is kept beside the change, in case it is asked for again."""
+        if self._request is None:
+            return await self._write(change)
+        return await self._write(storage.requests.once, self._request, change)
 
-        def change(conn: Connection) -> T:
-            return transaction(conn, *args, **kwargs)
+    async def _store(self, kind: Kind, rows: Sequence[tuple[Item, IndexEntry, Event]], answer: T) -> T:
+        """New episodes or rules, which can't be refused."""
 
-        return await self._write(storage.requests.once, request, change, answer)
+        def store(conn: Connection) -> T:
+            storage.items.store(conn, kind, rows, self.bound)
+            return answer
+
+        return await self._write_once(store) if rows else answer
 
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._env.store.read(self.caller.tenant_id, query, *args, **kwargs)
-
-    async def _write_all(
-        self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """A write that concerns the whole store, whoever asks for it."""
-        return await self._env.store.write(None, transaction, *args, **kwargs)
-
-    async def _read_all(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._env.store.read(None, query, *args, **kwargs)
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        """Tell subscribers. The change is committed: one of them failing is its own affair, and logged."""
-        for tenant_id, publisher in self._env.subscribers:
-            if theirs := [event for event in events if event.tenant_id == tenant_id]:
-                try:
-                    publisher(theirs)
-                except Exception:
-                    log.exception("a subscriber failed on %d events", len(theirs))
-
-    async def _index(self, items: Sequence[Item], version: int | None = None) -> list[IndexEntry]:
-        """What the memories are found by, made outside any transaction.
-
-        While the embedder is not ready, or fails, they are stored without a vector and get it later.
-        """
-        texts = [found_by(item) for item in items]
-        worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
-        version = version or self._env.embedding_version
-        vectors: Sequence[bytes | None] = [None] * len(texts)
-        if texts and version is not None and not self._env.embedder.unready():
-            try:
-                vectors = [pack(vector, self._env.embedder.dimension) for vector in await self._vectors(texts)]
-            except EmbedderUnavailable as error:
-                log.warning("stored without vectors for now: %s", error)
-        return [
-            IndexEntry(text, vector, None if vector is None else version)
-            for text, vector in zip(worded, vectors, strict=True)
-        ]
-
-    async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        embedder = self._env.embedder
-        try:
-            if embedder.light and _short(texts):
-                vectors = embedder.embed_batch(texts)
-            else:
-                vectors = await asyncio.to_thread(embedder.embed_batch, texts)
-        except EmbedderUnavailable as error:
-            self._env.embedder_failure = f"found by keyword only, since the embedder failed: {error}"
-            raise
-        self._env.embedder_failure = None
-        if not isinstance(vectors, Sized) or len(vectors) != len(texts):
-            problem = f"the embedder {embedder.model} did not give one vector for each of {len(texts)} texts"
-            raise InvalidInput("embedding", problem)
-        return vectors
-
-
-def _short(texts: Sequence[str]) -> bool:
-    """Whether texts are worked on faster than a thread is found for them."""
-    return sum(map(len, texts)) <= SHORT_TEXT
-
-
-def _worded(texts: Sequence[str]) -> list[str]:
-    return [search_text(text) for text in texts]
-
-
-def pack(vector: Sequence[float], dimension: int) -> bytes:
-    """A vector as little-endian 32-bit floats, of length 1 if it has any; another dimension, or a value that is no
-    number, is refused."""
-    if not isinstance(vector, Sized) or len(vector) != dimension:
-        size = f"{len(vector)} dimensions" if isinstance(vector, Sized) else f"the type {type(vector).__name__}"
-        raise InvalidInput("embedding", f"has {size}", f"{dimension} numbers, as recorded for this store")
-    try:
-        return struct.pack(f"<{dimension}f", *unit(vector))
-    except (struct.error, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput("embedding", f"is not a list of finite numbers ({error})", "finite numbers") from error
-
-
-def unit(vector: Sequence[float]) -> Sequence[float]:
-    """The direction of a vector, which is all that counts: engines differ on very short and very long ones."""
-    length = math.hypot(*vector)
-    if not math.isfinite(length):
-        raise ValueError("one of them is not finite, or they are too large")
-    if not length or abs(length - 1) < ABOUT_ONE:
-        return vector
-    return [number / length for number in vector]
+        return await self._env.store.read(self._tenant_id, query, *args, **kwargs)

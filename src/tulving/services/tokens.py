@@ -16,8 +16,20 @@ LONGEST_DAYS = 36_500
 SHORTEST_PREFIX = 4
 
 
+class Authentication(Service):
+    """What a server over a network asks about those who come in, whose tenant is not known yet."""
+
+    async def authenticate(self, secret: str) -> Token | None:
+        """The token of this secret, if it is valid now."""
+        return await self._env.store.read(None, storage.tokens.find, digest(secret), self._env.clock())
+
+    async def needs_token(self) -> bool:
+        """Whether a token must be shown: there is one that was not revoked."""
+        return await self._env.store.read(None, storage.tokens.any_kept)
+
+
 class Tokens(Service):
-    """Verbs for the person who runs the memory. They concern the whole store, not one tenant."""
+    """Verbs for the person who runs the memory; part of an `Administration`."""
 
     async def create_token(
         self,
@@ -52,13 +64,12 @@ class Tokens(Service):
             rights=list(token.rights),
             expires_at=token.expires_at and token.expires_at.isoformat(),
         )
-        await self._write_all(storage.tokens.create, token, digest(check_secret(secret)), event)
-        self._publish([event])
+        await self._write(storage.tokens.create, token, digest(check_secret(secret)), event)
         return token
 
     async def list_tokens(self) -> list[Token]:
         """The tokens of all tenants, whatever their state, oldest first."""
-        return await self._read_all(storage.tokens.everyone)
+        return await self._read(storage.tokens.everyone)
 
     async def revoke_token(self, token_id: str) -> Token:
         """Shut a token out at once, by its id or the beginning of it; revoking twice is revoking once."""
@@ -74,17 +85,8 @@ class Tokens(Service):
         [token] = found
         theirs = Audit(Caller(token.tenant_id, self.caller.actor, self.caller.request_id), now, self._env.ids)
         event = theirs.event("token_revoked", "token", token.id)
-        revoked = await self._write_all(storage.tokens.revoke, token.id, now, event)
-        self._publish([event] if revoked else [])
+        revoked = await self._write(storage.tokens.revoke, token.id, now, event)
         return replace(token, revoked_at=now) if revoked else token
-
-    async def authenticate(self, secret: str) -> Token | None:
-        """The token of this secret, if it is good now."""
-        return await self._read_all(storage.tokens.find, digest(secret), self._env.clock())
-
-    async def needs_token(self) -> bool:
-        """Whether whoever comes over a network must show a token: there is one that was not revoked."""
-        return await self._read_all(storage.tokens.any_kept)
 
 
 def _expiry(now: datetime, days: float | None) -> datetime | None:

@@ -1,19 +1,17 @@
 """Episodes whose time is over, or that are too many: deleted for good, a small batch at a time."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
-from tulving.domain.events import Audit, Event
+from tulving.domain.events import AuditOf
 from tulving.domain.scope import Bound
-from tulving.storage import events
+from tulving.storage import events, items
 from tulving.storage.connection import Connection
-from tulving.storage.filters import reach
+from tulving.storage.filters import reach, reach_or_all
 from tulving.storage.rows import Row
-
-AuditOf = Callable[[str], Audit]
 
 # What waits to be learned from is spared until its grace is over; what was forgotten never is learned from.
 _OVER = (
@@ -29,7 +27,7 @@ def tenants(conn: Connection) -> list[str]:
 
 def count(conn: Connection, tenant_id: str | None, bound: Bound) -> int:
     """How many episodes there are, of one caller or of all tenants, in whatever state."""
-    where, params = _whose(tenant_id, bound)
+    where, params = reach_or_all(conn, "episode", tenant_id, bound)
     row = conn.fetch_one(f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where}", params)
     return row["episodes"] if row else 0
 
@@ -38,7 +36,7 @@ def count_expired(
     conn: Connection, tenant_id: str | None, bound: Bound, as_of: datetime, graced: datetime
 ) -> dict[str, int]:
     """How many episodes of each tenant are over."""
-    where, params = _whose(tenant_id, bound)
+    where, params = reach_or_all(conn, "episode", tenant_id, bound)
     rows = conn.fetch_all(
         f"SELECT tenant_id, COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND {_OVER} GROUP BY tenant_id",
         {**params, "as_of": as_of, "graced": graced},
@@ -65,9 +63,9 @@ def delete_expired(
     graced: datetime,
     limit: int,
     audit_of: AuditOf,
-) -> list[Event]:
-    """001-058: delete episodes that are over, of one caller or of all tenants; the events, one for each."""
-    where, params = _whose(tenant_id, bound)
+) -> int:
+    """001-058: delete episodes that are over, of one caller or of all tenants; how many."""
+    where, params = reach_or_all(conn, "episode", tenant_id, bound)
     rows = conn.fetch_all(
         f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND {_OVER}"
         f" ORDER BY expires_at, tenant_id, id LIMIT :limit{conn.for_update}",
@@ -76,15 +74,13 @@ def delete_expired(
     return _delete(conn, rows, "expiry", audit_of)
 
 
-def delete_surplus(
-    conn: Connection, tenant_id: str, bound: Bound, most: int, limit: int, audit_of: AuditOf
-) -> list[Event]:
-    """001-059: delete the oldest episodes that were learned from, as long as the caller has too many."""
+def delete_surplus(conn: Connection, tenant_id: str, bound: Bound, most: int, limit: int, audit_of: AuditOf) -> int:
+    """001-059: delete the oldest episodes that were learned from, as long as the caller has too many; how many."""
     # Two cleanups that count at the same time would both delete the surplus.
     conn.lock(f"{tenant_id} episode cleanup")
     surplus = count(conn, tenant_id, bound) - most
     if surplus <= 0:
-        return []
+        return 0
     where, params = reach("episode", tenant_id, bound)
     rows = conn.fetch_all(
         f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND consolidated"
@@ -94,26 +90,16 @@ def delete_surplus(
     return _delete(conn, rows, "capacity", audit_of)
 
 
-def _whose(tenant_id: str | None, bound: Bound) -> tuple[str, Row]:
-    """The episodes that one caller may read, or (None) those of all tenants."""
-    return ("TRUE", {}) if tenant_id is None else reach("episode", tenant_id, bound)
-
-
-def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -> list[Event]:
-    deleted: list[Event] = []
+def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -> int:
+    deleted = 0
     for tenant_id, theirs in groupby(sorted(rows, key=itemgetter("tenant_id", "id")), key=itemgetter("tenant_id")):
         ids: list[UUID] = [row["id"] for row in theirs]
-        params = {"tenant_id": tenant_id, "ids": ids}
-        conn.execute(f"DELETE FROM episodes WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}", params)
-        for table, kind, key in (
-            ("memory_links", "source_type", "source_id"),
-            ("memory_links", "target_type", "target_id"),
-            ("revisions", "memory_type", "memory_id"),
-            ("next_embeddings", "memory_type", "memory_id"),
-        ):
-            mine = f"tenant_id = :tenant_id AND {kind} = 'episode' AND {conn.within(key, 'ids')}"
-            conn.execute(f"DELETE FROM {table} WHERE {mine}", params)
+        conn.execute(
+            f"DELETE FROM episodes WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}",
+            {"tenant_id": tenant_id, "ids": ids},
+        )
+        items.delete_traces(conn, tenant_id, "episode", ids)
         audit = audit_of(tenant_id)
-        deleted += [audit.event("episode_deleted", "episode", id_, by=by) for id_ in ids]
-    events.append(conn, *deleted)
+        events.append(conn, *(audit.event("episode_deleted", "episode", id_, by=by) for id_ in ids))
+        deleted += len(ids)
     return deleted

@@ -12,10 +12,13 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from tulving.domain.decay import effective_confidence
+from tulving.domain.events import Event
 from tulving.domain.model import Kind
 from tulving.domain.scope import Filter
 from tulving.errors import DamagedStore
-from tulving.storage.rows import COLUMNS, Params, Row
+from tulving.ports import Finding
+from tulving.storage.kinds import KIND, REVIEWED
+from tulving.storage.rows import Params, Row
 
 Key = tuple[Kind, Hashable]
 """A candidate: its kind, and its id in whatever form the engine has it."""
@@ -33,16 +36,6 @@ class LaneRequest:
     terms: Sequence[str] = ()
     vector: Sequence[float] | None = None
     embedding_version: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check of `verify` or `health`: what was looked at, what is wrong with it (nothing, when empty), and what is
-    worth knowing all the same."""
-
-    check: str
-    problems: tuple[str, ...] = ()
-    told: str = ""
 
 
 def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
@@ -70,7 +63,7 @@ class CandidateRows(Mapping[Key, Row], ABC):
 
     def confidence(self, key: Key, now: datetime) -> float:
         """How much a candidate is believed now; that an episode happened is not in doubt."""
-        if key[0] == "episode":
+        if key[0] not in _BELIEF:
             return 1.0
         row = self._raw[key]
         confidence, rate, confirmed_at = (row[at] for at in _BELIEF[key[0]])
@@ -95,12 +88,11 @@ class CandidateRows(Mapping[Key, Row], ABC):
         return len(self._raw)
 
 
-_ID = {kind: names.index("id") for kind, names in COLUMNS.items()}
-_CREATED_AT = {kind: names.index("created_at") for kind, names in COLUMNS.items()}
+_ID = {kind: table.columns.index("id") for kind, table in KIND.items()}
+_CREATED_AT = {kind: table.columns.index("created_at") for kind, table in KIND.items()}
 _BELIEF = {
-    kind: [names.index(name) for name in ("confidence", "decay_rate", "last_confirmed_at")]
-    for kind, names in COLUMNS.items()
-    if kind != "episode"
+    kind: [KIND[kind].columns.index(name) for name in ("confidence", "decay_rate", "last_confirmed_at")]
+    for kind in REVIEWED
 }
 
 
@@ -115,6 +107,9 @@ class Lanes:
 
 class Connection(Protocol):
     """One transaction's connection."""
+
+    events: list[Event]
+    """What has happened in this transaction so far; the store publishes it after the commit."""
 
     @property
     def secrets(self) -> MutableMapping[str, str]:

@@ -19,9 +19,10 @@ from tulving.domain.events import Audit
 from tulving.domain.model import Kind, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import EmbedderMismatch, IntegrityError
-from tulving.storage import maintenance, rows
+from tulving.storage import maintenance
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, DOCUMENTS, IndexEntry, Row
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import DOCUMENTS, IndexEntry, Row
 from tulving.storage.transfer import BATCH_CHARACTERS, ID, KEYS, TABLES, kept, key_text, record
 
 BATCH = 1000
@@ -30,7 +31,7 @@ Key = tuple[Any, ...]
 Versions = Mapping[int | None, int | None]
 """The numbers that the source's embedder versions have in the target; a row without a vector has none."""
 
-KIND_OF: dict[str, Kind] = {table: kind for kind, table in rows.TABLES.items()}
+KIND_OF: dict[str, Kind] = {table.table: kind for kind, table in KIND.items()}
 REFERENCES = {"entities": "merged_into", "facts": "supersedes_id"}
 """Columns that point to another row of the same table."""
 SEQUENCES = {"memory_events": ("tenant_id", "seq")}
@@ -156,7 +157,7 @@ def _prepared(conn: Connection, table: str, row: Row, versions: Versions) -> Row
         row["validity"] = canonical_state(row["validity"])
     if table in KIND_OF:
         kind = KIND_OF[table]
-        item = rows.to_item(kind, {name: row[name] for name in COLUMNS[kind]})
+        item = KIND[kind].item({name: row[name] for name in KIND[kind].columns})
         row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
         if row["embedding_version"] not in versions:
             raise EmbedderMismatch("the source was re-embedded while it was copied; copy to a new store")

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from tulving.domain.events import Audit, Event
-from tulving.domain.model import EntitiesMerged, Entity
+from tulving.domain.model import EntitiesMerged, Entity, EntityCreated
 from tulving.domain.resolution import Names, folded, joined_metadata, new_aliases, source_wins
 from tulving.domain.scope import Filter
 from tulving.domain.text import words
@@ -35,11 +35,12 @@ WHERE tenant_id = :tenant_id AND id = :id"""
 _ALIASES = "LOWER(REPLACE(CAST(aliases AS TEXT), 'I', 'i'))"
 
 
-def create(conn: Connection, entity: Entity, event: Event) -> None:
+def create(conn: Connection, entity: Entity, event: Event) -> EntityCreated:
     """001-062: a new entity, unless its name is taken."""
     _check_free(conn, entity)
     conn.execute(_INSERT, _params(entity))
     events.append(conn, event)
+    return EntityCreated(entity_id=entity.id)
 
 
 def get(conn: Connection, tenant_id: str, id_: UUID, *, to_change: bool = False) -> Entity | None:
@@ -88,9 +89,9 @@ def candidates(
         "folded_name LIKE :name_inside ESCAPE '!'",
         f"LENGTH(CAST(aliases AS TEXT)) > 2 AND ({_ALIASES} LIKE :inside ESCAPE '!' OR {conn.beyond_ascii('aliases')})",
     ]
-    alike = conn.similar_name("folded_name", "aliases", "name") if fuzzy else None
-    if alike is not None:
-        ways.append(alike)
+    similar = conn.similar_name("folded_name", "aliases", "name") if fuzzy else None
+    if similar is not None:
+        ways.append(similar)
     of_type = " AND entity_type = :entity_type" if entity_type else ""
     rows = conn.fetch_all(
         "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities"
@@ -106,7 +107,7 @@ def candidates(
     known = [
         Names(row["id"], row["entity_type"], row["canonical_name"], row["folded_name"], row["aliases"]) for row in rows
     ]
-    return known, alike is not None
+    return known, similar is not None
 
 
 def words_of_facts(
@@ -127,7 +128,7 @@ def words_of_facts(
     return found
 
 
-def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[EntitiesMerged, list[Event]]:
+def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> EntitiesMerged:
     """001-073 to 001-079: all that was known of the source is known of the target; the source leads there."""
     tenant_id = audit.caller.tenant_id
     # Both at once and in the order of their ids, so that two merges never wait for each other.
@@ -162,9 +163,8 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> t
         facts_superseded=done.facts_superseded,
         aliases_added=done.aliases_added,
     )
-    happened = [*superseded, *moved, event]
-    events.append(conn, *happened)
-    return done, happened
+    events.append(conn, *superseded, *moved, event)
+    return done
 
 
 def _repoint(conn: Connection, source_id: UUID, target_id: UUID, lost: Set[UUID], audit: Audit) -> list[Event]:

@@ -18,11 +18,12 @@ _SECRET = "SELECT secret FROM tenant_keys WHERE tenant_id = :tenant_id"
 _NEW_SECRET = insert_statement("tenant_keys", ("tenant_id", "secret"))
 
 
-def append(conn: Connection, *events: Event) -> list[Event]:
-    """Part of the transaction that makes the change. The events as they are written: content hashes are keyed."""
+def append(conn: Connection, *events: Event) -> None:
+    """Part of the transaction that makes the change. They are written with keyed content hashes, and published so when
+    the transaction has committed."""
     written = _keyed(conn, events)
     conn.execute_many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in written])
-    return written
+    conn.events += written
 
 
 def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:

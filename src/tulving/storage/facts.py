@@ -6,13 +6,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tulving.domain import claims
+from tulving.domain.claims import Claim
 from tulving.domain.editing import differing, restated
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Fact, Stored
-from tulving.domain.scope import Address, Bound
+from tulving.domain.scope import Address, Bound, Filter
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, items, links
 from tulving.storage.connection import Connection
+from tulving.storage.filters import visible
+from tulving.storage.kinds import KIND
 from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row
 
@@ -28,8 +32,6 @@ _BY_SUBJECT = (
     " AND entity_id IS NULL AND keyed"
 )
 _BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash = :content_hash AND NOT keyed"
-CONFIRMED = ("validity", "status", "last_confirmed_at", "next_review_at", "updated_at")
-"""The columns that a confirmation writes."""
 _TOLD_BEFORE = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
 """What a revision does not keep, so that the event does. Free text is left out: events never hold any."""
 _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
@@ -37,20 +39,21 @@ _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref
 
 def store(
     conn: Connection, offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]], audit: Audit, bound: Bound
-) -> tuple[list[Stored], list[Event]]:
-    """001-017: all offers in one transaction, in order. Duplicate, then confirmation, then supersession.
+) -> list[Stored]:
+    """001-017: all offers in one transaction, in order; `claims.decide` says what becomes of each.
 
     Each comes with the columns that its caller gave explicitly: those a fact with equal content takes over.
     """
     entries = renumbered(conn, (entry for _, entry, _ in offers))
     facts = [fact for fact, _, _ in offers]
-    conn.lock(*map(_key, facts))
+    conn.lock(*map(claims.key, facts))
     _check_entities(conn, facts)
     items.check_sources(conn, bound, facts)
     batch = _Batch(conn, audit, facts)
     stored = [batch.take(fact, entry, given) for (fact, _, given), entry in zip(offers, entries, strict=True)]
     batch.write()
-    return stored, events.append(conn, *batch.log)
+    events.append(conn, *batch.log)
+    return stored
 
 
 def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
@@ -59,19 +62,32 @@ def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
     return row["id"] if row else None
 
 
-def holder(conn: Connection, fact: Fact) -> Row | None:
+def history(
+    conn: Connection, tenant_id: str, wanted: Filter, subject: str, predicate: str, now: datetime, limit: int
+) -> list[Fact]:
+    """All facts of a key, whatever became of them, oldest first; when there are more than the limit, the newest."""
+    where, params = visible(conn, "fact", tenant_id, wanted, now)
+    rows = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE {where} AND m.subject = :subject AND m.predicate = :predicate"
+        " ORDER BY m.created_at DESC, m.id DESC LIMIT :limit",
+        {**params, "subject": subject, "predicate": predicate, "limit": limit},
+    )
+    return [Fact(**row) for row in reversed(rows)]
+
+
+def holder(conn: Connection, fact: Fact) -> Claim | None:
     """The active fact that has the key of this one."""
-    return _current(conn, [fact]).get(_key(fact))
+    return _current(conn, [fact]).get(claims.key(fact))
 
 
 def same_content(conn: Connection, fact: Fact) -> UUID | None:
-    """The active unkeyed fact that says the same as this one, which is unkeyed and active too; nobody adds another
-    before the transaction ends."""
+    """The active unkeyed fact that says the same as this one, which is unkeyed and active too; the key stays locked, so
+    that none is added before the transaction ends."""
     if fact.keyed or fact.validity != "active":
         return None
-    conn.lock(_key(fact))
-    found = _current(conn, [fact]).get(_key(fact))
-    return None if found is None or found["id"] == fact.id else found["id"]
+    conn.lock(claims.key(fact))
+    found = holder(conn, fact)
+    return None if found is None or found.id == fact.id else found.id
 
 
 def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
@@ -85,7 +101,7 @@ def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> Non
 
 class _Batch:
     """Offers on their way in. What they meet is looked up for all of them at once, and new rows are written together:
-    over a network each statement costs a journey."""
+    over a network each statement costs a round trip."""
 
     def __init__(self, conn: Connection, audit: Audit, facts: Sequence[Fact]) -> None:
         self._conn, self._audit = conn, audit
@@ -95,14 +111,27 @@ class _Batch:
         self.log: list[Event] = []
 
     def take(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any]) -> Stored:
-        current = self._current.get(_key(fact))
-        if current is not None and current["id"] in self._new:
+        current = self._current.get(claims.key(fact))
+        decision = claims.decide(fact, current)
+        if current is None:
+            return self._store(fact, entry)
+        if decision == "duplicate":
+            return Stored(id=current.id, outcome="duplicate", ref=current.ref)
+        if current.id in self._new:
             self.write()  # it is to be changed
-        if current is not None and current["content_hash"] == fact.content_hash:
-            return self._meet_again(fact, current, given)
-        if current is not None:
-            self._supersede(fact, current)
-            fact = replace(fact, supersedes_id=current["id"])
+        if decision == "confirm":
+            return self._confirm(fact, current, given)
+        self._supersede(fact, current)
+        stored = self._store(replace(fact, supersedes_id=current.id), entry)
+        return replace(stored, outcome="superseded", superseded_id=current.id)
+
+    def write(self) -> None:
+        """The new rows so far. Their events wait, so that they keep their order."""
+        if self._new:
+            items.insert(self._conn, "fact", list(self._new.values()))
+            self._new.clear()
+
+    def _store(self, fact: Fact, entry: IndexEntry) -> Stored:
         if fact.ref is not None:
             fact = replace(fact, ref=self._free_ref(fact))
         self._log(
@@ -111,41 +140,30 @@ class _Batch:
             content_hash=fact.content_hash,
             confidence=fact.confidence,
             importance=fact.importance,
-            supersedes=str(current["id"]) if current else None,
+            supersedes=fact.supersedes_id and str(fact.supersedes_id),
         )
         self._new[fact.id] = fact, entry
-        self._current[_key(fact)] = {"id": fact.id, "content_hash": fact.content_hash, "ref": fact.ref}
-        if current is None:
-            return Stored(id=fact.id, outcome="stored", ref=fact.ref)
-        return Stored(id=fact.id, outcome="superseded", superseded_id=current["id"], ref=fact.ref)
+        self._current[claims.key(fact)] = Claim(fact.id, fact.content_hash, fact.ref)
+        return Stored(id=fact.id, outcome="stored", ref=fact.ref)
 
-    def write(self) -> None:
-        """The new rows so far. Their events wait, so that they keep their order."""
-        if self._new:
-            items.insert(self._conn, "fact", list(self._new.values()))
-            self._new.clear()
-
-    def _meet_again(self, fact: Fact, current: Row, given: Mapping[str, Any]) -> Stored:
-        """The same content again: a keyed fact is confirmed and takes over what is given, an unkeyed one is skipped as
-        it stands."""
-        if not fact.keyed:
-            return Stored(id=current["id"], outcome="duplicate", ref=current["ref"])
-        known = items.get(self._conn, Address(fact.tenant_id, "fact", current["id"]), to_change=True)
-        assert isinstance(known, Fact)  # the transaction has held it since it was looked up
+    def _confirm(self, fact: Fact, current: Claim, given: Mapping[str, Any]) -> Stored:
+        """The same content again: the fact holds, and takes over what is given."""
+        known = items.get_to_change(self._conn, Address(fact.tenant_id, "fact", current.id))
+        assert isinstance(known, Fact)
         changes = differing(known, given)
-        told: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         if changes:
-            told["revision"] = edits.keep(self._conn, "fact", known, self._audit.now)
-            told["changed"] = sorted(changes.keys() - {"decay_rate"})
-            told["before"] = {name: _plain(getattr(known, name)) for name in _TOLD_BEFORE if name in changes}
-        edits.update(self._conn, "fact", restated(known, changes, self._audit.now), [*CONFIRMED, *changes])
-        self._log("fact_confirmed", known.id, by="repetition", **told)
+            details["revision"] = edits.keep(self._conn, known, self._audit.now)
+            details["changed"] = sorted(changes.keys() - {"decay_rate"})
+            details["before"] = {name: _plain(getattr(known, name)) for name in _TOLD_BEFORE if name in changes}
+        items.update(self._conn, (known, restated(known, changes, self._audit.now)))
+        self._log("fact_confirmed", known.id, by="repetition", **details)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
 
-    def _supersede(self, fact: Fact, current: Row) -> None:
-        supersede(self._conn, fact.tenant_id, current["id"], self._audit.now)
-        links.insert(self._conn, fact.tenant_id, links.supersedes(fact.id, current["id"], self._audit.now))
-        self._log("fact_superseded", current["id"], superseded_by=str(fact.id))
+    def _supersede(self, fact: Fact, current: Claim) -> None:
+        supersede(self._conn, fact.tenant_id, current.id, self._audit.now)
+        links.insert(self._conn, fact.tenant_id, links.supersedes(fact.id, current.id, self._audit.now))
+        self._log("fact_superseded", current.id, superseded_by=str(fact.id))
 
     def _free_ref(self, fact: Fact) -> str:
         """Eight hex digits collide now and then: take others until the tenant has no such reference."""
@@ -163,15 +181,9 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def _key(fact: Fact) -> str:
-    """What at most one active fact may have: those who write it at the same time do so one after the other."""
-    slot = (fact.entity_id or fact.subject, fact.predicate) if fact.keyed else (fact.content_hash,)
-    return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
-
-
-def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Row]:
+def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
     """The active facts of the same keys."""
-    found: dict[str, Row] = {}
+    found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}
     for place, fact in enumerate(facts):
         by = _BY_CONTENT if not fact.keyed else _BY_SUBJECT if fact.entity_id is None else _BY_ENTITY
@@ -188,7 +200,7 @@ def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Row]:
         asked.setdefault(by, []).append(params)
     for by, rows in asked.items():
         for row in conn.fetch_for_each(by + conn.for_update, rows):
-            found[_key(facts[row["place"]])] = row
+            found[claims.key(facts[row["place"]])] = Claim(row["id"], row["content_hash"], row["ref"])
     return found
 
 

@@ -1,4 +1,4 @@
-"""What every kind of memory can undergo: insertion, reference, forgetting, deletion, listing."""
+"""What every kind of memory can undergo: insertion, change, reference, forgetting, deletion, listing."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,32 +6,30 @@ from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
+from tulving.domain.editing import forgotten, is_forgotten
 from tulving.domain.events import Event
-from tulving.domain.model import Episode, Fact, Item, Kind
+from tulving.domain.model import Episode, Item, Kind
 from tulving.domain.scope import Address, Bound, Filter
-from tulving.errors import InvalidInput
-from tulving.storage import events, links
+from tulving.errors import InvalidInput, NotFound
+from tulving.storage import events
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reachable, visible
+from tulving.storage.kinds import KIND, table_of
 from tulving.storage.maintenance import renumbered
-from tulving.storage.rows import INSERTS, SELECTED, TABLES, IndexEntry, Row, item_params, to_item
+from tulving.storage.rows import IndexEntry, Row
 
 Reference = tuple[Kind, UUID, int, datetime]
 """A memory by its kind and id, how often it was referred to, and when last."""
-_FORGET: dict[Kind, str] = {
-    "episode": "expires_at = :now, forgotten = TRUE",
-    "fact": "validity = 'retracted', status = NULL, next_review_at = NULL",
-    "rule": "forgotten = TRUE, next_review_at = NULL, metadata = :metadata",
-}
+THIS = "WHERE tenant_id = :tenant_id AND id = :id"
 
 
 def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]]) -> None:
     """New rows and their index entries; their events are the caller's."""
     conn.execute_many(
-        INSERTS[kind],
+        KIND[kind].insert,
         [
             {
-                **item_params(kind, item),
+                **KIND[kind].params(item),
                 "accessed_at": item.accessed_at or item.created_at,
                 "search_text": conn.index_text(item.tenant_id, entry.search_text),
                 "embedding": entry.embedding,
@@ -42,12 +40,12 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
     )
 
 
-def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> list[Event]:
-    """New episodes or rules, all or none; their events."""
+def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> None:
+    """New episodes or rules, all or none."""
     entries = renumbered(conn, (entry for _, entry, _ in offers))
     check_sources(conn, bound, [item for item, _, _ in offers])
     insert(conn, kind, [(item, entry) for (item, _, _), entry in zip(offers, entries, strict=True)])
-    return events.append(conn, *(event for _, _, event in offers))
+    events.append(conn, *(event for _, _, event in offers))
 
 
 def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:
@@ -62,72 +60,94 @@ def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:
 
 
 def get(conn: Connection, address: Address, *, to_change: bool = False) -> Item | None:
-    """One memory in whatever state it is, without leaving a trace."""
-    kind = address.kind
-    row = conn.fetch_one(
-        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.id = :id"
-        + (conn.for_update if to_change else ""),
-        _key(address),
-    )
-    return to_item(kind, row) if row else None
+    """One memory in whatever state it is, without leaving a trace. `to_change` locks it until the transaction ends."""
+    table, lock = KIND[address.kind], conn.for_update if to_change else ""
+    row = conn.fetch_one(f"{table.select} WHERE m.tenant_id = :tenant_id AND m.id = :id{lock}", _key(address))
+    return table.item(row) if row else None
+
+
+def get_to_change(conn: Connection, address: Address) -> Item:
+    """One memory, locked until the transaction ends; raises when there is none."""
+    item = get(conn, address, to_change=True)
+    if item is None:
+        raise NotFound(f"there is no {address.kind} {address.id}")
+    return item
 
 
 def locate(conn: Connection, tenant_id: str, kind: Kind, name: UUID | str, bound: Bound) -> Item | None:
     """The memory that a caller means by an id or a short reference; None when there is none that it may read."""
     column = "id" if isinstance(name, UUID) else "ref"
     row = conn.fetch_one(
-        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.tenant_id = :tenant_id AND m.{column} = :{column}",
+        f"{KIND[kind].select} WHERE m.tenant_id = :tenant_id AND m.{column} = :{column}",
         {"tenant_id": tenant_id, column: name},
     )
-    item = to_item(kind, row) if row else None
+    item = KIND[kind].item(row) if row else None
     return item if item is not None and bound.covers(item) else None
+
+
+def update(conn: Connection, *changes: tuple[Item, Item]) -> None:
+    """Write the columns in which each memory, as it was read and locked, differs from what it is to be. The events are
+    the caller's."""
+    statements: dict[str, list[Row]] = {}
+    for old, new in changes:
+        table = table_of(old)
+        before, after = table.params(old), table.params(new)
+        changed = [name for name in table.columns if before[name] != after[name]]
+        if changed:
+            # A row of an older schema may hold another word for the same state.
+            changed += [name for name in ("validity",) if name in table.columns and name not in changed]
+            statement = f"UPDATE {table.table} SET {', '.join(f'{name} = :{name}' for name in changed)} {THIS}"
+            params = {name: after[name] for name in ("tenant_id", "id", *changed)}
+            statements.setdefault(statement, []).append(params)
+    for statement, rows in statements.items():
+        conn.execute_many(statement, rows)
 
 
 def touch(conn: Connection, tenant_id: str, references: Sequence[Reference]) -> None:
     """001-021, 001-034: count references, one row after the other in the order given. Not a mutation: no event."""
     for kind, of_kind in groupby(references, key=itemgetter(0)):
         conn.execute_many(
-            f"UPDATE {TABLES[kind]} SET reference_count = reference_count + :count,"
+            f"UPDATE {KIND[kind].table} SET reference_count = reference_count + :count,"
             " last_referenced_at = CASE WHEN last_referenced_at > :last THEN last_referenced_at ELSE :last END,"
-            " accessed_at = CASE WHEN accessed_at > :last THEN accessed_at ELSE :last END"
-            " WHERE tenant_id = :tenant_id AND id = :id",
+            f" accessed_at = CASE WHEN accessed_at > :last THEN accessed_at ELSE :last END {THIS}",
             [{"tenant_id": tenant_id, "id": id_, "count": count, "last": last} for _, id_, count, last in of_kind],
         )
 
 
-def forget(conn: Connection, address: Address, now: datetime, event: Event) -> bool | None:
-    """001-006, 001-023, 001-024: out of sight at once, but kept; False when it was before, None when there is none."""
-    kind = address.kind
+def forget(conn: Connection, address: Address, event: Event) -> bool:
+    """001-006, 001-023, 001-024: out of sight at once, but kept; False when there is no such memory."""
     item = get(conn, address, to_change=True)
     if item is None:
-        return None
-    if item.state == "retracted" if isinstance(item, Fact) else item.forgotten:
         return False
-    conn.execute(
-        f"UPDATE {TABLES[kind]} SET {_FORGET[kind]}, updated_at = :now WHERE tenant_id = :tenant_id AND id = :id",
-        {
-            **_key(address),
-            "now": now,
-            **({"metadata": {**item.metadata, "forgotten": True}} if kind == "rule" else {}),
-        },
-    )
-    events.append(conn, event)
+    if not is_forgotten(item):
+        update(conn, (item, forgotten(item, event.occurred_at)))
+        events.append(conn, event)
     return True
 
 
 def delete(conn: Connection, address: Address, event: Event) -> bool:
     """Remove a memory, its links, its revisions and its vectors; the event stays, without content. On SQLite the
-    keyword index gives up the words when maintenance merges it."""
-    if not conn.execute(f"DELETE FROM {TABLES[address.kind]} WHERE tenant_id = :tenant_id AND id = :id", _key(address)):
-        return False
-    links.delete_of_item(conn, address)
-    for table in ("revisions", "next_embeddings"):
-        conn.execute(
-            f"DELETE FROM {table} WHERE tenant_id = :tenant_id AND memory_type = :kind AND memory_id = :id",
-            {**_key(address), "kind": address.kind},
-        )
+    keyword index drops the words when maintenance merges it."""
+    if not conn.execute(f"DELETE FROM {KIND[address.kind].table} {THIS}", _key(address)):
+        raise NotFound(f"there is no {address.kind} {address.id}")
+    delete_traces(conn, address.tenant_id, address.kind, [address.id])
     events.append(conn, event)
     return True
+
+
+def delete_traces(conn: Connection, tenant_id: str, kind: Kind, ids: Sequence[UUID]) -> None:
+    """What other tables hold about memories that are deleted."""
+    for table, kind_column, id_column in (
+        ("memory_links", "source_type", "source_id"),
+        ("memory_links", "target_type", "target_id"),
+        ("revisions", "memory_type", "memory_id"),
+        ("next_embeddings", "memory_type", "memory_id"),
+    ):
+        conn.execute(
+            f"DELETE FROM {table} WHERE tenant_id = :tenant_id AND {kind_column} = :kind"
+            f" AND {conn.within(id_column, 'ids')}",
+            {"tenant_id": tenant_id, "kind": kind, "ids": list(ids)},
+        )
 
 
 def listing(
@@ -145,10 +165,9 @@ def listing(
         where += " AND (m.created_at < :after_time OR m.created_at = :after_time AND m.id > :after_id)"
         params |= {"after_time": after[0], "after_id": after[1]}
     rows = conn.fetch_all(
-        f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {where} ORDER BY m.created_at DESC, m.id LIMIT :limit",
-        {**params, "limit": limit},
+        f"{KIND[kind].select} WHERE {where} ORDER BY m.created_at DESC, m.id LIMIT :limit", {**params, "limit": limit}
     )
-    return [to_item(kind, row) for row in rows]
+    return [KIND[kind].item(row) for row in rows]
 
 
 def _key(address: Address) -> Row:

@@ -10,7 +10,7 @@ from tulving.errors import InvalidInput
 from tulving.storage import events
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reachable
-from tulving.storage.rows import TABLES
+from tulving.storage.kinds import KIND
 
 _INSERT = """
 INSERT INTO memory_links (tenant_id, source_type, source_id, target_type, target_id, relation, created_at)
@@ -48,7 +48,7 @@ def create(conn: Connection, source: Address, target: Address, relation: Relatio
     """001-020, 001-110: an edge between two memories that exist; doing it again is no error."""
     for field, end in (("source_id", source), ("target_id", target)):
         if not conn.fetch_one(
-            f"SELECT 1 AS found FROM {TABLES[end.kind]} WHERE tenant_id = :tenant_id AND id = :id",
+            f"SELECT 1 AS found FROM {KIND[end.kind].table} WHERE tenant_id = :tenant_id AND id = :id",
             {"tenant_id": end.tenant_id, "id": end.id},
         ):
             raise InvalidInput(field, f"there is no {end.kind} {end.id}", f"the id of a {end.kind} of yours")
@@ -90,15 +90,6 @@ def of_item(conn: Connection, address: Address, direction: Direction, bound: Bou
 
 def _ends(link: Link) -> tuple[tuple[Kind, UUID], tuple[Kind, UUID]]:
     return (link.source_type, link.source_id), (link.target_type, link.target_id)
-
-
-def delete_of_item(conn: Connection, address: Address) -> None:
-    """All edges at one memory."""
-    for side in _SIDES["both"]:
-        conn.execute(
-            f"DELETE FROM memory_links WHERE tenant_id = :tenant_id AND {side}",
-            {"tenant_id": address.tenant_id, "kind": address.kind, "id": address.id},
-        )
 
 
 def supersedes(new_id: UUID, old_id: UUID, now: datetime) -> Link:

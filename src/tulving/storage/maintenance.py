@@ -6,14 +6,16 @@ from datetime import datetime
 from functools import cache, partial
 from itertools import islice
 
-from tulving.domain.events import Audit, Event
+from tulving.domain.events import Audit, AuditOf
 from tulving.domain.model import KINDS, Item, Kind
 from tulving.domain.text import content_hash
 from tulving.errors import EmbedderMismatch
-from tulving.ports import Embedder
+from tulving.ports import Embedder, Finding
 from tulving.storage import events
-from tulving.storage.connection import Connection, Finding, check
-from tulving.storage.rows import SELECTED, TABLES, IndexEntry, Row, to_item
+from tulving.storage.connection import Connection, check
+from tulving.storage.filters import of_tenant
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import IndexEntry, Row
 
 # -- embedder versions -----------------------------------------------------------------------------------------
 
@@ -99,43 +101,47 @@ def add_version(conn: Connection, version: Row, status: str, now: datetime) -> i
 # -- missing vectors -------------------------------------------------------------------------------------------
 
 
-def count_pending(conn: Connection, tenant_id: str | None = None) -> int:
-    """How many memories wait for their vector."""
-    mine = " AND tenant_id = :tenant_id" if tenant_id is not None else ""
+def count_pending(conn: Connection, tenant_id: str | None) -> int:
+    """How many memories of a tenant, or (None) of all, wait for their vector."""
+    where, params = of_tenant(tenant_id, "m.embedding IS NULL")
     counts = " UNION ALL ".join(
-        f"SELECT COUNT(*) AS pending FROM {TABLES[kind]} WHERE embedding IS NULL{mine}" for kind in KINDS
+        f"SELECT COUNT(*) AS pending FROM {KIND[kind].table} AS m WHERE {where}" for kind in KINDS
     )
-    return sum(row["pending"] for row in conn.fetch_all(counts, {"tenant_id": tenant_id}))
+    return sum(row["pending"] for row in conn.fetch_all(counts, params))
 
 
-def pending(conn: Connection, limit: int) -> list[tuple[Kind, Item]]:
-    """Some of the memories of any tenant that wait for their vector."""
+def pending(conn: Connection, tenant_id: str | None, limit: int) -> list[tuple[Kind, Item]]:
+    """Some of the memories that wait for their vector."""
+    where, params = of_tenant(tenant_id, "m.embedding IS NULL")
     found: list[tuple[Kind, Item]] = []
     for kind in KINDS:
         rows = conn.fetch_all(
-            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE m.embedding IS NULL LIMIT :limit",
-            {"limit": limit - len(found)},
+            f"{KIND[kind].select} WHERE {where} LIMIT :limit", {**params, "limit": limit - len(found)}
         )
-        found.extend((kind, to_item(kind, row)) for row in rows)
+        found.extend((kind, KIND[kind].item(row)) for row in rows)
     return found
 
 
-def set_embedding(conn: Connection, kind: Kind, item: Item, entry: IndexEntry, event: Event) -> bool:
-    """Give a memory the vector it waited for; False when it is gone, has one already, or says something else now."""
-    done = conn.execute(
-        f"UPDATE {TABLES[kind]} SET embedding = :embedding, embedding_version = :version"
-        " WHERE tenant_id = :tenant_id AND id = :id AND content = :content AND embedding IS NULL",
-        {
-            "tenant_id": event.tenant_id,
-            "id": item.id,
-            "content": item.content,
-            "embedding": entry.embedding,
-            "version": entry.embedding_version,
-        },
-    )
-    if done:
-        events.append(conn, event)
-    return bool(done)
+def set_embeddings(conn: Connection, pending: Sequence[tuple[Kind, Item, IndexEntry]], audit_of: AuditOf) -> int:
+    """Give memories the vectors they waited for; how many got one. A memory that is gone, has one already, or says
+    something else now is passed over."""
+    entries = renumbered(conn, (entry for _, _, entry in pending))
+    done = 0
+    for (kind, item, _), entry in zip(pending, entries, strict=True):
+        if conn.execute(
+            f"UPDATE {KIND[kind].table} SET embedding = :embedding, embedding_version = :version"
+            " WHERE tenant_id = :tenant_id AND id = :id AND content = :content AND embedding IS NULL",
+            {
+                "tenant_id": item.tenant_id,
+                "id": item.id,
+                "content": item.content,
+                "embedding": entry.embedding,
+                "version": entry.embedding_version,
+            },
+        ):
+            events.append(conn, audit_of(item.tenant_id).event(f"{kind}_embedded", kind, item.id))
+            done += 1
+    return done
 
 
 # -- re-embedding ----------------------------------------------------------------------------------------------
@@ -166,7 +172,7 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
     missing = total = 0
     for kind in KINDS:
         row = conn.fetch_one(
-            f"SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE {_MISSING}) AS missing FROM {TABLES[kind]} AS m",
+            f"SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE {_MISSING}) AS missing FROM {KIND[kind].table} AS m",
             {"kind": kind},
         )
         assert row is not None
@@ -185,10 +191,10 @@ def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = 
             where += " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
             params |= {"tenant_id": after[1].tenant_id, "id": after[1].id}
         rows = conn.fetch_all(
-            f"SELECT {SELECTED[kind]} FROM {TABLES[kind]} AS m WHERE {where} ORDER BY m.tenant_id, m.id LIMIT :limit",
+            f"{KIND[kind].select} WHERE {where} ORDER BY m.tenant_id, m.id LIMIT :limit",
             params,
         )
-        found.extend((kind, to_item(kind, row)) for row in rows)
+        found.extend((kind, KIND[kind].item(row)) for row in rows)
     return found
 
 
@@ -199,7 +205,7 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
     """
     _dimension_of(conn, version)
     for kind in KINDS:
-        this = f"FROM {TABLES[kind]} WHERE tenant_id = :tenant_id AND id = :id AND content = :content"
+        this = f"FROM {KIND[kind].table} WHERE tenant_id = :tenant_id AND id = :id AND content = :content"
         conn.execute_many(
             "INSERT INTO next_embeddings (tenant_id, memory_type, memory_id, embedding_version, search_text, embedding)"
             f" SELECT tenant_id, :kind, id, :version, :search_text, :embedding {this} ON CONFLICT DO NOTHING",
@@ -219,23 +225,22 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
         )
 
 
-def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = False) -> list[Event] | None:
-    """001-120: all memories change over at once; None when some were added meanwhile and still have to be converted.
+def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = False) -> bool:
+    """001-120: all memories change over at once; False when some were added since and still have to be converted.
 
     With `leave_late` those go over without a vector and wait for one, like what comes while the embedder is not ready.
     """
     conn.lock_store()
     if not leave_late and count_unconverted(conn)[0]:
-        return None
+        return False
     with conn.vectors_of(_dimension_of(conn, version)):
         for kind in KINDS:
             _change_over(conn, kind)
     conn.execute("DELETE FROM next_embeddings")
     conn.execute("UPDATE embedding_versions SET status = 'retired' WHERE status = 'active'")
     conn.execute("UPDATE embedding_versions SET status = 'active' WHERE number = :number", {"number": version})
-    event = audit.event("store_reembedded", "store", None, embedding_version=version)
-    events.append(conn, event)
-    return [event]
+    events.append(conn, audit.event("store_reembedded", "store", None, embedding_version=version))
+    return True
 
 
 def _dimension_of(conn: Connection, version: int) -> int:
@@ -250,13 +255,13 @@ def _dimension_of(conn: Connection, version: int) -> int:
 def _change_over(conn: Connection, kind: Kind) -> None:
     this = "tenant_id = m.tenant_id AND memory_type = :kind AND memory_id = m.id"
     conn.execute(
-        f"UPDATE {TABLES[kind]} AS m SET"
+        f"UPDATE {KIND[kind].table} AS m SET"
         f" embedding_version = (SELECT embedding_version FROM next_embeddings WHERE {this}),"
         f" embedding = (SELECT embedding FROM next_embeddings WHERE {this})",
         {"kind": kind},
     )
     conn.execute(
-        f"UPDATE {TABLES[kind]} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"
+        f"UPDATE {KIND[kind].table} AS m SET search_text = (SELECT search_text FROM next_embeddings WHERE {this})"
         f" WHERE search_text <> (SELECT search_text FROM next_embeddings WHERE {this})",
         {"kind": kind},
     )
@@ -281,7 +286,7 @@ def _changed_contents(conn: Connection) -> Iterator[str]:
     """Memories whose words are not those that were stored: damage that no database sees. A row of plain SQL has no hash
     before it is completed."""
     for kind in KINDS:
-        for row in conn.stream(f"SELECT tenant_id, id, content, content_hash FROM {TABLES[kind]}"):
+        for row in conn.stream(f"SELECT tenant_id, id, content, content_hash FROM {KIND[kind].table}"):
             if row["content_hash"] not in (None, content_hash(row["content"])):
                 yield f"the content of {kind} {row['id']} of {row['tenant_id']} was changed"
 
@@ -291,7 +296,7 @@ def _unrecorded(conn: Connection) -> Iterator[str]:
     arrived = cache(partial(events.arrived, conn))
     for kind in KINDS:
         found = conn.stream(
-            f"SELECT m.tenant_id, m.id FROM {TABLES[kind]} AS m WHERE m.content_hash IS NOT NULL"
+            f"SELECT m.tenant_id, m.id FROM {KIND[kind].table} AS m WHERE m.content_hash IS NOT NULL"
             " AND m.search_text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM memory_events AS e"
             " WHERE e.tenant_id = m.tenant_id AND e.entity_id = m.id)"
         )
@@ -305,7 +310,7 @@ def _foreign_vectors(conn: Connection) -> Iterator[str]:
     size = conn.vector_bytes("m.embedding")
     for kind in KINDS:
         for row in conn.fetch_all(
-            f"SELECT m.tenant_id, m.id, m.embedding_version, {size} AS size FROM {TABLES[kind]} AS m"
+            f"SELECT m.tenant_id, m.id, m.embedding_version, {size} AS size FROM {KIND[kind].table} AS m"
             f" WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR {size} <> :size) LIMIT 20",
             {"version": active["number"], "size": 4 * active["dimension"]},
         ):
@@ -319,7 +324,7 @@ def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
     problems: list[str] = []
     for side in ("source", "target"):
         for kind in KINDS:
-            end = f"SELECT 1 FROM {TABLES[kind]} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id"
+            end = f"SELECT 1 FROM {KIND[kind].table} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id"
             rows = conn.fetch_all(
                 f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l"
                 f" WHERE l.{side}_type = :kind{mine} AND NOT EXISTS ({end}) LIMIT 20",

@@ -15,7 +15,8 @@ from tulving.domain.scope import Address
 from tulving.errors import InvalidInput, NotFound
 from tulving.storage import entities, items
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, insert_statement
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import insert_statement
 
 _KEY = ("tenant_id", "caller", "operation", "idempotency_key")
 _INSERT = insert_statement("requests", (*_KEY, "fingerprint", "result", "created_at"))
@@ -51,14 +52,14 @@ class Answered(Exception):
         self.answer = answer
 
 
-def once(conn: Connection, request: Request, change: Callable[[Connection], Any], answer: Callable[[Any], Any]) -> Any:
+def once(conn: Connection, request: Request, change: Callable[[Connection], Any]) -> Any:
     """Make a change and keep its answer, unless the request has one already: then `Answered` is raised."""
     conn.lock(repr(tuple(request.key.values())))
     check(conn, request)
-    result = change(conn)
+    answer = change(conn)
     params = {**request.key, "fingerprint": request.fingerprint, "created_at": request.now}
-    conn.execute(_INSERT, {**params, "result": {"answer": _packed(answer(result))}})
-    return result
+    conn.execute(_INSERT, {**params, "result": {"answer": _packed(answer)}})
+    return answer
 
 
 def check(conn: Connection, request: Request) -> None:
@@ -111,7 +112,7 @@ def _packed(value: Any) -> Any:
 
 
 def _wordless(item: Item) -> dict[str, Any]:
-    values = {name: getattr(item, name) for name in COLUMNS[KIND_OF[type(item)]]}
+    values = {name: getattr(item, name) for name in KIND[KIND_OF[type(item)]].columns}
     worded = (str, UUID, list, tuple, dict)
     return {name: _packed(value) for name, value in values.items() if name in _STATES or not isinstance(value, worded)}
 

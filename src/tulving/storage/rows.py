@@ -1,39 +1,54 @@
-"""Rows and values: which columns a kind has, and how a row becomes a dataclass and back."""
+"""Rows and values: a column has one type in every table, which its name tells."""
 
-from collections.abc import Mapping
+import types
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any
+from datetime import datetime
+from typing import Any, get_args, get_origin
+from uuid import UUID
 
-from tulving.domain.model import Episode, Fact, Item, Kind, Rule, canonical_state
+from tulving.domain.access import Token
+from tulving.domain.editing import Revision
+from tulving.domain.events import Event
+from tulving.domain.model import Entity, Episode, Fact, Link, Rule
 
 Row = dict[str, Any]
 Params = Mapping[str, Any]
 
-TABLES: dict[Kind, str] = {"episode": "episodes", "fact": "facts", "rule": "rules"}
-CLASSES: dict[Kind, type] = {"episode": Episode, "fact": Fact, "rule": Rule}
-COLUMNS: dict[Kind, tuple[str, ...]] = {
-    kind: tuple(field.name for field in fields(cls)) for kind, cls in CLASSES.items()
+_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision)
+ARRAYS = frozenset({"aliases"})
+"""Lists that are arrays on PostgreSQL; all others are JSON documents there, as all are on SQLite."""
+# Columns of tables whose rows are not read as one of the records.
+_OTHERS: dict[str, Any] = {
+    **dict.fromkeys(("memory_id", "rule_id"), UUID),
+    **dict.fromkeys(("started_at", "ended_at", "applied_at"), datetime),
+    **dict.fromkeys(("due_at", "lease_until", "last_started_at", "last_finished_at"), datetime),
+    **dict.fromkeys(("context", "result"), Any),
+    **dict.fromkeys(("tool_calls", "embedding_version"), int),
 }
 
-# A column's name tells its type, in every table.
-TIMES = frozenset(
-    "created_at updated_at last_referenced_at accessed_at last_confirmed_at last_applied_at last_evaluated_at"
-    " expires_at next_review_at next_consolidation_retry_at occurred_at started_at ended_at applied_at revoked_at"
-    " due_at lease_until last_started_at last_finished_at".split()
-)
-UUIDS = frozenset(
-    "id session_id entity_id source_episode_id supersedes_id source_id target_id run_id rule_id merged_into"
-    " memory_id".split()
-)
-DOCUMENTS = frozenset("tags metadata payload context result".split())
-LISTS = frozenset({"aliases"})
-"""Lists of texts: arrays on PostgreSQL, JSON like the documents on SQLite."""
-FLAGS = frozenset("consolidated forgotten keyed needs_inversion".split())
-WHOLE_NUMBERS = frozenset(
-    "reference_count consolidation_attempts applied_count success_count harmful_count tool_calls"
-    " embedding_version number".split()
-)
+
+def _plain(hint: Any) -> Any:
+    """A hint without `None` and without what a container holds."""
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    return get_origin(hint) or hint
+
+
+TYPES: dict[str, Any] = _OTHERS | {
+    field.name: _plain(field.type) for record in _RECORDS for field in fields(record) if field.name != "rights"
+}
+
+
+def _of(*wanted: Any) -> frozenset[str]:
+    return frozenset(name for name, type_ in TYPES.items() if type_ in wanted)
+
+
+TIMES = _of(datetime)
+UUIDS = _of(UUID)
+FLAGS = _of(bool)
+WHOLE_NUMBERS = _of(int) - {"seq"}
+DOCUMENTS = _of(Mapping, Sequence, Any) - ARRAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +60,7 @@ class IndexEntry:
     embedding_version: int | None
 
 
-def insert_statement(table: str, columns: tuple[str, ...]) -> str:
+def insert_statement(table: str, columns: Iterable[str]) -> str:
+    columns = tuple(columns)
     values = ", ".join(f":{column}" for column in columns)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
-
-
-_INDEX_COLUMNS = ("search_text", "embedding", "embedding_version")
-INSERTS: dict[Kind, str] = {kind: insert_statement(TABLES[kind], COLUMNS[kind] + _INDEX_COLUMNS) for kind in TABLES}
-SELECTED: dict[Kind, str] = {kind: ", ".join(f"m.{column}" for column in COLUMNS[kind]) for kind in TABLES}
-_VALUES = {kind: attrgetter(*COLUMNS[kind]) for kind in TABLES}
-
-
-def item_params(kind: Kind, item: Item) -> Row:
-    return dict(zip(COLUMNS[kind], _VALUES[kind](item), strict=True))
-
-
-def to_item(kind: Kind, row: Row) -> Item:
-    if row.get("validity") == "forgotten":
-        row = {**row, "validity": canonical_state("forgotten")}
-    return CLASSES[kind](**row)

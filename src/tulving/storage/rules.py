@@ -1,43 +1,37 @@
-"""Rules: what became of them when they were applied, and turning round those that did harm."""
+"""Rules: how their use turned out, and the inversion of those that did harm."""
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 from tulving.domain import maturity
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Rule
-from tulving.domain.scope import Address, address_of
+from tulving.domain.scope import Address, Bound, address_of
+from tulving.errors import NotFound
 from tulving.storage import edits, events, items
 from tulving.storage.connection import Connection
-from tulving.storage.rows import SELECTED, IndexEntry, insert_statement, to_item
+from tulving.storage.filters import reach_or_all
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import IndexEntry, insert_statement
 
-_MARKED = (
-    "applied_count success_count harmful_count effectiveness_score maturity needs_inversion metadata"
-    " last_applied_at last_evaluated_at updated_at"
-).split()
-_INVERTED = (
-    "content content_hash maturity permanence decay_rate needs_inversion status metadata"
-    " last_confirmed_at next_review_at updated_at"
-).split()
 _APPLY = insert_statement("rule_applications", ("tenant_id", "id", "rule_id", "outcome", "applied_at", "context"))
 
 
 def mark(
     conn: Connection,
     address: Address,
-    outcome: maturity.Outcome,
+    outcome: maturity.Use,
     reason: str | None,
     context: Mapping[str, Any] | None,
     audit: Audit,
-) -> tuple[Rule | None, list[Event]]:
-    """001-090, 001-091, 001-118: judge a rule by one more use, and keep a record of it; None when there is none."""
+) -> Rule:
+    """001-090, 001-091, 001-118: judge a rule by one more use, and keep a record of it."""
     rule = get(conn, address, to_change=True)
     if rule is None:
-        return None, []
+        raise NotFound(f"Rule not found: {address.id}")
     helpful = outcome == "helpful"
     marked = maturity.marked_helpful(rule, audit.now) if helpful else maturity.marked_harmful(rule, reason, audit.now)
-    edits.update(conn, "rule", marked, _MARKED)
+    items.update(conn, (rule, marked))
     application = audit.new_id()
     conn.execute(
         _APPLY,
@@ -61,39 +55,41 @@ def mark(
         needs_inversion=marked.needs_inversion,
     )
     events.append(conn, event)
-    return marked, [event]
+    return marked
 
 
-def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tuple[Rule | None, bool, list[Event]]:
+def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tuple[Rule | None, bool]:
     """001-013: put the warning in the rule's place, if the rule is still what the warning was made from.
 
-    The rule as it is now, and whether that is final: it is not, when people said more about the harm meanwhile. None
-    for a rule that is gone or not refuted any more.
+    The rule as it is now, and whether that is final: it is not, when more was said about the harm in between. None for
+    a rule that is gone or not refuted any more.
     """
     rule = get(conn, address_of(made), to_change=True)
     if rule is not None and rule.maturity == "anti_pattern":
-        return rule, True, []
+        return rule, True
     if rule is None or not maturity.is_refuted(rule):
-        return None, True, []
+        return None, True
     inverted = maturity.inverted(rule, event.occurred_at)
     if inverted.content != made.content:
-        return rule, False, []
-    edits.update(conn, "rule", inverted, _INVERTED)
-    edits.reindex(conn, "rule", inverted, entry)
-    return inverted, True, events.append(conn, event)
+        return rule, False
+    items.update(conn, (rule, inverted))
+    edits.reindex(conn, inverted, entry)
+    events.append(conn, event)
+    return inverted, True
 
 
-def refuted(conn: Connection, limit: int, after: tuple[str, UUID] | None) -> list[Rule]:
-    """Rules of any tenant that are to be turned round, in the order of their ids."""
-    if after is None:
-        conn.check_sees_all_tenants()
-    later = "" if after is None else " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
+def refuted(conn: Connection, tenant_id: str | None, bound: Bound, limit: int, after: Rule | None) -> list[Rule]:
+    """Rules of one caller, or (None) of all tenants, that are to be inverted, in the order of their ids."""
+    where, params = reach_or_all(conn, "rule", tenant_id, bound)
+    if after is not None:
+        where += " AND (m.tenant_id, m.id) > (:after_tenant, :after_id)"
+        params |= {"after_tenant": after.tenant_id, "after_id": after.id}
     rows = conn.fetch_all(
-        f"SELECT {SELECTED['rule']} FROM rules AS m WHERE m.needs_inversion AND NOT m.forgotten{later}"
+        f"{KIND['rule'].select} WHERE {where} AND m.needs_inversion AND NOT m.forgotten"
         " ORDER BY m.tenant_id, m.id LIMIT :limit",
-        {"limit": limit, **({} if after is None else {"tenant_id": after[0], "id": after[1]})},
+        {**params, "limit": limit},
     )
-    return [_rule(to_item("rule", row)) for row in rows]
+    return [_rule(KIND["rule"].item(row)) for row in rows]
 
 
 def get(conn: Connection, address: Address, *, to_change: bool = False) -> Rule | None:

@@ -7,41 +7,7 @@ from tulving.domain.model import KINDS, Kind
 from tulving.domain.scope import Filter
 from tulving.storage.connection import Connection
 from tulving.storage.filters import visible
-from tulving.storage.rows import TABLES
-
-# Each row is in one of these states, so that they add up to the total.
-_STATES: dict[Kind, dict[str, str]] = {
-    "episode": {
-        "unconsolidated": "NOT m.forgotten AND m.consolidation_status = 'pending'",
-        "consolidated": "NOT m.forgotten AND m.consolidation_status = 'consolidated'",
-        "failed": "NOT m.forgotten AND m.consolidation_status = 'failed'",
-        "dead_letter": "NOT m.forgotten AND m.consolidation_status = 'dead_letter'",
-        "forgotten": "m.forgotten",
-    },
-    "fact": {
-        "active": "m.validity = 'active' AND m.status IS NULL",
-        "fading": "m.validity = 'active' AND m.status = 'fading'",
-        "superseded": "m.validity = 'superseded'",
-        "expired": "m.validity = 'expired'",
-        "retracted": "m.validity IN ('retracted', 'forgotten')",
-    },
-    "rule": {
-        **{
-            maturity: f"NOT m.forgotten AND m.maturity = '{maturity}'"
-            for maturity in ("candidate", "established", "proven", "anti_pattern")
-        },
-        "forgotten": "m.forgotten",
-    },
-}
-# And these tell more about some of them.
-_BESIDE: dict[Kind, dict[str, str]] = {
-    "episode": {"expired": "NOT m.forgotten AND m.expires_at <= :now"},
-    "fact": {},
-    "rule": {
-        "fading": "NOT m.forgotten AND m.status = 'fading'",
-        "needs_inversion": "NOT m.forgotten AND m.needs_inversion",
-    },
-}
+from tulving.storage.kinds import KIND
 
 
 def count(conn: Connection, tenant_id: str, wanted: dict[Kind, Filter], now: datetime) -> dict[Kind, dict[str, Any]]:
@@ -49,14 +15,14 @@ def count(conn: Connection, tenant_id: str, wanted: dict[Kind, Filter], now: dat
     counts: dict[Kind, dict[str, Any]] = {}
     for kind in KINDS:
         where, params = visible(conn, kind, tenant_id, wanted[kind], now)
-        states = {**_STATES[kind], **_BESIDE[kind], "pending_vectors": "m.embedding IS NULL"}
+        states = {**KIND[kind].states, **KIND[kind].further, "pending_vectors": "m.embedding IS NULL"}
         # A name tells how a value is read, and some of these are names of flags.
         chosen = [f"COUNT(*) FILTER (WHERE {condition}) AS {state}_count" for state, condition in states.items()]
         if kind == "episode":
             # Named like a time, to be read as one.
             chosen.append(f"MIN(m.created_at) FILTER (WHERE {states['unconsolidated']}) AS created_at")
         row = conn.fetch_one(
-            f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {TABLES[kind]} AS m WHERE {where}", params
+            f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {KIND[kind].table} AS m WHERE {where}", params
         )
         counts[kind] = {name.removesuffix("_count"): value for name, value in (row or {}).items()}
     return counts

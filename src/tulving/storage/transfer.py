@@ -12,9 +12,10 @@ from tulving.domain.events import Audit, Event
 from tulving.domain.model import Kind
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError, InvalidInput
-from tulving.storage import events, foreign_rows, maintenance, rows
+from tulving.storage import events, foreign_rows, maintenance
 from tulving.storage.connection import Connection
-from tulving.storage.rows import COLUMNS, Row
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import Row
 
 BATCH_CHARACTERS = 8_000_000
 """A batch of rows ends here too: the content of one memory may have millions."""
@@ -30,9 +31,9 @@ TABLES: dict[str, tuple[str, ...]] = {
         "tenant_id id canonical_name folded_name entity_type aliases metadata merged_into created_at updated_at".split()
     ),
     "sessions": tuple("tenant_id id project status summary tool_calls metadata started_at ended_at".split()),
-    "episodes": COLUMNS["episode"] + _INDEX,
-    "facts": COLUMNS["fact"] + _INDEX,
-    "rules": COLUMNS["rule"] + _INDEX,
+    "episodes": KIND["episode"].columns + _INDEX,
+    "facts": KIND["fact"].columns + _INDEX,
+    "rules": KIND["rule"].columns + _INDEX,
     "rule_applications": tuple("tenant_id id rule_id outcome applied_at context".split()),
     "memory_links": (*_LINK_KEY, "relation", "created_at"),
     "revisions": (*_REVISION_KEY, "content", "tags", "metadata", "importance", "created_at"),
@@ -43,7 +44,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 ID = ("tenant_id", "id")
 KEYS = {"memory_links": _LINK_KEY, "revisions": _REVISION_KEY}
 _ORDER = {**{table: ", ".join(key) for table, key in KEYS.items()}, "memory_events": "seq"}
-_KIND_OF: dict[str, Kind] = {table: kind for kind, table in rows.TABLES.items()}
+_KIND_OF: dict[str, Kind] = {table.table: kind for kind, table in KIND.items()}
 _Parsed = tuple[int, str, Row]
 """The number of a line, and the table and row that are in it."""
 
@@ -153,7 +154,7 @@ def _parse(line: Any, tenant_id: str | None) -> tuple[str, Row]:
 def _index(conn: Connection, table: str, row: Row, version: int | None, dimension: int) -> None:
     """What the memory is found by, made anew from its words; its vector is kept if it is of the store's embedder."""
     kind = _KIND_OF[table]
-    item = rows.to_item(kind, {name: row[name] for name in COLUMNS[kind]})
+    item = KIND[kind].item({name: row[name] for name in KIND[kind].columns})
     row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
     if row["embedding"] is not None and version is not None and len(row["embedding"]) != 4 * dimension:
         raise InvalidInput("embedding", f"has {len(row['embedding'])} bytes", f"{4 * dimension} bytes")

@@ -24,10 +24,11 @@ from tulving.domain.events import Audit
 from tulving.domain.model import KINDS, Item
 from tulving.domain.scope import Address, Bound, Caller, Filter, address_of
 from tulving.errors import EmbedderMismatch, IntegrityError, StoreUnavailable
-from tulving.services.service import Store
+from tulving.ports import Store
 from tulving.storage import events, facts, items, links, maintenance, transfer
 from tulving.storage.connection import Connection
-from tulving.storage.rows import insert_statement, item_params
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import insert_statement
 from tulving.testing.conformance_parts import (
     BETWEEN,
     EAST,
@@ -479,7 +480,7 @@ class StoreConformance:
             for kind, id_ in lanes.keyword:
                 made = episode if kind == "episode" else rule
                 row = lanes.rows[kind, id_]
-                assert row == item_params(kind, made(row["id"].int))
+                assert row == KIND[kind].params(made(row["id"].int))
 
         store.read(look)
 

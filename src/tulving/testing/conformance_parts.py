@@ -11,10 +11,11 @@ from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Item, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash, found_by, search_text
-from tulving.services.service import Store
+from tulving.ports import Store
 from tulving.storage import events, items, transfer
 from tulving.storage.connection import Connection, LaneRequest, Lanes
-from tulving.storage.rows import INSERTS, IndexEntry, Row, item_params
+from tulving.storage.kinds import KIND, table_of
+from tulving.storage.rows import IndexEntry, Row
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 ONE = "acme"
@@ -105,8 +106,10 @@ def put(conn: Connection, *new: Item, vector: Sequence[float] | None = None) -> 
 
 def insert(conn: Connection, item: Item) -> None:
     """The row alone, past all checks but those of the database."""
-    row = item_params(KIND_OF[type(item)], item)
-    conn.execute(INSERTS[KIND_OF[type(item)]], {**row, "search_text": "", "embedding": None, "embedding_version": None})
+    row = table_of(item).params(item)
+    conn.execute(
+        KIND[KIND_OF[type(item)]].insert, {**row, "search_text": "", "embedding": None, "embedding_version": None}
+    )
 
 
 def count(conn: Connection, table: str = "rules") -> int:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from tulving.errors import IntegrityError, StoreUnavailable
-from tulving.services.memory import Memory
+from tulving.services.administration import Administration
 from tulving.workers.jobs import jobs_of
 from tulving.workers.schedule import Schedule
 from tulving.workers.scheduler import TableScheduler
@@ -17,7 +17,7 @@ SHORTEST_SLEEP, LONGEST_SLEEP = 60.0, 300.0
 LONGEST_PAUSE = 3600.0
 
 
-async def tend(memory: Memory, schedule: Schedule) -> None:
+async def tend(memory: Administration, schedule: Schedule) -> None:
     """Until cancelled: vectors that are missing at once, then each job when it is due and nobody else does it."""
     try:
         await memory.embed_pending()

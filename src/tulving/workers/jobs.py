@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tulving.services.memory import Memory
+from tulving.services.administration import Administration
 
 Result = Mapping[str, Any]
 
@@ -20,12 +20,12 @@ class Job:
     """
 
     name: str
-    run: Callable[[Memory, datetime, str], Awaitable[Result]]
-    rehearse: Callable[[Memory, datetime], Awaitable[Result]]
-    keys: Callable[[Memory, datetime], Awaitable[Sequence[str]]] | None = None
+    run: Callable[[Administration, datetime, str], Awaitable[Result]]
+    rehearse: Callable[[Administration, datetime], Awaitable[Result]]
+    keys: Callable[[Administration, datetime], Awaitable[Sequence[str]]] | None = None
 
 
-def jobs_of(memory: type[Memory] = Memory) -> dict[str, Job]:
+def jobs_of(memory: type[Administration] = Administration) -> dict[str, Job]:
     """What a memory can do, in the order in which it is best done."""
     able = [_CONSOLIDATION] if hasattr(memory, "run_consolidation") else []
     return {job.name: job for job in (*able, _DECAY_SWEEP, _EPISODE_CLEANUP, _INDEX_MAINTENANCE)}
@@ -43,24 +43,24 @@ async def _due_shards(memory: Any, as_of: datetime) -> Sequence[str]:
     return await memory.consolidation_shards(as_of=as_of)
 
 
-async def _sweep(memory: Memory, as_of: datetime, key: str) -> Result:
+async def _sweep(memory: Administration, as_of: datetime, key: str) -> Result:
     swept = await memory.run_decay_sweep(as_of=as_of)
     return {**swept, "rules_inverted": await memory.invert_refuted()}
 
 
-async def _rehearse_sweep(memory: Memory, as_of: datetime) -> Result:
+async def _rehearse_sweep(memory: Administration, as_of: datetime) -> Result:
     return await memory.run_decay_sweep(as_of=as_of, dry_run=True)
 
 
-async def _clean_up(memory: Memory, as_of: datetime, key: str) -> Result:
-    return await memory.run_store_cleanup(as_of=as_of)
+async def _clean_up(memory: Administration, as_of: datetime, key: str) -> Result:
+    return await memory.run_episode_cleanup(as_of=as_of)
 
 
-async def _rehearse_cleanup(memory: Memory, as_of: datetime) -> Result:
-    return await memory.run_store_cleanup(as_of=as_of, dry_run=True)
+async def _rehearse_cleanup(memory: Administration, as_of: datetime) -> Result:
+    return await memory.run_episode_cleanup(as_of=as_of, dry_run=True)
 
 
-async def _maintain(memory: Memory, as_of: datetime, key: str) -> Result:
+async def _maintain(memory: Administration, as_of: datetime, key: str) -> Result:
     return {
         "embedded": await memory.embed_pending(),
         "reindexed": await memory.reindex(only_outgrown=True),
@@ -68,7 +68,7 @@ async def _maintain(memory: Memory, as_of: datetime, key: str) -> Result:
     }
 
 
-async def _rehearse_maintenance(memory: Memory, as_of: datetime) -> Result:
+async def _rehearse_maintenance(memory: Administration, as_of: datetime) -> Result:
     return {
         "embedded": 0 if memory.warning else await memory.count_pending(),
         "requests_forgotten": await memory.forget_requests(as_of=as_of, dry_run=True),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tulving.services.service import Store
+from tulving.ports import Store
 
 
 class PatientStore:

@@ -21,7 +21,7 @@ from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, 
 from procrastinate.jobs import Job as Queued
 
 from tulving.errors import StoreUnavailable
-from tulving.services.memory import Memory
+from tulving.services.administration import Administration
 from tulving.workers.jobs import Job, Result
 from tulving.workers.schedule import LeaseLost, Schedule
 from tulving.workers.scheduler import TableScheduler
@@ -70,7 +70,9 @@ class Retrying(BaseRetryStrategy):
 class QueueScheduler(TableScheduler):
     """One worker of many."""
 
-    def __init__(self, schedule: Schedule, memory: Memory, jobs: Mapping[str, Job], url: str, schema: str) -> None:
+    def __init__(
+        self, schedule: Schedule, memory: Administration, jobs: Mapping[str, Job], url: str, schema: str
+    ) -> None:
         super().__init__(schedule, memory, jobs)
         self._url, self._schema = url, schema
         self._app: App | None = None

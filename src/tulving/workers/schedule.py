@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from tulving.config import ScheduleConfig
 from tulving.errors import StoreBusy, TulvingError
-from tulving.ports import Clock
-from tulving.services.service import Store
+from tulving.ports import Clock, Store
 from tulving.storage import jobs
 from tulving.storage.jobs import Entry
 from tulving.workers.cron import tick_after

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tulving.errors import InvalidInput, StoreUnavailable
-from tulving.services.memory import Memory
+from tulving.services.administration import Administration
 from tulving.storage.jobs import Entry
 from tulving.workers.cron import tick_after
 from tulving.workers.jobs import Job, Result
@@ -26,7 +26,7 @@ class TableScheduler:
     """Does the jobs that are switched on, one after the other."""
 
     def __init__(
-        self, schedule: Schedule, memory: Memory, jobs: Mapping[str, Job], longest_sleep: float = LONGEST_SLEEP
+        self, schedule: Schedule, memory: Administration, jobs: Mapping[str, Job], longest_sleep: float = LONGEST_SLEEP
     ) -> None:
         self.schedule, self.jobs = schedule, jobs
         self._memory, self._longest_sleep = memory, longest_sleep

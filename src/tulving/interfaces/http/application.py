@@ -17,9 +17,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tulving.bootstrap import Served
 from tulving.config import MemoryModuleConfig
 from tulving.interfaces.calls import Lazy
-from tulving.interfaces.http.authentication import Served, TokenAuthentication, principal_of
+from tulving.interfaces.http.authentication import TokenAuthentication, principal_of
 from tulving.interfaces.http.hosts import Address, HostCheck
 from tulving.interfaces.mcp.server import build_server
 
@@ -106,12 +107,12 @@ class Health:
     async def _look(self) -> str | None:
         try:
             async with asyncio.timeout(HEALTH_SECONDS):
-                memory, authentication = await self._served()
-                await authentication.needs_token()
+                served = await self._served()
+                await served.authentication.needs_token()
         except Exception as error:
             log.error("the store can't be reached: %s", str(error) or f"no answer in {HEALTH_SECONDS} s")
             return "the store can't be reached"
-        return "the embedder is not ready: memories are found by keyword only" if memory.warning else None
+        return "the embedder is not ready: memories are found by keyword only" if served.memory.warning else None
 
 
 def _to_whom(is_open: bool) -> str:

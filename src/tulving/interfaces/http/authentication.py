@@ -4,12 +4,13 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
+from tulving.bootstrap import Served
 from tulving.domain.access import RIGHTS
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
@@ -17,19 +18,11 @@ from tulving.interfaces.calls import Lazy
 from tulving.interfaces.http.hosts import error_response
 from tulving.interfaces.mcp.server import Principal
 from tulving.services.memory import Memory
-from tulving.services.tokens import Tokens
 
 log = logging.getLogger("tulving")
 
 FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 RETRY_SECONDS = "5"
-
-
-class Served(NamedTuple):
-    """What a server needs of an open store: the memory, and the verbs that check tokens."""
-
-    memory: Memory
-    authentication: Tokens
 
 
 class TokenAuthentication(AuthenticationBackend):
@@ -56,20 +49,20 @@ class TokenAuthentication(AuthenticationBackend):
         if scheme.lower() != "bearer":
             raise _unauthorized("the scheme must be Bearer")
         try:
-            memory, authentication = await self._served()
-            token = await authentication.authenticate(secret.strip())
+            served = await self._served()
+            token = await served.authentication.authenticate(secret.strip())
         except Exception as error:
             log.error("a token can't be checked: %s", error)
             problem = "temporarily_unavailable", "the store can't be reached"
             raise AuthenticationError(error_response(503, *problem, **{"Retry-After": RETRY_SECONDS})) from error
         if token is None:
             raise _unauthorized("the token is unknown, expired or revoked")
-        return _principal(memory, token.caller(), headers, token.rights)
+        return _principal(served.memory, token.caller(), headers, token.rights)
 
     async def _without_token(self, headers: Headers) -> Principal:
         try:
-            memory, authentication = await self._served()
-            if await authentication.needs_token():
+            served = await self._served()
+            if await served.authentication.needs_token():
                 self._is_open = False
         except Exception as error:
             log.error("can't look for tokens: %s", error)
@@ -77,7 +70,7 @@ class TokenAuthentication(AuthenticationBackend):
             return Principal(partial(_fail, error))
         if not self._is_open:
             raise _unauthorized()
-        return _principal(memory, memory.caller, headers)
+        return _principal(served.memory, served.memory.caller, headers)
 
 
 def principal_of(context: Any) -> Principal:

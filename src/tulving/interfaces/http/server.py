@@ -7,18 +7,15 @@ import os
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import uvicorn
 from starlette.applications import Starlette
 
-from tulving.bootstrap import open_memory
+from tulving.bootstrap import Served, open_served
 from tulving.config import HttpConfig, MemoryModuleConfig
 from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import Lazy
 from tulving.interfaces.http.application import application
-from tulving.interfaces.http.authentication import Served
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Address, host_names, origins
 
@@ -54,13 +51,6 @@ async def _serve(config: MemoryModuleConfig, address: Address, listener: socket.
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
         await server.serve([listener])
-
-
-@asynccontextmanager
-async def open_served(config: MemoryModuleConfig) -> AsyncIterator[Served]:
-    """Open the configured store for a server."""
-    async with open_memory(config=config) as memory:
-        yield Served(memory, memory)
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -4,15 +4,18 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tulving.domain.events import Event
 from tulving.domain.resolution import SIMILAR
 from tulving.errors import StoreUnavailable
-from tulving.storage.connection import Finding, LaneRequest, Lanes, check
+from tulving.ports import Finding
+from tulving.storage.connection import LaneRequest, Lanes, check
+from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.indexes import VectorIndexes
 from tulving.storage.postgres.lanes import find_lanes
 from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
 from tulving.storage.postgres.waiting import wait
-from tulving.storage.rows import DOCUMENTS, TABLES, Params, Row
+from tulving.storage.rows import DOCUMENTS, Params, Row
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
@@ -32,6 +35,7 @@ class PostgresConnection:
 
     def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool, secrets: MutableMapping[str, str]) -> None:
         self.raw, self.indexes, self.walled, self.secrets = raw, indexes, walled, secrets
+        self.events: list[Event] = []
 
     def execute(self, sql: str, params: Params | None = None) -> int:
         text, names = numbered(sql)
@@ -174,7 +178,7 @@ class PostgresConnection:
         ]
 
     def _verify_words(self) -> Iterable[str]:
-        for table in TABLES.values():
+        for table in MEMORY_TABLES:
             for row in self.fetch_all(
                 f"SELECT tenant_id, id FROM {table}"
                 " WHERE search_vector IS DISTINCT FROM to_tsvector('english', search_text) LIMIT 20"
@@ -189,7 +193,7 @@ class PostgresConnection:
 
 
 _HAS_TRIGRAMS = "SELECT to_regprocedure('similarity(text, text)') IS NOT NULL AS found"
-_OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(TABLES.values())}', 'memory_events']) AS name)"""
+_OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(MEMORY_TABLES)}', 'memory_events']) AS name)"""
 _INVALID_INDEXES = f"""
 SELECT indexrelid::regclass::text AS name FROM pg_index WHERE indrelid IN {_OURS} AND NOT (indisvalid AND indisready)"""
 _INVALID_CONSTRAINTS = f"SELECT conname AS name FROM pg_constraint WHERE conrelid IN {_OURS} AND NOT convalidated"

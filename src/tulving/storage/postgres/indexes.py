@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.intake import one_of
 from tulving.domain.model import Kind
 from tulving.errors import StoreBusy
+from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.postgres.schema import SAFE_PGVECTOR
 from tulving.storage.postgres.values import Raw, numbered
-from tulving.storage.rows import TABLES
 
 if TYPE_CHECKING:
     from tulving.storage.postgres.connection import PostgresConnection
@@ -98,7 +98,7 @@ class VectorIndexes:
             return known
         row = conn.fetch_one(
             f"SELECT count(*) AS rows FROM"
-            f" (SELECT 1 FROM {TABLES[kind]} WHERE tenant_id = :tenant_id LIMIT :most) AS few",
+            f" (SELECT 1 FROM {KIND[kind].table} WHERE tenant_id = :tenant_id LIMIT :most) AS few",
             {"tenant_id": tenant_id, "most": self._exact_rows + 1},
         )
         assert row is not None
@@ -107,7 +107,7 @@ class VectorIndexes:
         return large
 
     def _worthwhile(self, conn: "PostgresConnection", tenant_id: str, kind: Kind) -> bool:
-        table = TABLES[kind]
+        table = KIND[kind].table
         now = state(conn, table)
         self._probes = max(self._probes, probes_for(now.lists))
         row = conn.fetch_one(
@@ -130,7 +130,7 @@ class VectorIndexes:
     def of_dimension(self, conn: "PostgresConnection", dimension: int) -> Iterator[None]:
         """Let the tables take vectors of so many dimensions. Where that is a change, the old ones are gone, and the
         indexes are built when the block ends."""
-        now = {table: state(conn, table) for table in TABLES.values()}
+        now = {table: state(conn, table) for table in MEMORY_TABLES}
         changed = [table for table in now if now[table].dimension != dimension]
         for table in changed:
             conn.execute(f"DROP INDEX IF EXISTS ix_{table}_embedding")
@@ -222,7 +222,7 @@ async def rebuild(
     try:
         await raw.execute("SET statement_timeout = 0")
         done = []
-        for table in TABLES.values():
+        for table in MEMORY_TABLES:
             if await _rebuild_one(raw, watcher, table, method, only_outgrown, progress):
                 done.append(table)
         return done

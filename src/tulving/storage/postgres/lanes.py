@@ -8,21 +8,23 @@ from tulving.domain.model import Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
+from tulving.storage.kinds import KIND
 from tulving.storage.maintenance import ACTIVE_OF_OURS, mismatch
 from tulving.storage.postgres.values import DECODERS
-from tulving.storage.rows import COLUMNS, TABLES, Row
+from tulving.storage.rows import Row
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
     from tulving.storage.postgres.connection import PostgresConnection
 
 _DOCUMENTS = {
-    kind: [(at, DECODERS[name]) for at, name in enumerate(names) if name in DECODERS] for kind, names in COLUMNS.items()
+    kind: [(at, DECODERS[name]) for at, name in enumerate(table.columns) if name in DECODERS]
+    for kind, table in KIND.items()
 }
 # As text, since inside a record the driver reads them in binary form, which a host's own codec may not understand.
 _SELECTED = {
-    kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in names)
-    for kind, names in COLUMNS.items()
+    kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in table.columns)
+    for kind, table in KIND.items()
 }
 _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
@@ -42,7 +44,7 @@ class RecordRows(CandidateRows):
         values = list(row)
         for at, decode in _DOCUMENTS[kind]:
             values[at] = decode(values[at])
-        return dict(zip(COLUMNS[kind], values, strict=True))
+        return dict(zip(KIND[kind].columns, values, strict=True))
 
     def _moment(self, value: Any) -> datetime | None:
         return value
@@ -113,7 +115,7 @@ def _ask(
 def _arm(name: str, kind: Kind, best: str) -> str:
     return (
         f"(SELECT '{name}', best.score, ROW({_SELECTED[kind]}) FROM ({best}) AS best"
-        f" JOIN {TABLES[kind]} AS m ON m.tenant_id = :tenant_id AND m.id = best.id"
+        f" JOIN {KIND[kind].table} AS m ON m.tenant_id = :tenant_id AND m.id = best.id"
         " ORDER BY best.score DESC, m.created_at DESC, m.id)"
     )
 
@@ -134,7 +136,7 @@ def _by_words(kind: Kind, where: str, walled: bool) -> str:
 
 def _worded(kind: Kind, walled: bool) -> str:
     """Rows with any of the words. Behind the wall only its view may read the word index (`postgres_wall`)."""
-    table = TABLES[kind]
+    table = KIND[kind].table
     found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT either FROM words) OFFSET 0"
     if not walled:
         return f"SELECT *, {found.format(table)}"
@@ -147,11 +149,11 @@ def _worded(kind: Kind, walled: bool) -> str:
 def _exact(kind: Kind, where: str) -> str:
     """All rows of the tenant compared. The order is by a rounded number, which no index can give."""
     return f"""
-    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE m.embedding IS NOT NULL AND {where}
+    SELECT m.id, {_SIMILARITY} AS score FROM {KIND[kind].table} AS m WHERE m.embedding IS NOT NULL AND {where}
     ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
 def _by_index(kind: Kind, where: str) -> str:
     return f"""
-    SELECT m.id, {_SIMILARITY} AS score FROM {TABLES[kind]} AS m WHERE m.embedding IS NOT NULL AND {where}
+    SELECT m.id, {_SIMILARITY} AS score FROM {KIND[kind].table} AS m WHERE m.embedding IS NOT NULL AND {where}
     ORDER BY m.embedding <=> (SELECT vector FROM probe) LIMIT :limit"""

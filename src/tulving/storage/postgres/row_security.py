@@ -13,11 +13,11 @@ them.
 from dataclasses import dataclass
 
 from tulving.domain import intake
+from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.postgres import queue
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.schema import VERSION_TABLE
 from tulving.storage.postgres.values import Raw, quoted
-from tulving.storage.rows import TABLES as MEMORIES
 from tulving.storage.transfer import TABLES
 
 WALLED = (*TABLES, "next_embeddings", "requests", "tenant_keys")
@@ -68,7 +68,7 @@ async def raise_wall(raw: Raw, roles: Roles) -> None:
                     f"CREATE POLICY own_tenant ON {table} USING ({_MINE}) WITH CHECK ({_MINE});"
                     f"CREATE POLICY every_tenant ON {table} TO {maintenance} USING (true) WITH CHECK (true)"
                 )
-            for table in MEMORIES.values():
+            for table in MEMORY_TABLES:
                 # Not `=`, for which the planner would read an index on the tenant beside that of the words.
                 await raw.execute(
                     f"CREATE OR REPLACE VIEW {table}_words AS SELECT tenant_id, id, search_vector FROM {table}"

@@ -6,15 +6,16 @@ settled by running the loser again.
 
 import asyncio
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import asyncpg
 from asyncpg import exceptions as pg
 
+from tulving.domain.events import Event
 from tulving.errors import ConfigError, IntegrityError, StoreUnavailable
-from tulving.storage.connection import Finding
+from tulving.ports import Finding
 from tulving.storage.postgres.connection import STORE_LOCK, PostgresConnection
 from tulving.storage.postgres.errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
 from tulving.storage.postgres.indexes import Progress, VectorIndexes, rebuild
@@ -43,11 +44,13 @@ class PostgresStore:
         self.indexes = VectorIndexes(exact_rows)
         self.walled = False
         self._secrets: dict[str, str] = {}
+        self.publish: Callable[[Sequence[Event]], None] = lambda events: None
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a transaction function; returns once it is committed. One that lost a conflict is run again."""
+        """Run a transaction function; returns once it is committed and its events are published. A transaction that
+        lost a conflict is run again."""
         return await self._settle(_BEGIN_WRITE, tenant_id, transaction, *args, **kwargs)
 
     async def read(
@@ -181,6 +184,8 @@ class PostgresStore:
             if ended != "COMMIT":
                 raise IntegrityError("a change was undone by the server, because one of its statements had failed")
             self._secrets |= found  # committed by now, so they will not change
+            if conn.events:
+                self.publish(conn.events)
             return result
 
     @asynccontextmanager

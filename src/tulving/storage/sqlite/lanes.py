@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.model import Kind
 from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
-from tulving.storage.rows import COLUMNS, SELECTED, TABLES, Row
+from tulving.storage.kinds import KIND
+from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
 from tulving.storage.sqlite.vectors import Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
@@ -15,7 +16,7 @@ from tulving.storage.tenant_words import prefixed
 if TYPE_CHECKING:
     from tulving.storage.sqlite.store import SqliteConnection
 
-_READERS = {kind: columns(names) for kind, names in COLUMNS.items()}
+_READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
 _MOMENT = columns(["created_at"])
 # How many times the limit a filter is tried on, best first, before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
@@ -58,7 +59,7 @@ class _KindSearch:
     def __init__(self, conn: "SqliteConnection", request: LaneRequest, kind: Kind, rows: CandidateRows) -> None:
         self._conn, self._request, self._rows = conn, request, rows
         self._kind: Kind = kind
-        self._table = TABLES[kind]
+        self._table = KIND[kind].table
         self._where, self._params = visible(conn, kind, request.tenant_id, request.filter, request.now)
 
     def keyword(self) -> dict[Key, float]:
@@ -104,7 +105,7 @@ class _KindSearch:
             params["every"] = match_expression(request.tenant_id, request.terms, "AND")
         head = self._conn.tuples(
             f"""
-            SELECT {SELECTED[self._kind]}, best.complete, best.bm25, {self._where}
+            SELECT {KIND[self._kind].selected}, best.complete, best.bm25, {self._where}
             FROM (SELECT rowid AS num, {complete} AS complete, -bm25({table}_fts) AS bm25 FROM {table}_fts
                   WHERE {table}_fts MATCH :any ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
             JOIN {table} AS m ON m.num = best.num
@@ -116,7 +117,7 @@ class _KindSearch:
             return found[: request.limit]
         return self._conn.tuples(
             f"""
-            SELECT {SELECTED[self._kind]}, best.complete, best.bm25
+            SELECT {KIND[self._kind].selected}, best.complete, best.bm25
             FROM (SELECT m.num, {complete} AS complete, -bm25({table}_fts) AS bm25
                   FROM {table}_fts CROSS JOIN {table} AS m ON m.num = {table}_fts.rowid
                   WHERE {table}_fts MATCH :any AND {self._where}
@@ -132,7 +133,7 @@ class _KindSearch:
         if unknown:
             for row in self._conn.tuples(
                 # By id first: an index that suits the filter leads to all rows of the tenant.
-                f"SELECT {SELECTED[self._kind]} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
+                f"SELECT {KIND[self._kind].selected} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
                 f" ON m.tenant_id = :tenant_id AND m.id = chosen.value WHERE {self._where}",
                 {**self._params, "ids": unknown},
             ):

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from tulving.errors import StoreUnavailable
-from tulving.storage.connection import Finding
+from tulving.ports import Finding
 from tulving.storage.sqlite import database
 
 log = logging.getLogger("tulving")

@@ -19,10 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable
-from tulving.storage.connection import Finding, LaneRequest, Lanes, check
+from tulving.ports import Finding
+from tulving.storage.connection import LaneRequest, Lanes, check
+from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.revisions import HEAD
-from tulving.storage.rows import TABLES, Params, Row
+from tulving.storage.rows import Params, Row
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes
@@ -51,6 +54,7 @@ class SqliteConnection:
 
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
         self.raw, self.vectors = raw, vectors
+        self.events: list[Event] = []
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -169,7 +173,7 @@ class SqliteConnection:
     def _verify_fts(self) -> Iterable[str]:
         """A check that FTS5 offers as an insertion, so it needs a connection that may write."""
         with self._trusting() as raw:
-            for table in TABLES.values():
+            for table in MEMORY_TABLES:
                 try:
                     raw.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('integrity-check', 1)")
                 except sqlite3.DatabaseError as error:
@@ -201,7 +205,7 @@ class SqliteConnection:
 def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
     """One segment has no word that no row has; `secure_delete` overwrites those before."""
     stale = {row["table_name"] for row in conn.fetch_all("SELECT table_name FROM stale_words")}
-    merged = [table for table in TABLES.values() if not only_stale or table in stale]
+    merged = [table for table in MEMORY_TABLES if not only_stale or table in stale]
     for table in merged:
         conn.execute(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('optimize')")
     if merged:
@@ -214,7 +218,9 @@ class _Job:
     work: Callable[[SqliteConnection], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    publish: Callable[[Sequence[Event]], None]
     result: Any = None
+    events: Sequence[Event] = ()
     error: BaseException | None = None
 
 
@@ -229,7 +235,10 @@ def _answer(group: list[_Job]) -> None:
 
 
 def _deliver(jobs: list[_Job]) -> None:
+    """The events of a job whose caller has given up are published all the same: its change is committed."""
     for job in jobs:
+        if job.error is None and job.events:
+            job.publish(job.events)
         if job.future.done():
             continue
         if job.error is not None:
@@ -248,6 +257,7 @@ class SqliteStore:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._damage: DamagedStore | None = None
+        self.publish: Callable[[Sequence[Event]], None] = lambda events: None
         self._closed = False
         with named_errors():
             database.prepare(self.path, busy_timeout)
@@ -263,13 +273,13 @@ class SqliteStore:
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a transaction function in the writer; returns once it is on the disk.
+        """Run a transaction function in the writer; returns once it is on the disk. Its events are published then.
 
-        Whose tenant it is for matters to engines with a wall of their own between tenants.
+        The tenant matters to engines with row-level security.
         """
         self._check()
         loop = asyncio.get_running_loop()
-        job = _Job(lambda conn: transaction(conn, *args, **kwargs), loop, loop.create_future())
+        job = _Job(lambda conn: transaction(conn, *args, **kwargs), loop, loop.create_future(), self.publish)
         self._jobs.put(job)
         return await job.future
 
@@ -373,7 +383,7 @@ class SqliteStore:
             self._begin(group)
             for job in group:
                 try:
-                    job.result = self._in_savepoint(job) if len(group) > 1 else job.work(self._writer)
+                    job.result = self._in_savepoint(job) if len(group) > 1 else self._work(job)
                 except BaseException as error:
                     hopeless = isinstance(error, DamagedStore) or not self._writer.raw.in_transaction
                     if len(group) == 1 or hopeless:
@@ -413,13 +423,19 @@ class SqliteStore:
     def _in_savepoint(self, job: _Job) -> Any:
         self._control("SAVEPOINT job")
         try:
-            result = job.work(self._writer)
+            result = self._work(job)
         except BaseException:
             if self._writer.raw.in_transaction:
                 self._control("ROLLBACK TO job")
                 self._control("RELEASE job")
             raise
         self._control("RELEASE job")
+        return result
+
+    def _work(self, job: _Job) -> Any:
+        self._writer.events = []
+        result = job.work(self._writer)
+        job.events = self._writer.events
         return result
 
     def _control(self, statement: str) -> None:

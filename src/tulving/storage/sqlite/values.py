@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tulving.errors import DamagedStore
-from tulving.storage.rows import DOCUMENTS, FLAGS, LISTS, TIMES, UUIDS, Params, Row
+from tulving.storage.rows import ARRAYS, DOCUMENTS, FLAGS, TIMES, UUIDS, Params, Row
 
 Columns = list[tuple[str, Callable[[Any], Any] | None]]
 
@@ -60,6 +60,6 @@ def _decoder(column: str) -> Callable[[Any], Any] | None:
         return datetime.fromisoformat
     if column in UUIDS:
         return UUID
-    if column in DOCUMENTS or column in LISTS:
+    if column in DOCUMENTS or column in ARRAYS:
         return json.loads
     return bool if column in FLAGS else None

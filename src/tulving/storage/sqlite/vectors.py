@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.model import KINDS, Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.errors import DamagedStore
+from tulving.storage.kinds import KIND
 from tulving.storage.maintenance import active_number
-from tulving.storage.rows import TABLES
 
 if TYPE_CHECKING:
     from tulving.storage.sqlite.store import SqliteConnection
 
-LIVE: dict[Kind, str] = {"episode": "NOT forgotten", "fact": "validity = 'active'", "rule": "NOT forgotten"}
 RELOAD_ABOVE = 5_000
 SMALLEST_PARTITION = 4_096
 """What a tenant without memories is taken to cost, in bytes."""
@@ -197,8 +196,8 @@ class Partition:
         self.matrices = {kind: Matrix(dimension) for kind in KINDS}
         for kind in KINDS:
             rows = conn.raw.execute(
-                f"SELECT id, created_at, embedding FROM {TABLES[kind]}"
-                f" WHERE tenant_id = ? AND {LIVE[kind]} AND embedding IS NOT NULL ORDER BY id",
+                f"SELECT id, created_at, embedding FROM {KIND[kind].table} AS m"
+                f" WHERE tenant_id = ? AND {KIND[kind].in_use} AND embedding IS NOT NULL ORDER BY id",
                 (self.tenant_id,),
             ).fetchall()
             self.matrices[kind].load(*([row[at] for row in rows] for at in range(3)))
@@ -217,8 +216,8 @@ class Partition:
             live = {
                 row[0]: row
                 for row in conn.raw.execute(
-                    f"SELECT id, created_at, embedding FROM {TABLES[kind]} WHERE tenant_id = ? AND {LIVE[kind]}"
-                    " AND embedding IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+                    f"SELECT id, created_at, embedding FROM {KIND[kind].table} AS m WHERE tenant_id = ?"
+                    f" AND {KIND[kind].in_use} AND embedding IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
                     (self.tenant_id, json.dumps(ids)),
                 )
             }
@@ -268,7 +267,7 @@ class VectorCache:
         """Where the cache and the rows disagree, for each tenant that has rows: nothing, when all is well."""
         problems = []
         for kind in KINDS:
-            for (tenant_id,) in conn.raw.execute(f"SELECT DISTINCT tenant_id FROM {TABLES[kind]}").fetchall():
+            for (tenant_id,) in conn.raw.execute(f"SELECT DISTINCT tenant_id FROM {KIND[kind].table}").fetchall():
                 partition = self._partition(tenant_id)
                 with partition.lock:
                     partition.catch_up(conn, version, dimension)

@@ -1,0 +1,31 @@
+"""Vectors as they are stored: of length 1, in 32-bit floats."""
+
+import math
+import struct
+from collections.abc import Sequence, Sized
+
+from tulving.errors import InvalidInput
+
+ABOUT_ONE = 1e-6
+
+
+def pack(vector: Sequence[float], dimension: int) -> bytes:
+    """A vector as little-endian 32-bit floats, of length 1 unless it is zero; another dimension, or a value that is not
+    a finite number, is refused."""
+    return struct.pack(f"<{dimension}f", *unit(vector, dimension))
+
+
+def unit(vector: Sequence[float], dimension: int) -> Sequence[float]:
+    """The direction of a vector, which is all that counts: engines differ on very short and very long ones."""
+    if not isinstance(vector, Sized) or len(vector) != dimension:
+        size = f"{len(vector)} dimensions" if isinstance(vector, Sized) else f"the type {type(vector).__name__}"
+        raise InvalidInput("embedding", f"has {size}", f"{dimension} numbers, as recorded for this store")
+    try:
+        length = math.hypot(*vector)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("embedding", f"is not a list of finite numbers ({error})", "finite numbers") from error
+    if not math.isfinite(length):
+        raise InvalidInput("embedding", "holds a number that is not finite or too large", "finite numbers")
+    if not length or abs(length - 1) < ABOUT_ONE:
+        return vector
+    return [number / length for number in vector]

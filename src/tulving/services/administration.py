@@ -1,0 +1,122 @@
+"""What concerns the whole store: for the command line and the worker, never for a caller over a network."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import count
+
+from tulving import storage
+from tulving.domain.events import Audit, AuditOf
+from tulving.domain.model import Item, Kind
+from tulving.domain.scope import Caller
+from tulving.errors import EmbedderUnavailable
+from tulving.ports import Checkable, Finding
+from tulving.services.moving import Moving
+from tulving.services.service import MAINTENANCE
+from tulving.services.tokens import Tokens
+from tulving.services.upkeep import EMBEDDED_AT_A_TIME, Progress
+
+MOST_ROUNDS = 5
+"""How often a conversion follows those who write at the same time, before it leaves the last rows for later."""
+REQUESTS_KEPT = timedelta(days=7)
+REQUESTS_AT_A_TIME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` looked at; `ok` when nothing is wrong."""
+
+    findings: list[Finding]
+    pending: int
+
+    @property
+    def ok(self) -> bool:
+        return not any(finding.problems for finding in self.findings)
+
+
+class Administration(Moving, Tokens):
+    """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Made by
+    `tulving.open_administration`."""
+
+    @property
+    def _tenant_id(self) -> str | None:
+        return None
+
+    def _audit_of(self) -> AuditOf:
+        now, run_id = self._env.clock(), self._env.ids()
+        audits: dict[str, Audit] = {}
+
+        def audit_of(tenant_id: str) -> Audit:
+            if tenant_id not in audits:
+                caller = Caller(tenant_id, MAINTENANCE, self.caller.request_id)
+                audits[tenant_id] = Audit(caller, now, self._env.ids, run_id)
+            return audits[tenant_id]
+
+        return audit_of
+
+    async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
+        """001-120: give every memory a vector of the configured embedder; how many were converted.
+
+        New vectors are made beside the old ones, which stay in use; at the end all change over at once. A run that
+        was interrupted is continued. A store that has this embedder already only gets what is missing, unless forced.
+        """
+        embedding = self._env.embedding
+        if (problem := embedding.embedder.unready()) is not None:
+            raise EmbedderUnavailable(problem)
+        if embedding.version is not None and not force:
+            return await self.embed_pending(progress)
+        version = await self._write(storage.maintenance.begin_reembedding, embedding.embedder, self._env.clock())
+        audit = replace(self._audit(self._env.clock()), caller=Caller(self.caller.tenant_id, MAINTENANCE))
+        for attempt in count(1):
+            await self._convert(version, progress)
+            if await self._write(storage.maintenance.switch, version, audit, attempt >= MOST_ROUNDS):
+                break
+        embedding.version = version
+        await self.embed_pending()
+        return (await self._read(storage.maintenance.count_unconverted))[1]
+
+    async def _convert(self, version: int, progress: Progress | None) -> None:
+        missing, total = await self._read(storage.maintenance.count_unconverted)
+        last: tuple[Kind, Item] | None = None
+        while batch := await self._read(storage.maintenance.unconverted, EMBEDDED_AT_A_TIME, last):
+            converted = await self._indexed(batch, version)
+            if not converted:
+                raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
+            await self._write(storage.maintenance.add_converted, version, converted)
+            last = batch[-1]
+            missing = max(0, missing - len(batch))
+            if progress:
+                progress(total - missing, total)
+
+    async def reindex(
+        self,
+        method: str | None = None,
+        *,
+        only_outgrown: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> list[str]:
+        """Rebuild the search indexes; the names of the tables that got one.
+
+        On PostgreSQL `method` is ivfflat or hnsw, the present one unless given; `only_outgrown` leaves out those that
+        still suit their table. Searching and storing go on at the same time.
+        """
+        return await self._env.store.reindex(method, only_outgrown=only_outgrown, progress=progress)
+
+    async def forget_requests(self, as_of: datetime | None = None, dry_run: bool = False) -> int:
+        """Delete the answers kept for idempotency keys after a week; how many there were."""
+        before = (as_of or self._env.clock()) - REQUESTS_KEPT
+        if dry_run:
+            return await self._read(storage.requests.count_before, before)
+        done = 0
+        while forgotten := await self._write(storage.requests.delete_before, before, REQUESTS_AT_A_TIME):
+            done += forgotten
+        return done
+
+    async def verify(self) -> Verification:
+        """Check the database, its keyword index and its vector index against the rows, and what the embedder uses."""
+        findings = await self._read(storage.maintenance.verify)
+        embedder = self._env.embedder
+        if isinstance(embedder, Checkable):
+            findings.append(Finding("embedder", tuple(await asyncio.to_thread(embedder.problems))))
+        return Verification(findings, await self.count_pending())

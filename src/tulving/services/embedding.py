@@ -1,0 +1,83 @@
+"""What memories are found by, made outside any transaction: their words and their vectors."""
+
+import asyncio
+import logging
+from collections.abc import Sequence, Sized
+
+from tulving.domain.model import Item
+from tulving.domain.text import found_by, search_text
+from tulving.domain.vectors import pack, unit
+from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.ports import Embedder
+from tulving.storage.rows import IndexEntry
+
+log = logging.getLogger("tulving")
+
+SHORT_TEXT = 20_000
+
+
+class Embedding:
+    """The embedder of an open store. `version` is None while the store holds vectors of another embedder."""
+
+    def __init__(self, embedder: Embedder, version: int | None) -> None:
+        self.embedder, self.version = embedder, version
+        self._failure: str | None = None
+
+    @property
+    def warning(self) -> str | None:
+        """Why memories are found by keyword only, if they are."""
+        return self.embedder.unready() or self._failure
+
+    async def index(self, items: Sequence[Item], version: int | None = None) -> list[IndexEntry]:
+        """What the memories are found by.
+
+        While the embedder is not ready, or fails, they are stored without a vector and get it later.
+        """
+        texts = [found_by(item) for item in items]
+        worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
+        version = version or self.version
+        vectors: Sequence[bytes | None] = [None] * len(texts)
+        if texts and version is not None and not self.embedder.unready():
+            try:
+                vectors = [pack(vector, self.embedder.dimension) for vector in await self._vectors(texts)]
+            except EmbedderUnavailable as error:
+                log.warning("stored without vectors for now: %s", error)
+        return [
+            IndexEntry(text, vector, None if vector is None else version)
+            for text, vector in zip(worded, vectors, strict=True)
+        ]
+
+    async def query(self, line: str) -> tuple[Sequence[float] | None, str | None]:
+        """The vector of a query; without an embedder the words must do, and the warning says so."""
+        if unready := self.embedder.unready():  # an embedder that failed is tried again
+            return None, unready
+        try:
+            [vector] = await self._vectors([line])
+        except EmbedderUnavailable as error:
+            log.warning("searching by keyword only: %s", error)
+            return None, f"searched by keyword only: {error}"
+        return unit(vector, self.embedder.dimension), None
+
+    async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        try:
+            if self.embedder.light and _short(texts):
+                vectors = self.embedder.embed_batch(texts)
+            else:
+                vectors = await asyncio.to_thread(self.embedder.embed_batch, texts)
+        except EmbedderUnavailable as error:
+            self._failure = f"found by keyword only, since the embedder failed: {error}"
+            raise
+        self._failure = None
+        if not isinstance(vectors, Sized) or len(vectors) != len(texts):
+            problem = f"the embedder {self.embedder.model} did not give one vector for each of {len(texts)} texts"
+            raise InvalidInput("embedding", problem)
+        return vectors
+
+
+def _short(texts: Sequence[str]) -> bool:
+    """Whether texts are processed faster than a thread takes over."""
+    return sum(map(len, texts)) <= SHORT_TEXT
+
+
+def _worded(texts: Sequence[str]) -> list[str]:
+    return [search_text(text) for text in texts]

@@ -1,0 +1,39 @@
+"""How much there is of everything."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any, TypedDict
+
+from tulving import storage
+from tulving.domain.model import Kind
+from tulving.services.operations import operation
+from tulving.services.service import Service
+
+_HOUR = timedelta(hours=1)
+
+
+class Statistics(TypedDict):
+    """001-093 to 001-095: for each kind the total and the number in each state."""
+
+    episodes: dict[str, Any]
+    facts: dict[str, Any]
+    rules: dict[str, Any]
+
+
+class Counting(Service):
+    """The verb that counts."""
+
+    @operation("memory_stats", effect="read", command="stats")
+    async def stats(
+        self, scope: Annotated[str | None, "Only facts and rules of this namespace and the global one"] = None
+    ) -> Statistics:
+        """Count the memories of each kind by the state they are in, and how long the oldest episode has waited."""
+        now = self._env.clock()
+        wanted = replace(self._filter(scope=scope), state="any")
+        # Episodes are an agent's, whatever the namespace; only what a connection is bound to holds for them too.
+        of_kind: dict[Kind, Any] = {"episode": replace(wanted, scope=self.bound.scope), "fact": wanted, "rule": wanted}
+        counts = await self._read(storage.statistics.count, self.caller.tenant_id, of_kind, now)
+        oldest: datetime | None = counts["episode"].pop("created_at")
+        age = None if oldest is None else max(0.0, (now - oldest) / _HOUR)
+        counts["episode"]["backlog_age_hours"] = age
+        return {"episodes": counts["episode"], "facts": counts["fact"], "rules": counts["rule"]}
