@@ -27,7 +27,6 @@ from tulving import providers
 from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
-from tulving.interfaces.calls import LazyMemory
 from tulving.interfaces.host_module import MemoryModule, Module
 from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.providers.hashing import Hashing
@@ -231,8 +230,7 @@ async def test_a_session_on_the_hosts_server(db: Any):
 )
 async def test_tools_are_those_of_our_own_server(config: MemoryModuleConfig):
     """Which are tested against the specification; the pool, the engine and the tenant are in neither."""
-    unopened = LazyMemory(lambda: pytest.fail("opened"))
-    own = build_server(config, lambda _: Principal(unopened))
+    own = build_server(config, lambda _: Principal(lambda: pytest.fail("opened")))
     hosts = MCPServer("host")
     await MemoryModule().register_tools(hosts, config)
     async with Client(own) as ours, Client(hosts) as theirs:

@@ -26,7 +26,7 @@ from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import Served as Store
 from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
-from tulving.interfaces.calls import Lazy
+from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.hosts import Address, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
@@ -75,7 +75,7 @@ class Inside:
     """A server in this process, and the memory behind it."""
 
     app: Starlette
-    opened: Lazy[Store]
+    opened: Opened[Store]
 
     async def memory(self) -> Memory:
         return (await self.opened()).memory
@@ -108,7 +108,7 @@ async def inside(
         async with opener() if opener else open_memory(config=config, background=False) as memory:
             yield Store(memory, authentication(memory))
 
-    async with Lazy(open_store) as opened:
+    async with open_lazily(open_store) as opened:
         app = application(config, opened, address, not closed)
         async with app.router.lifespan_context(app):
             yield Inside(app, opened)

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.interfaces import wire
@@ -12,39 +12,33 @@ from tulving.services.memory import Memory
 from tulving.services.operations import Operation
 
 T = TypeVar("T")
+Opened = Callable[[], Awaitable[T]]
+"""How to get something that is opened by the first call."""
 
 log = logging.getLogger("tulving")
 
 ALWAYS_RAISED = (InvalidInput, NotFound, IntegrityError)
 
 
-class Lazy(Generic[T]):
-    """Something that the first call opens and all share; after a failure the next call tries again."""
+@asynccontextmanager
+async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> AsyncIterator[Opened[T]]:
+    """Something that the first call opens and all calls share; after a failure the next call tries again."""
+    opening: asyncio.Task[T] | None = None
 
-    def __init__(self, opener: Callable[[], AbstractAsyncContextManager[T]]) -> None:
-        self._opener = opener
-        self._opening: asyncio.Task[T] | None = None
-        self._opened = AsyncExitStack()
-
-    async def __call__(self) -> T:
-        opening = self._opening
+    async def get() -> T:
+        nonlocal opening
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
-            opening = asyncio.create_task(self._opened.enter_async_context(self._opener()))
-            self._opening = opening
+            opening = asyncio.create_task(stack.enter_async_context(opener()))
         # A caller that gives up must not leave a store half opened for the others.
         return await asyncio.shield(opening)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._opening is not None:
-            with suppress(Exception):
-                await self._opening
-        await self._opened.aclose()
-
-
-LazyMemory = Lazy[Memory]
+    async with AsyncExitStack() as stack:
+        try:
+            yield get
+        finally:
+            if opening is not None:
+                with suppress(Exception):
+                    await opening
 
 
 def log_failure(operation: Operation, error: Exception) -> None:
@@ -52,7 +46,7 @@ def log_failure(operation: Operation, error: Exception) -> None:
 
 
 async def call(
-    memory: Callable[[], Awaitable[Memory]],
+    memory: Opened[Memory],
     operation: Operation,
     arguments: Mapping[str, Any],
     failed: Callable[[Operation, Exception], None] = log_failure,

@@ -18,7 +18,7 @@ from tulving import __version__
 from tulving.config import MemoryModuleConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import copying, demo, health, logs, safety, schema, setup, tokens, trust, upkeep, views, worker
-from tulving.interfaces.calls import LazyMemory, call
+from tulving.interfaces.calls import call, open_lazily
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
 from tulving.services.operations import OPERATIONS, Operation
@@ -268,7 +268,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
     failures: list[Exception] = []
 
     async def ask() -> dict[str, Any]:
-        async with LazyMemory(lambda: chosen.open(stores=operation.effect == "write")) as memory:
+        async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
             return await call(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
 
     value = asyncio.run(ask())

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.bootstrap import Served
 from tulving.config import MemoryModuleConfig
-from tulving.interfaces.calls import Lazy
+from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import TokenAuthentication, principal_of
 from tulving.interfaces.http.hosts import Address, HostCheck
 from tulving.interfaces.mcp.server import build_server
@@ -31,7 +31,7 @@ LARGEST_BODY = 4 * 1024 * 1024
 HEALTH_SECONDS = 5
 
 
-def application(config: MemoryModuleConfig, served: Lazy[Served], address: Address, is_open: bool) -> Starlette:
+def application(config: MemoryModuleConfig, served: Opened[Served], address: Address, is_open: bool) -> Starlette:
     """What is served at an address, to holders of a token or, while it is open, to every local program."""
     manager = StreamableHTTPSessionManager(
         build_server(config, principal_of), json_response=True, stateless=True, max_request_body_size=LARGEST_BODY
@@ -91,7 +91,7 @@ async def live(request: Request) -> PlainTextResponse:
 class Health:
     """Whether requests can be answered well. It needs no token, gives no details, and looks at most once a second."""
 
-    def __init__(self, served: Lazy[Served]) -> None:
+    def __init__(self, served: Opened[Served]) -> None:
         self._served, self._turn = served, asyncio.Lock()
         self._problem: str | None = None
         self._known_until = 0.0

@@ -14,7 +14,7 @@ from tulving.bootstrap import Served
 from tulving.domain.access import RIGHTS
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
-from tulving.interfaces.calls import Lazy
+from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.hosts import error_response
 from tulving.interfaces.mcp.server import Principal
 from tulving.services.memory import Memory
@@ -33,7 +33,7 @@ class TokenAuthentication(AuthenticationBackend):
     revoked. The argument of an `AuthenticationError` is the response.
     """
 
-    def __init__(self, served: Lazy[Served], is_open: bool) -> None:
+    def __init__(self, served: Opened[Served], is_open: bool) -> None:
         self._served, self._is_open = served, is_open
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Any]:

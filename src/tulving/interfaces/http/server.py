@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from tulving.bootstrap import Served, open_served
 from tulving.config import HttpConfig, MemoryModuleConfig
 from tulving.errors import ConfigError, InvalidInput
-from tulving.interfaces.calls import Lazy
+from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Address, host_names, origins
@@ -44,7 +44,7 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False) -> No
 
 
 async def _serve(config: MemoryModuleConfig, address: Address, listener: socket.socket, is_open: bool) -> None:
-    async with Lazy(lambda: open_served(config)) as served:
+    async with open_lazily(lambda: open_served(config)) as served:
         await _check_tokens(served, is_open)
         server = web_server(application(config, served, address, is_open), config.http)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -75,7 +75,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise OSError(f"can't listen on {host}, port {port}: {reason}") from error
 
 
-async def _check_tokens(served: Lazy[Served], is_open: bool) -> None:
+async def _check_tokens(served: Opened[Served], is_open: bool) -> None:
     """A closed server needs a token in the store, and an open one must not have any.
 
     While the store can't be reached the server starts nevertheless: each request asks again.

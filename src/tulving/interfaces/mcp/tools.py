@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
@@ -10,7 +10,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from tulving.config import MemoryModuleConfig
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import wire
-from tulving.interfaces.calls import call
+from tulving.interfaces.calls import Opened, call
 from tulving.interfaces.parameters import accept, describe, parameters
 from tulving.services.memory import Memory
 from tulving.services.operations import OPERATIONS, Operation
@@ -48,9 +48,7 @@ def tool(operation: Operation, config: MemoryModuleConfig) -> Tool:
     )
 
 
-async def run(
-    memory: Callable[[], Awaitable[Memory]], operation: Operation, arguments: Mapping[str, Any]
-) -> CallToolResult:
+async def run(memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any]) -> CallToolResult:
     """The result of a tool call. An error is a result too, for the model to read and correct."""
     try:
         value = await call(memory, operation, accept(operation, arguments))
