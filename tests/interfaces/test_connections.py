@@ -209,7 +209,7 @@ async def test_a_stream_is_not_cut():
 @pytest.mark.parametrize("header", ["", "connection: close\r\n"])
 async def test_an_answer_that_is_not_taken_is_given_up(header: str):
     async with quick() as here:
-        for _ in range(3):  # a reader that nobody reads from takes little from its socket
+        for _ in range(3):  # a reader that is not read from takes little from its socket
             reader = await here.connect(f"{HEAD.format('large')}{header}\r\n")
             await reader.readuntil(b"\r\n\r\n")
         await here.settle(0)
@@ -318,7 +318,7 @@ def served_well(served: Served, secret: str) -> bool:
         connection.close()
 
 
-def test_more_half_requests_than_there_are_files_stop_nobody_and_fill_no_log(path: Path, server, token):
+def test_more_half_requests_than_there_are_files_stop_no_other_client_and_fill_no_log(path: Path, server, token):
     secret = token()["secret"]
     served = server(files=128, TULVING_HTTP__MAX_CONNECTIONS_PER_ADDRESS="40")
     for sent in (

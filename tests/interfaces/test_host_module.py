@@ -308,7 +308,7 @@ def known_caller() -> Caller:
 
 
 @pytest.mark.scenario("001-116", "001-117")
-async def test_the_tenant_is_who_the_host_says_and_nobody_sees_another_ones(db: Any):
+async def test_the_host_names_the_tenant_and_no_tenant_sees_another(db: Any):
     server, module = MCPServer("host", middleware=[authenticate]), MemoryModule(caller=known_caller)
     await module.register_tools(server, CONFIG)
     await module.on_startup(CONFIG, db)
@@ -335,7 +335,7 @@ async def test_the_tenant_is_who_the_host_says_and_nobody_sees_another_ones(db: 
     await module.on_shutdown()
 
 
-async def test_a_caller_that_is_none_is_nobody(db: Any):
+async def test_a_caller_that_is_none_is_refused(db: Any):
     async with hosting(db, module=MemoryModule(caller=lambda: None)) as (_, client):  # pyright: ignore
         await refused(client, "memory_recall", topic="tea")
         await refused(client, "memory_store_fact", **TEA)

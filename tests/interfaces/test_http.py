@@ -1,4 +1,4 @@
-"""MCP over HTTP: real clients of both eras, tenants kept apart, and everybody who must not come in."""
+"""MCP over HTTP: real clients of both eras, tenants kept apart, and requests that must be refused."""
 
 import asyncio
 import http.client
@@ -183,7 +183,7 @@ async def test_no_tenant_reaches_anothers_memory(environ, mode: str):
 
 
 async def test_requests_at_once_keep_their_tenants(server, token):
-    """Two tenants and both eras hammer one server; nobody ever sees a word of the other."""
+    """Two tenants and both eras hammer one server; neither ever sees a word of the other."""
     tenants = {tenant: token(tenant, "--actor", tenant)["secret"] for tenant in ("anna", "bert")}
     served = server(TULVING_TOOLS="all")
 
@@ -282,7 +282,7 @@ async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):
         assert sorted(rule.content for rule in listed) == ["wave"] * 3
 
 
-# -- who must not come in --------------------------------------------------------------------------------------
+# -- what must be refused ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):
         "Bearer \xff\xfe",
     ],
 )
-async def test_whoever_has_no_good_token_is_told_to_get_one(environ, authorization: str | None):
+async def test_a_request_without_a_good_token_is_told_to_get_one(environ, authorization: str | None):
     async with inside() as here:
         secret = await here.create()
         shown = (
@@ -350,7 +350,7 @@ async def test_an_open_server_closes_with_the_first_token_and_stays_closed(serve
     assert served.post(secret=made["secret"]).status_code == 200
     assert process("token", "revoke", made["id"]).code == 0
     assert served.post(secret=made["secret"]).status_code == 401
-    assert served.post().status_code == 401, "revoking the last token lets nobody in"
+    assert served.post().status_code == 401, "revoking the last token does not open the server"
     assert served.end()[0] == 0
     again = process("mcp", "--http", "127.0.0.1:0")
     assert (again.code, "there is no token yet" in again.err) == (2, True), "nor does starting again"
@@ -504,13 +504,13 @@ async def test_configured_names_and_pages_are_answered(environ):
 
 
 @pytest.mark.parametrize("setting", ["*", "http://x.example", "a b", "x.example/path", "x:y", "a\x00", "é.example"])
-def test_what_is_no_host_name_is_no_setting(setting: str):
+def test_a_malformed_host_name_is_refused(setting: str):
     with pytest.raises(ConfigError, match="allowed_hosts"):
         host_names(f"fine.example,{setting}")
 
 
 @pytest.mark.parametrize("setting", ["*", "x.example", "ftp://x.example", "https://x.example/", "https://", "null"])
-def test_what_is_no_origin_is_no_setting(setting: str):
+def test_a_malformed_origin_is_refused(setting: str):
     with pytest.raises(ConfigError, match="allowed_origins"):
         origins(setting)
 
@@ -533,7 +533,7 @@ def raw(served: Served, body: bytes, length: int | None = None, **headers: str) 
         connection.close()
 
 
-def test_what_is_no_request_is_refused_and_the_server_goes_on(server):
+def test_a_malformed_request_is_refused_and_the_server_goes_on(server):
     served = server("--open")
     modern = {"mcp_protocol_version": "2026-07-28"}
     for era in ({}, modern):
@@ -656,7 +656,7 @@ async def test_an_open_server_fails_open_while_the_store_is_down(environ, mode: 
         assert (await ask(client, "memory_store_episode", content="x", butler="me"))["outcome"] == "stored"
 
 
-async def test_while_tokens_cant_be_checked_nobody_comes_in(environ, caplog):
+async def test_while_tokens_cant_be_checked_every_request_is_refused(environ, caplog):
     opener = Failing()
     async with inside(opener=opener, closed=True) as here:
         with caplog.at_level(logging.ERROR, logger="tulving"):
@@ -671,7 +671,7 @@ async def test_while_tokens_cant_be_checked_nobody_comes_in(environ, caplog):
         assert (await here.send(headers=bearer(secret))).status_code == 200
 
 
-async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_before(environ, monkeypatch):
+async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_an_earlier_request(environ, monkeypatch):
     """The look for tokens fails, the store is back a moment later: the call must not reach it."""
     async with open_memory(config=load_config(), background=False) as memory:
         await memory.store_rule("never say heliotrope")
@@ -691,7 +691,7 @@ async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_b
 
 async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: Path):
     """It listens, closed unless it was told to be open, and fails open then, until the store is there."""
-    with socket.socket() as deaf:  # bound, so that nobody listens there
+    with socket.socket() as deaf:  # bound, but not listening
         deaf.bind(("127.0.0.1", 0))
         broken = tmp_path / "a file"
         broken.touch()
@@ -724,7 +724,7 @@ def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: P
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_what_is_in_hand_is_answered_before_the_end(server, process, number: int):
+def test_a_request_under_way_is_answered_before_the_end(server, process, number: int):
     served = server("--open")
     call = {"name": "memory_store_rule", "arguments": {"content": "finish what you began"}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -734,9 +734,9 @@ def test_what_is_in_hand_is_answered_before_the_end(server, process, number: int
         connection.putheader(name, value)
     connection.endheaders()
     connection.send(body[:10])
-    assert served.post().status_code == 200  # by now the server has the first one in hand
+    assert served.post().status_code == 200  # by now the server has begun to read the first one
     served.process.send_signal(number)
-    with pytest.raises(OSError):  # nobody else is let in from now on
+    with pytest.raises(OSError):  # no further connection is accepted
         while True:
             socket.create_connection(("127.0.0.1", served.port), timeout=5).close()
             time.sleep(0.05)
@@ -777,7 +777,7 @@ def test_a_port_in_use_is_an_error_of_one_line(process):
         "x" * 9999,
     ],
 )
-def test_what_is_no_address_is_refused(address: str):
+def test_a_malformed_address_is_refused(address: str):
     with pytest.raises(InvalidInput, match="http: ") as problem:
         parse_address(address)
     assert "HOST:PORT" in str(problem.value)
@@ -794,7 +794,7 @@ def test_addresses():
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 70 + ".example", "256.256.256.256"])
-def test_a_host_that_nobody_knows_is_refused(host: str):
+def test_an_unknown_host_is_refused(host: str):
     with pytest.raises(InvalidInput, match="is not known"):
         listen(host, 0)
 

@@ -1,4 +1,4 @@
-"""What reaches the log: a line for a record, and not more of them than anybody reads."""
+"""What reaches the log: one line a record, and a limited number of them."""
 
 import json
 import logging
@@ -57,7 +57,7 @@ def test_a_flood_from_one_place_is_cut_and_counted():
     assert following.getMessage() == "refused x"
 
 
-def test_what_nobody_asked_to_see_in_full_is_not_counted():
+def test_records_below_a_warning_are_not_limited():
     limit = RateLimit()
     assert all(limit.filter(record(level=logging.DEBUG)) for _ in range(100))
 

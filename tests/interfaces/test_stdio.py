@@ -166,7 +166,7 @@ def test_a_batch_of_notifications_is_not_answered_and_one_of_nothing_is_refused(
     assert [each["error"]["code"] for each in refused] == [-32600, -32600]
 
 
-def test_an_id_that_is_in_use_costs_nobody_an_answer(converse, url: str):
+def test_an_id_that_is_in_use_costs_no_other_request_its_answer(converse, url: str):
     said = converse(*opening(BATCHES), [store(2, "one"), store(3, "two")], store(2, "again"))
     (answers,) = (each for each in said if isinstance(each, list))
     assert sorted(each["id"] for each in answers if "result" in each) == [2, 3]
@@ -180,6 +180,13 @@ def test_a_batch_does_not_wait_for_what_was_cancelled(converse):
     said = converse(*opening(BATCHES), [store(2, "one"), LIST], cancelled)
     answered = {each["id"] for answer in said for each in (answer if isinstance(answer, list) else [answer])}
     assert {"first", 5} <= answered
+
+
+def test_a_batch_that_cancels_one_of_its_requests_is_answered_once(path: Path, converse):
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+    said = converse(*opening(BATCHES), [7, store(2, "one"), cancelled, LIST])
+    (answers,) = (each for each in said if isinstance(each, list))
+    assert [each["id"] for each in answers] == [None, 5]
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", None])

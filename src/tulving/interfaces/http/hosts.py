@@ -67,7 +67,7 @@ class HostCheck:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         # The address that the connection was made to is never a name that a page has of its own.
-        if host not in self._hosts and host != _with_port(*scope["server"]):
+        if host not in self._hosts and host != _with_port(*scope.get("server") or ("", 0)):
             log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
             return error_response(421, "misdirected_request", "this server does not answer to that host name")
         for origin in headers.getlist("origin"):
