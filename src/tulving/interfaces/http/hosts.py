@@ -65,9 +65,9 @@ class HostCheck:
 
     def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "").lower()
+        host, reached = headers.get("host", "").lower(), scope.get("server")
         # The address that the connection was made to is never a name that a page has of its own.
-        if host not in self._hosts and host != _with_port(*scope.get("server") or ("", 0)):
+        if host not in self._hosts and not (reached and host == _with_port(*reached)):
             log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
             return error_response(421, "misdirected_request", "this server does not answer to that host name")
         for origin in headers.getlist("origin"):

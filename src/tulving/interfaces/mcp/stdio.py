@@ -6,7 +6,7 @@ import json
 import re
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any, cast
@@ -43,7 +43,6 @@ async def conversation() -> AsyncIterator[tuple[Any, Any]]:
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(number, lines.put_nowait, None)
     to_server, requests = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    responses, from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def receive() -> None:
         async with to_server:
@@ -53,22 +52,16 @@ async def conversation() -> AsyncIterator[tuple[Any, Any]]:
             # The server stops its work where the requests end, so they end when none is left.
             await exchange.idle.wait()
 
-    async def send() -> None:
-        async with output, from_server:
-            async for item in from_server:
-                await exchange.send(item)
-
     # The library's own reader drops what is not a message, so it is given nothing to read.
     async with (
         stdio_server(stdin=anyio.wrap_file(io.StringIO())) as (nothing, output),
         nothing,
-        anyio.create_task_group() as pumps,
+        anyio.create_task_group() as tasks,
+        requests,
+        Exchange(output) as exchange,
     ):
-        exchange = Exchange(output)
-        pumps.start_soon(receive)
-        pumps.start_soon(send)
-        async with requests, responses:
-            yield requests, responses
+        tasks.start_soon(receive)
+        yield requests, exchange
 
 
 def read_lines() -> asyncio.Queue[str | None]:
@@ -100,8 +93,10 @@ class Refused(Exception):
 
 def decode(line: str) -> Any:
     """The JSON value of a line. A lone surrogate, left by a host that cuts text by UTF-16 units, becomes U+FFFD."""
+    if r"\ud" in line.lower():  # seldom, and the expression is slow
+        line = _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line)
     try:
-        return json.loads(_ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line))
+        return json.loads(line)
     except (ValueError, RecursionError):
         raise Refused(PARSE_ERROR, "Parse error: this line is not valid JSON") from None
 
@@ -131,8 +126,8 @@ class Reply:
     responses: list[JSONRPCResponse | JSONRPCError] = field(default_factory=list)
 
 
-class Exchange:
-    """Matches responses to requests: each request gets one, those of a batch together."""
+class Exchange(AbstractAsyncContextManager[Any]):
+    """The stream of responses, which matches them to requests: each gets one, those of a batch together."""
 
     def __init__(self, output: Any) -> None:
         self._output = output
@@ -180,6 +175,12 @@ class Exchange:
             self._version = message.result.get("protocolVersion")
         reply.responses.append(cast(JSONRPCResponse | JSONRPCError, message))
         await self._settle(reply, id_)
+
+    async def aclose(self) -> None:
+        await self._output.aclose()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     async def _note(self, message: JSONRPCMessage, reply: Reply) -> None:
         if isinstance(message, JSONRPCRequest):
