@@ -133,7 +133,7 @@ class Exchange(AbstractAsyncContextManager[Any]):
         self._output = output
         self._version: object = None
         self._initialize_id: str | None = None
-        self._replies: dict[str, Reply] = {}
+        self._replies: dict[str | None, Reply] = {}
         self.idle = asyncio.Event()
         """Set while no request waits for its response."""
         self.idle.set()
@@ -167,7 +167,7 @@ class Exchange(AbstractAsyncContextManager[Any]):
         """Send a message of the server; a response to a part of a batch, with the last one of the batch."""
         message = item.message
         id_ = str(message.id) if isinstance(message, JSONRPCResponse | JSONRPCError) else None
-        reply = self._replies.get(id_) if id_ is not None else None
+        reply = self._replies.get(id_)
         if reply is None:
             await self._output.send(item)
             return
@@ -200,10 +200,10 @@ class Exchange(AbstractAsyncContextManager[Any]):
     async def _settle(self, reply: Reply, id_: str | None) -> None:
         """Stop waiting for an id, and send the responses when none is awaited any longer."""
         reply.waiting.discard(id_)
-        if id_ is not None:
-            del self._replies[id_]
         if not reply.waiting and reply.responses:
             message = Responses(reply.responses) if reply.is_batch else reply.responses[0]
+            reply.responses = []
             await self._output.send(SessionMessage(cast(Any, message)))
+        self._replies.pop(id_, None)  # only now, since the server may end when none is left
         if not self._replies:
             self.idle.set()
