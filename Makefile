@@ -18,7 +18,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench soak scenarios lock clean
+.PHONY: help demo test lint bench postgres soak scenarios lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -32,14 +32,18 @@ test: $(VENV)/.dev $(VENV)/.project ## run the tests, then count the scenarios t
 	@status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || status=$$?; \
 	$(BIN)/python scripts/scenarios.py --count || exit 1; exit $$status
 
-lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright and the import contracts
+lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright, the import contracts and the lines of code
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/sizes.py
 
 bench: $(VENV)/.dev $(VENV)/.project ## run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
+
+postgres: $(VENV)/.dev $(VENV)/.project ## run a throw-away PostgreSQL with pgvector, and print its URL
+	@$(BIN)/python tests/postgres_server.py
 
 soak: $(VENV)/.dev $(VENV)/.project ## run the long tests: load, kills, faults
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import asyncpg
 
 from bench.baseline import Plain, PlainPostgres, Recorder, Statement, Transactions
+from tests.postgres_server import EXISTING, PostgresServer, Server
 from tulving import Memory, open_memory
 from tulving.ports import Embedder
-from tulving.testing.postgres import EXISTING, PostgresServer, Server
 
 Place = str
 """A path or a URL; `open_memory` takes either."""
@@ -35,7 +35,7 @@ class Engine(Protocol):
         ...
 
     async def copy(self, place: Place, name: str) -> Place:
-        """A copy of a store that nobody has open."""
+        """A copy of a store that is not open."""
         ...
 
     async def plain(self, place: Place) -> Plain | PlainPostgres: ...

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from tests.postgres_server import open_server
 from tulving import NewFact, open_memory
 from tulving.testing import ManualClock
-from tulving.testing.postgres import open_server
 
 DUE = 1_000
 ROUNDS = 5

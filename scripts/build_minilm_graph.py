@@ -32,7 +32,7 @@ OPSET, IR_VERSION = 20, 9
 
 
 class Tensors:
-    """Where each tensor lies in a safetensors file: 8 bytes of length, a JSON header, then the data."""
+    """Where each tensor is in a safetensors file: 8 bytes of length, a JSON header, then the data."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 from platformdirs import user_cache_dir
+from postgres_server import Server, open_server
 from raw_sql import in_thread, run_sql
 
 from tulving import Memory, open_memory
@@ -17,7 +18,6 @@ from tulving.providers import weights
 from tulving.providers.minilm import MiniLm
 from tulving.storage.postgres.schema import prepare
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
-from tulving.testing.postgres import Server, open_server
 
 ENGINES = ("sqlite", "postgres")
 

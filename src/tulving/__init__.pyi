@@ -1,5 +1,6 @@
 """The public names, and where each is defined."""
 
+from tulving.bootstrap import get_embedding_engine as get_embedding_engine
 from tulving.bootstrap import open_administration as open_administration
 from tulving.bootstrap import open_memory as open_memory
 from tulving.config import MemoryModuleConfig as MemoryModuleConfig
@@ -34,7 +35,6 @@ from tulving.errors import WeightsError as WeightsError
 from tulving.interfaces.blocking import open_memory_sync as open_memory_sync
 from tulving.interfaces.host_module import MemoryModule as MemoryModule
 from tulving.interfaces.host_module import Module as Module
-from tulving.providers import get_embedding_engine as get_embedding_engine
 from tulving.services.administration import Administration as Administration
 from tulving.services.memory import Memory as Memory
 

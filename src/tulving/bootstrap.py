@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from pkgutil import resolve_name
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 from uuid import UUID
@@ -21,7 +23,7 @@ from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Store
-from tulving.providers import get_embedding_engine
+from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 from tulving.services.embedding import Embedding
 from tulving.services.memory import Memory
@@ -143,21 +145,31 @@ def own_config() -> MemoryModuleConfig:
 def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embedder:
     """The embedder of a name, else the configured one."""
     name = name or config.embedder
-    if name == "hashing":
-        return get_embedding_engine(name, dimension=config.dimension or 256)
-    return get_embedding_engine(name, home=data_directory())
+    sizable = name in EMBEDDERS and "dimension" in EMBEDDERS[name].takes
+    return get_embedding_engine(name, dimension=config.dimension if sizable else None)
 
 
-def install_weights(source: Path | None = None, progress: Callable[[str, int, int], None] | None = None) -> Path:
-    """Put the default embedder's weights where they are looked for; done at once when they are there and whole."""
-    from tulving.providers import weights
+_engines: dict[tuple[Any, ...], Embedder] = {}
+_making = Lock()
 
-    home = data_directory()
-    found = weights.find(home)
-    elsewhere = found is not None and found != weights.directory(home)
-    if source is None and found is not None and elsewhere and not weights.damage(found, weights.digests(home).take):
-        return found
-    return weights.install(home, source, progress)
+
+def get_embedding_engine(name: str = "minilm", *, dimension: int | None = None, home: Path | None = None) -> Embedder:
+    """The embedder of that name, made at the first call and shared by all later ones (001-040).
+
+    `home`, under which an embedder's files are, is the user's data directory by default.
+    """
+    if name not in EMBEDDERS:
+        raise InvalidInput("embedder", f"{name!r} is not known", ", ".join(EMBEDDERS))
+    provider = EMBEDDERS[name]
+    given = {"dimension": provider.dimension if dimension is None else dimension, "home": home or data_directory()}
+    if given["dimension"] != provider.dimension and "dimension" not in provider.takes:
+        raise InvalidInput("dimension", f"{dimension!r} is not that of {name}", str(provider.dimension))
+    arguments = {taken: given[taken] for taken in provider.takes}
+    key = (name, *arguments.values())
+    with _making:
+        if key not in _engines:
+            _engines[key] = resolve_name(provider.place)(**arguments)
+        return _engines[key]
 
 
 async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "file", field: str = "url") -> Store:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tulving.domain.ranking import MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.project import DATABASE, Project, find
+from tulving.providers import EMBEDDERS
 
-SCORE_WEIGHTS = {"relevance": 0.4, "importance": 0.3, "recency": 0.2, "confidence": 0.1}
 SECTION_QUOTAS = {"facts": 0.7, "rules": 0.3}
 CRONS = {
     "consolidation": "0 */6 * * *",
@@ -36,15 +37,14 @@ class RetrievalConfig:
     context_token_budget: int = 3000
     default_limit: int = _Unchosen(20)
     default_mode: str = "hybrid"
-    score_weights: Mapping[str, float] = field(default_factory=lambda: dict(SCORE_WEIGHTS))
+    score_weights: Mapping[str, float] = field(default_factory=lambda: dict(WEIGHTS))
     section_quotas: Mapping[str, float] = field(default_factory=lambda: dict(SECTION_QUOTAS))
 
     def __post_init__(self) -> None:
         _check("retrieval.context_token_budget", self.context_token_budget >= 5, "5 or more")
         _check("retrieval.default_limit", 1 <= self.default_limit <= 1000, "1 to 1000")
-        modes = ("hybrid", "semantic", "keyword")
-        _check("retrieval.default_mode", self.default_mode in modes, ", ".join(modes))
-        for name, known in (("score_weights", SCORE_WEIGHTS), ("section_quotas", SECTION_QUOTAS)):
+        _check("retrieval.default_mode", self.default_mode in MODES, ", ".join(MODES))
+        for name, known in (("score_weights", WEIGHTS), ("section_quotas", SECTION_QUOTAS)):
             given = getattr(self, name)
             if unknown := set(given) - set(known):
                 raise ConfigError(f"retrieval.{name}", f"has unknown keys {sorted(unknown)}", ", ".join(known))
@@ -139,7 +139,7 @@ class MemoryModuleConfig:
     http: HttpConfig = field(default_factory=HttpConfig)
 
     def __post_init__(self) -> None:
-        _check("embedder", self.embedder in ("minilm", "hashing"), "minilm, hashing")
+        _check("embedder", self.embedder in EMBEDDERS, ", ".join(EMBEDDERS))
         _check(
             "episode_ttl_days",
             self.episode_ttl_days is None or 0 < self.episode_ttl_days <= 36_500,
@@ -313,7 +313,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _variables() -> Iterator[str]:
     """The environment's names of all settings; of a table of numbers, those of its parts."""
-    parts = {"score_weights": SCORE_WEIGHTS, "section_quotas": SECTION_QUOTAS}
+    parts = {"score_weights": WEIGHTS, "section_quotas": SECTION_QUOTAS}
     for cls, prefix in ((MemoryModuleConfig, ""), *((cls, f"{name}__") for name, cls in _TABLES.items())):
         for each in fields(cls):
             if each.name not in _TABLES:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -30,7 +31,7 @@ class Embedder(Protocol):
 
     An embedder that was ready but fails raises `EmbedderUnavailable`: memories are then stored without a vector and
     with a warning, and get the vector later. Any other error counts as a bug and rises. An embedder that depends on
-    files or services can also be `Checkable`.
+    files or services can also be `Checkable`, one whose files are not shipped `Installable`.
     """
 
     model: str
@@ -56,6 +57,18 @@ class Checkable(Protocol):
 
         Thorough rather than fast: it trusts no record and may take a second. What is missing altogether is not
         damaged; `unready` reports that. `verify`, `health` and `config` call it.
+        """
+        ...
+
+
+@runtime_checkable
+class Installable(Protocol):
+    """What an embedder may offer beside its port: to install the files that it depends on."""
+
+    def install(self, source: Path | None = None) -> Path:
+        """Fetch the files, or take them from `source`; the folder they are in. What is there and whole is left alone.
+
+        Progress is shown on standard error.
         """
         ...
 

@@ -24,7 +24,7 @@ def fact(content: str, confidence: float = 0.9, subject: str = "user", predicate
         subject=subject,
         predicate=predicate,
     )
-    return Hit(memory_type="fact", item=item, score=1.0, effective_confidence=confidence)
+    return Hit(memory_type="fact", item=item, score=1.0, parts={"confidence": confidence})
 
 
 def rule(content: str) -> Hit:
@@ -38,7 +38,7 @@ def rule(content: str) -> Hit:
         effectiveness_score=0.75,
         maturity="established",
     )
-    return Hit(memory_type="rule", item=item, score=1.0, effective_confidence=0.5)
+    return Hit(memory_type="rule", item=item, score=1.0, parts={"confidence": 0.5})
 
 
 @pytest.mark.scenario("001-087")

@@ -5,8 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.config import SCORE_WEIGHTS
-from tulving.domain.ranking import composite, fuse, recency, relevance, rrf_score, stable_order
+from tulving.domain.model import Fact, Rule
+from tulving.domain.ranking import (
+    SIGNALS,
+    WEIGHTS,
+    Match,
+    Signal,
+    composite,
+    fuse,
+    recency,
+    relevance,
+    rrf_score,
+    stable_order,
+)
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -14,9 +25,35 @@ A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
 @pytest.mark.scenario("001-032")
 def test_composite_is_the_weighted_sum():
-    assert composite(SCORE_WEIGHTS, 1, 10, 1, 1) == pytest.approx(1.0)
-    assert composite(SCORE_WEIGHTS, 0, 0, 0, 0) == 0.0
-    assert composite(SCORE_WEIGHTS, 0.5, 5, 0.25, 0.8) == pytest.approx(0.4 * 0.5 + 0.3 * 0.5 + 0.2 * 0.25 + 0.1 * 0.8)
+    def match(relevance, importance, referenced, confidence):
+        item = Fact(
+            tenant_id="t",
+            id=UUID(int=1),
+            content="c",
+            content_hash=None,
+            created_at=NOW,
+            updated_at=NOW,
+            subject="s",
+            predicate="p",
+            importance=importance,
+            last_referenced_at=referenced,
+        )
+        return Match(item, relevance, confidence, NOW)
+
+    assert composite(match(1, 10, NOW, 1), WEIGHTS)[0] == pytest.approx(1.0)
+    assert composite(match(0, 0, None, 0), WEIGHTS)[0] == 0.0
+    score, strengths = composite(match(0.5, 5, NOW - timedelta(days=14), 0.8), WEIGHTS)
+    assert score == pytest.approx(0.4 * 0.5 + 0.3 * 0.5 + 0.2 * 0.25 + 0.1 * 0.8)
+    assert strengths == pytest.approx({"relevance": 0.5, "importance": 0.5, "recency": 0.25, "confidence": 0.8})
+
+
+def test_a_signal_is_one_entry(monkeypatch):
+    """A new one is weighed, shown and configurable without a change elsewhere."""
+    rule = Rule(tenant_id="t", id=UUID(int=1), content="c", content_hash=None, created_at=NOW, updated_at=NOW)
+    monkeypatch.setitem(SIGNALS, "brevity", Signal(1.0, lambda match: 1 / len(match.item.content)))
+    score, strengths = composite(Match(rule, 0, 0, NOW), {**WEIGHTS, "brevity": 0.5})
+    assert strengths["brevity"] == 1.0 and strengths["importance"] == 0.5, "a rule has no importance of its own"
+    assert score == pytest.approx(0.5 + 0.3 * 0.5)
 
 
 @pytest.mark.scenario("001-033")

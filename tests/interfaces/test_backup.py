@@ -16,7 +16,7 @@ import pytest
 from raw_sql import run_sql
 
 from tulving import open_memory
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 
 
 @pytest.fixture

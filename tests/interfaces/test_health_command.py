@@ -10,7 +10,7 @@ from raw_sql import run_sql
 from tulving import __version__
 from tulving.bootstrap import is_postgres
 from tulving.providers.hashing import Hashing
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 
 
 def test_a_healthy_memory_is_one_screen_and_code_0(cli: Callable, url: str):

@@ -20,10 +20,11 @@ from folders import trust_folder
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Implementation
+from postgres_server import Server
 from raw_sql import run_sql
 
 import tulving
-from tulving import providers
+from tulving import bootstrap
 from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
@@ -32,7 +33,6 @@ from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.providers.hashing import Hashing
 from tulving.services.operations import OPERATIONS
 from tulving.storage import migrations
-from tulving.testing.postgres import Server
 
 CONFIG = MemoryModuleConfig(embedder="hashing")
 SOURCE = str(Path(tulving.__file__).parents[1])
@@ -186,7 +186,7 @@ async def test_one_engine_is_made_when_it_is_first_needed_and_shared_by_all(
             made.append(dimension)
             super().__init__(dimension)
 
-    monkeypatch.setattr(providers, "_engines", {})
+    monkeypatch.setattr(bootstrap, "_engines", {})
     monkeypatch.setattr("tulving.providers.hashing.Hashing", Counted)
     first, second = MemoryModule(), MemoryModule()
     assert first._embedding_engine is None
@@ -194,9 +194,8 @@ async def test_one_engine_is_made_when_it_is_first_needed_and_shared_by_all(
     async with hosting(new_url(), module=first) as (_, one), hosting(new_url(), module=second) as (_, other):
         await asyncio.gather(*(ask(each, "memory_store_fact", **TEA) for each in (one, other, one, other)))
         await ask(one, "memory_recall", topic="tea")
-        assert (
-            first._get_embedding_engine() is second._get_embedding_engine() is providers.get_embedding_engine("hashing")
-        )
+        engine = bootstrap.get_embedding_engine("hashing")
+        assert first._get_embedding_engine() is second._get_embedding_engine() is engine
     assert made == [256]
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from postgres_server import Server
 from raw_sql import run_sql
 
 from tulving import ConfigError, open_memory
-from tulving.testing.postgres import Server
 
 pytestmark = pytest.mark.usefixtures("path")  # the store of the environment is a file
 UNKNOWN = "00000000-0000-7000-8000-000000000000"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from postgres_server import PostgresServer
 from raw_sql import in_thread
 
 from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig
-from tulving.testing.postgres import PostgresServer
 
 HEADER = "# Memory Context\n"
 EPISODE = {"content": "Anna came at noon", "butler": "me"}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from postgres_server import Server
 
-from tulving.storage.revisions import HEAD, REVISIONS
-from tulving.testing.postgres import Server
+from tulving.storage.schema import HEAD, REVISIONS
 
 
 @pytest.fixture

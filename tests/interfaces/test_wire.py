@@ -60,16 +60,16 @@ async def test_a_hit_is_the_item_with_the_parts_of_its_score(memory: Memory):
     [hit] = found["results"]
     assert hit["memory_type"] == "fact"
     assert hit["content"] == "green"
-    parts = {"score", "similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"}
-    parts |= {"relevance", "importance", "recency", "effective_confidence"}
-    assert parts <= set(hit)
+    parts = {"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"}
+    parts |= {"relevance", "importance", "recency", "confidence"}
+    assert hit["score"] > 0
+    assert set(hit["parts"]) == parts
 
 
 async def test_parts_that_do_not_exist_are_left_out(memory: Memory):
     await memory.store_rule("Always test")
     [hit] = wire(await memory.search("test", mode="keyword"))["results"]
-    assert hit["rank"] is not None
-    assert not {"similarity", "semantic_rank", "relevance", "recency", "importance"} & set(hit)
+    assert set(hit["parts"]) == {"rank", "confidence"}
 
 
 def test_found_warns_only_when_there_is_something_to_say():

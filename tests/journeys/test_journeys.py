@@ -57,7 +57,7 @@ async def test_meaning_is_found_without_a_common_word(url, minilm):
         assert len(await memory.search("which medicine did a doctor give", mode="keyword")) == 0
         found = await memory.search("which medicine did a doctor give")
         assert found[0].item.id == stored.id
-        assert found[0].similarity > found[1].similarity + 0.1
+        assert found[0].parts["similarity"] > found[1].parts["similarity"] + 0.1
         size = await memory._read(
             lambda conn: conn.fetch_one(f"SELECT {conn.vector_bytes('embedding')} AS size FROM episodes")
         )
@@ -77,4 +77,4 @@ async def test_a_memory_from_before_the_weights_is_found_by_meaning_later(url, t
         assert len(await memory.search("does anybody have a dog", mode="semantic")) == 0
         assert await memory.embed_pending() == 1
         (hit,) = await memory.search("does anybody have a dog", mode="semantic")
-        assert hit.item.id == stored.id and hit.similarity > 0.3
+        assert hit.item.id == stored.id and hit.parts["similarity"] > 0.3

@@ -1,4 +1,4 @@
-"""Weights that are not what they were: noticed, told with what to do about it, and mended."""
+"""Damaged weights: noticed, reported with what to do about it, and repaired."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def damage(home: Path, name: str = "model.safetensors", at: int = FELT, *, unseen: bool = False) -> None:
-    """Changes one byte in its place; `unseen`, nothing but the byte tells of it."""
+    """Changes one byte in place; with `unseen`, size and times stay as they were."""
     path = weights.directory(home) / name
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     with path.open("r+b") as file:

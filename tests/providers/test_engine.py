@@ -8,14 +8,16 @@ from threading import Barrier
 
 import pytest
 
-from tulving import providers
+from tulving import bootstrap
+from tulving.bootstrap import choose_embedder, get_embedding_engine
+from tulving.config import load_config
 from tulving.errors import InvalidInput
-from tulving.providers import get_embedding_engine
+from tulving.providers import EMBEDDERS, Provider
 
 
 @pytest.fixture(autouse=True)
 def no_engines_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "_engines", {})
+    monkeypatch.setattr(bootstrap, "_engines", {})
 
 
 @pytest.mark.scenario("001-040")
@@ -56,7 +58,7 @@ def test_callers_on_many_threads_share_one_engine() -> None:
 def test_nothing_heavy_is_loaded_until_a_text_is_embedded() -> None:
     program = """
 import sys
-from tulving.providers import get_embedding_engine
+from tulving import get_embedding_engine
 assert "platformdirs" not in sys.modules
 engine = get_embedding_engine()
 engine.unready()
@@ -74,3 +76,21 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 def test_minilm_has_one_dimension() -> None:
     with pytest.raises(InvalidInput, match="384"):
         get_embedding_engine("minilm", dimension=256)
+
+
+def test_the_table_is_true() -> None:
+    """What is known of an embedder without importing it."""
+    for name, provider in EMBEDDERS.items():
+        engine = get_embedding_engine(name)
+        assert (engine.dimension, type(engine).__module__) == (provider.dimension, provider.place.partition(":")[0])
+
+
+def test_an_embedder_is_registered_by_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings, the command line and the choice of an embedder all read the table."""
+    monkeypatch.setitem(EMBEDDERS, "words", Provider("tulving.testing:WordEmbedder", 64, ("dimension",), False))
+    config = load_config(environ={}, embedder="words", dimension=8)
+    engine = choose_embedder(config)
+    assert (engine.model, engine.dimension) == ("words", 8)
+    assert choose_embedder(config, "minilm").dimension == 384, "a dimension is for those that have a choice"
+    with pytest.raises(InvalidInput, match="minilm, hashing, words"):
+        load_config(environ={}, embedder="bert")

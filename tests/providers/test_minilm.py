@@ -131,7 +131,7 @@ def test_weights_of_another_model_are_refused(
         model.truncate(weights.MODEL.size)
     monkeypatch.setenv("TULVING_WEIGHTS", str(tmp_path))
     with pytest.raises(WeightsError, match=r"model\.safetensors.*sha256"):
-        MiniLm().embed("anything")
+        MiniLm(tmp_path).embed("anything")
 
 
 def test_linked_folders_and_files_are_followed(minilm_home: Path, tmp_path: Path) -> None:

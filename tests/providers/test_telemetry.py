@@ -1,4 +1,4 @@
-"""Whoever embeds reports to nobody and leaves nothing behind: not even what our libraries would do by themselves."""
+"""Embedding sends no telemetry and leaves nothing behind, not even what our libraries do by default."""
 
 import json
 import os
@@ -40,11 +40,11 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("switch", [None, "0"], ids=["not asked", "asked for"])
-def test_embedding_asks_nobody_and_writes_only_to_its_own_folder(
+def test_embedding_contacts_no_host_and_writes_only_to_its_own_folder(
     minilm_home: Path, tmp_path: Path, switch: str | None
 ) -> None:
-    """onnxruntime's reports come from a thread, with a file in the home, so the absence of both is what is tested:
-    the name it looks up may be asked for minutes later. /proc shows what its C++ does; an audit hook sees no more
+    """onnxruntime's telemetry comes from a thread, with a file in the home, so the absence of both is what is tested:
+    it may look up its host minutes later. /proc shows what its C++ does; an audit hook sees no more
     than Python."""
     real, ours, home = weights.directory(minilm_home), tmp_path / "ours", tmp_path / "home"
     home.mkdir()

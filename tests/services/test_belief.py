@@ -39,7 +39,11 @@ async def test_what_has_faded_hides_nothing_that_is_believed(memory, clock, swep
 async def test_ranks_count_among_the_believed(memory, clock):
     await remember(memory, clock)
     found = await memory.search("green tea")
-    assert sorted(hit.keyword_rank for hit in found) == sorted(hit.semantic_rank for hit in found) == [*range(1, 11)]
+    assert (
+        sorted(hit.parts["keyword_rank"] for hit in found)
+        == sorted(hit.parts["semantic_rank"] for hit in found)
+        == [*range(1, 11)]
+    )
 
 
 @pytest.mark.parametrize("swept", [False, True])
@@ -59,7 +63,7 @@ async def test_every_threshold_cuts_where_it_says(memory, clock, mode, swept):
         believed = [belief for belief in ages if belief >= threshold]
         found = await memory.search("green tea", types=["fact"], mode=mode, min_confidence=threshold, limit=12)
         assert len(found) == 12
-        assert all(hit.effective_confidence >= threshold for hit in found)
+        assert all(hit.parts["confidence"] >= threshold for hit in found)
         everything = await memory.search("green tea", types=["fact"], mode=mode, min_confidence=threshold, limit=100)
         assert len(everything) == 15 * len(believed)
         assert everything.below_confidence == 75 - len(everything)

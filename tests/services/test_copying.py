@@ -167,7 +167,7 @@ async def found(url: str) -> tuple[dict[str, Any], dict[str, Any]]:
         for query in ("coffee", "word3", "trains", "thing n4", "日本語"):
             hits = await memory.search(query, mode="semantic")
             answers[query] = [hit.item.id for hit in hits]
-            similarities |= {f"{query} {hit.item.id}": hit.similarity for hit in hits}
+            similarities |= {f"{query} {hit.item.id}": hit.parts["similarity"] for hit in hits}
             answers[f"words {query}"] = {hit.item.id for hit in await memory.search(query, mode="keyword")}
         assert (await administer(memory).verify()).ok
     return answers, similarities

@@ -87,7 +87,7 @@ async def test_new_words_confirm(memory, clock, kind):
     item = await memory.edit(kind, id_, content="coffee")
     assert (item.status, item.last_confirmed_at) == (None, clock.now)
     assert item.next_review_at > clock.now
-    assert (await memory.search("coffee"))[0].effective_confidence == item.confidence
+    assert (await memory.search("coffee"))[0].parts["confidence"] == item.confidence
 
 
 async def test_what_is_out_of_use_stays_so(memory, clock):
@@ -128,7 +128,7 @@ async def test_edits_at_the_same_time_all_leave_their_revision(memory, url, cloc
     last = (await memory.get(kind, id_)).content
     everything = {f"v{at} {n}" for at in range(2) for n in range(8)} | {"v"}
     assert {each.content for each in revisions} | {last} == everything
-    assert (await memory.search_similar(embedder.embed(last)))[0].similarity == pytest.approx(1.0, abs=CLOSE)
+    assert (await memory.search_similar(embedder.embed(last)))[0].parts["similarity"] == pytest.approx(1.0, abs=CLOSE)
     assert (await administer(memory).verify()).ok
 
 
@@ -213,7 +213,7 @@ async def test_without_an_embedder_the_new_words_wait_for_their_vector(memory, e
     assert [hit.item.id for hit in await memory.search("coffee")] == [id_]
     embedder.problem = None
     await memory.embed_pending()
-    assert (await memory.search_similar(embedder.embed("user likes coffee")))[0].similarity == pytest.approx(
+    assert (await memory.search_similar(embedder.embed("user likes coffee")))[0].parts["similarity"] == pytest.approx(
         1.0, abs=CLOSE
     )
 
@@ -237,7 +237,10 @@ async def test_an_edit_in_the_middle_of_re_embedding_is_not_lost(memory, url, cl
         monkeypatch.setattr(administration, "_convert", convert)
         await administration.reembed()
         found = await second.search_similar(another.embed("coffee at dawn"))
-        assert (found[0].item.content, found[0].similarity) == ("coffee at dawn", pytest.approx(1.0, abs=CLOSE))
+        assert (found[0].item.content, found[0].parts["similarity"]) == (
+            "coffee at dawn",
+            pytest.approx(1.0, abs=CLOSE),
+        )
         assert (await administer(second).verify()).ok
 
 

@@ -30,7 +30,10 @@ async def test_an_edit_while_re_embedding_computes(memory, url, clock, config, m
         monkeypatch.setattr(second._env.embedding, "index", index)
         await administer(second).reembed()
         found = await second.search_similar(another.embed("coffee at dawn"))
-        assert (found[0].item.content, found[0].similarity) == ("coffee at dawn", pytest.approx(1.0, abs=CLOSE))
+        assert (found[0].item.content, found[0].parts["similarity"]) == (
+            "coffee at dawn",
+            pytest.approx(1.0, abs=CLOSE),
+        )
         assert (await administer(second).verify()).ok
 
 
@@ -52,4 +55,4 @@ async def test_an_edit_while_a_missing_vector_is_made(memory, embedder, monkeypa
     monkeypatch.setattr(memory._env.embedding, "index", index)
     await memory.embed_pending()
     found = await memory.search_similar(embedder.embed("coffee at dawn"))
-    assert found[0].similarity == pytest.approx(1.0, abs=CLOSE)
+    assert found[0].parts["similarity"] == pytest.approx(1.0, abs=CLOSE)

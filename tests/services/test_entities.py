@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from administration import administer
+from postgres_server import Server
 
 from tulving import Caller, open_memory
 from tulving.bootstrap import copy_store
@@ -22,7 +23,6 @@ from tulving.interfaces.mcp.tools import tool
 from tulving.services import entities as verbs
 from tulving.services.operations import OPERATIONS
 from tulving.testing import SequentialIds, WordEmbedder
-from tulving.testing.postgres import Server
 
 NOBODY = UUID(int=999)
 

@@ -12,7 +12,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import WeightsError
 from tulving.services.health import embedder_problems
 from tulving.storage import jobs
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 from tulving.testing import ManualClock, WordEmbedder
 
 
@@ -115,7 +115,7 @@ async def test_how_jobs_went_is_told_without_what_belongs_to_others(memory: Memo
 
 
 def test_real_embedders_are_tried_too(minilm_home: Path, tmp_path: Path):
-    from tulving.providers import get_embedding_engine
+    from tulving.bootstrap import get_embedding_engine
     from tulving.providers.minilm import MiniLm
 
     assert embedder_problems(get_embedding_engine("hashing")) == ()

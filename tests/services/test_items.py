@@ -37,13 +37,13 @@ async def test_confirming_starts_the_decay_anew(memory, clock):
     fact = (await memory.store_fact("user", "likes", "tea")).id
     rule = (await memory.store_rule("greet")).id
     clock.advance(days=100)
-    faded = (await memory.search("tea", min_confidence=0))[0].effective_confidence
+    faded = (await memory.search("tea", min_confidence=0))[0].parts["confidence"]
     assert await memory.confirm("fact", fact)
     assert await memory.confirm("rule", rule)
     assert (await memory.get("fact", fact)).last_confirmed_at == clock.now
     assert (await memory.get("rule", rule)).last_confirmed_at == clock.now
     assert (await memory.get("fact", fact)).next_review_at > clock.now + timedelta(days=200)
-    assert faded < 0.5 < (await memory.search("tea"))[0].effective_confidence == 1.0
+    assert faded < 0.5 < (await memory.search("tea"))[0].parts["confidence"] == 1.0
     assert not await memory.confirm("fact", NOBODY)
     with pytest.raises(ValueError, match="memory_type"):
         await memory.confirm("episode", NOBODY)

@@ -6,7 +6,7 @@ from raw_sql import run_sql
 from tulving import NewFact
 from tulving.domain.ranking import rrf_score
 from tulving.domain.scope import Filter
-from tulving.storage.connection import LaneRequest
+from tulving.storage.lanes import LaneRequest
 from tulving.storage.tenant_words import prefixed
 
 KINDS = ("episode", "fact", "rule")
@@ -28,8 +28,8 @@ async def in_both_lanes(memory, embedder):
 async def test_both_lanes_contribute_to_a_hybrid_search(memory, embedder):
     by_words, by_meaning = await in_both_lanes(memory, embedder)
     found = {hit.item.id: hit for hit in await memory.search("alpha beta", types=["rule"], limit=5)}
-    assert (found[by_words].semantic_rank, found[by_words].keyword_rank) == (6, 1)
-    assert (found[by_meaning].semantic_rank, found[by_meaning].keyword_rank) == (1, 6)
+    assert (found[by_words].parts["semantic_rank"], found[by_words].parts["keyword_rank"]) == (6, 1)
+    assert (found[by_meaning].parts["semantic_rank"], found[by_meaning].parts["keyword_rank"]) == (1, 6)
     for mode, only in (("keyword", by_words), ("semantic", by_meaning)):
         assert [hit.item.id for hit in await memory.search("alpha beta", types=["rule"], mode=mode)] == [only]
 
@@ -75,13 +75,13 @@ async def test_the_lanes_of_several_kinds_are_joined_before_they_are_fused(memor
     found = await memory.search("alpha beta", types=list(KINDS), limit=limit)
     pool = limit * len(KINDS)
     assert {hit.memory_type for hit in found} == set(KINDS)
-    assert sorted(hit.keyword_rank for hit in found) == [1, 2, 3, 4, 5], "one lane, whatever the kind"
+    assert sorted(hit.parts["keyword_rank"] for hit in found) == [1, 2, 3, 4, 5], "one lane, whatever the kind"
     for hit in found:
-        assert hit.semantic_rank == (1 if hit.memory_type == "rule" else pool + 1)
-        assert hit.rrf_score == hit.score == rrf_score(hit.semantic_rank, hit.keyword_rank)
+        assert hit.parts["semantic_rank"] == (1 if hit.memory_type == "rule" else pool + 1)
+        assert hit.parts["rrf_score"] == hit.score == rrf_score(hit.parts["semantic_rank"], hit.parts["keyword_rank"])
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     one = await memory.search("alpha beta", types=["fact"], limit=limit)
-    assert {hit.semantic_rank for hit in one} == {limit + 1}, "for one kind it is the formula to the letter"
+    assert {hit.parts["semantic_rank"] for hit in one} == {limit + 1}, "for one kind it is the formula to the letter"
 
 
 POSTGRES_BY_HAND = """
@@ -106,9 +106,9 @@ async def test_the_rank_is_that_of_the_engines_own_text_search(memory, sql, engi
         first, second = words.split(" ")
         rows = sql(SQLITE_BY_HAND, f'"{first}" AND "{second}"', f'"{first}" OR "{second}"')
     by_hand = {row["id"]: row["complete"] + row["rank"] for row in rows if row["rank"]}
-    assert {hit.item.id: pytest.approx(hit.rank) for hit in found} == by_hand
+    assert {hit.item.id: pytest.approx(hit.parts["rank"]) for hit in found} == by_hand
     assert len(found) == 4
-    assert [hit.rank for hit in found] == sorted(by_hand.values(), reverse=True)
+    assert [hit.parts["rank"] for hit in found] == sorted(by_hand.values(), reverse=True)
 
 
 @pytest.mark.scenario("001-029")

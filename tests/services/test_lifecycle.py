@@ -172,7 +172,7 @@ async def test_a_clock_that_went_back_changes_nothing(memory, clock):
     clock.advance(days=-300)
     assert await memory.run_decay_sweep() == NOTHING
     await memory.store_fact("user", "sees", "the past")
-    assert (await memory.search("past"))[0].effective_confidence == 1.0
+    assert (await memory.search("past"))[0].parts["confidence"] == 1.0
 
 
 async def test_each_tenant_has_its_own_events(memory, clock):
@@ -375,7 +375,7 @@ async def test_what_was_never_confirmed_is_not_believed(memory, sql):
     for table in ("facts", "rules"):
         sql(f"UPDATE {table} SET last_confirmed_at = NULL")
     found = await memory.search("garden roses", min_confidence=0)
-    assert [hit.effective_confidence for hit in found] == [0.0, 0.0]
+    assert [hit.parts["confidence"] for hit in found] == [0.0, 0.0]
 
 
 @pytest.mark.scenario("001-035")
@@ -383,9 +383,9 @@ async def test_decay_is_felt_in_retrieval_before_any_sweep(memory, clock):
     await memory.store_fact("garden", "plant", "roses", permanence="ephemeral")
     await memory.store_fact("garden", "fence", "roses grow there", permanence="permanent", confidence=0.6)
     found = await memory.search("garden roses")
-    assert sorted(hit.effective_confidence for hit in found) == [0.6, 1.0]
+    assert sorted(hit.parts["confidence"] for hit in found) == [0.6, 1.0]
     clock.advance(days=7)
-    found = {hit.item.predicate: hit.effective_confidence for hit in await memory.recall("garden roses")}
+    found = {hit.item.predicate: hit.parts["confidence"] for hit in await memory.recall("garden roses")}
     assert found == {"plant": pytest.approx(0.4966, abs=1e-4), "fence": 0.6}
     clock.advance(days=9.5)
     for verb in (memory.search, memory.recall):
@@ -403,7 +403,7 @@ async def test_what_is_believed_less_comes_later(memory, clock):
     clock.advance(days=30)
     hits = (await memory.recall("tea green leaves")).hits
     assert [hit.item.subject for hit in hits] == ["b", "a"]
-    assert hits[1].effective_confidence == effective_confidence(1.0, 0.03, hits[1].item.created_at, clock.now)
+    assert hits[1].parts["confidence"] == effective_confidence(1.0, 0.03, hits[1].item.created_at, clock.now)
 
 
 async def test_proven_rules_come_first_in_the_context(memory, clock, sql):

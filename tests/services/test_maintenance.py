@@ -176,7 +176,7 @@ async def test_a_killed_conversion_is_continued(url, embedder, clock):
         await administer(memory).reembed(lambda done, total: steps.append(done))
         assert steps[0] > 128, "what was done before the kill is not done again"
         (hit,) = await memory.search("word7", mode="semantic", limit=1)
-        assert hit.similarity == pytest.approx(1.0, abs=CLOSE)
+        assert hit.parts["similarity"] == pytest.approx(1.0, abs=CLOSE)
         assert (await administer(memory).verify()).ok
 
 

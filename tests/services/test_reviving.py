@@ -42,7 +42,7 @@ async def test_confirming_brings_an_expired_fact_back(memory, clock):
     assert (fact.state, fact.last_confirmed_at, fact.updated_at) == ("active", clock.now, clock.now)
     assert fact.next_review_at > clock.now + timedelta(days=200)
     for mode in ("keyword", "semantic"):
-        assert [hit.effective_confidence for hit in await memory.search("tea", mode=mode)] == [1.0]
+        assert [hit.parts["confidence"] for hit in await memory.search("tea", mode=mode)] == [1.0]
     assert [event.event_type for event in heard] == ["fact_confirmed"]
     assert [event.event_type for event in await memory.history("fact", id_)] == [
         "fact_created",
@@ -161,7 +161,7 @@ async def test_a_warning_is_recalled_after_years(memory, clock, permanence):
         clock.advance(days=2000)
         swept = await memory.run_decay_sweep()
         assert (swept["rules_checked"], swept["rules_fading"]) == (0, 0), change
-        assert [hit.effective_confidence for hit in await memory.recall("greet everybody")] == [0.5], change
+        assert [hit.parts["confidence"] for hit in await memory.recall("greet everybody")] == [0.5], change
         rule = await memory.get("rule", id_)
         assert (rule.decay_rate, rule.next_review_at, rule.status, rule.forgotten) == (0.0, None, None, False), change
 

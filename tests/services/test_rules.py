@@ -176,7 +176,7 @@ async def test_a_refuted_rule_becomes_a_warning(memory, clock):
     # Words and vector are those of the warning now.
     for mode in ("keyword", "semantic"):
         assert [hit.item.id for hit in await memory.search("annoyed Bob", mode=mode)] == [id_]
-    assert (await memory.search_similar(memory._env.embedder.embed(said)))[0].similarity == pytest.approx(
+    assert (await memory.search_similar(memory._env.embedder.embed(said)))[0].parts["similarity"] == pytest.approx(
         1.0, abs=CLOSE
     )
     assert (await administer(memory).verify()).ok
@@ -271,6 +271,6 @@ async def test_a_warning_can_be_recalled_however_old_the_rule_was(memory, clock)
     assert len(await memory.recall("greet")) == 0
     await refute(memory, id_)
     await memory.invert_rule(id_)
-    assert [hit.effective_confidence for hit in await memory.recall("greet")] == [0.5]
+    assert [hit.parts["confidence"] for hit in await memory.recall("greet")] == [0.5]
     clock.now += timedelta(days=9999)
     assert (await memory.run_decay_sweep())["rules_expired"] == 0

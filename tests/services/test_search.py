@@ -59,11 +59,11 @@ async def test_semantic_search_is_by_cosine(memory, embedder):
     await memory.store_fact("alpha", "beta", "old")
     await memory.store_fact("alpha", "beta", "new")
     found = await memory.search("alpha beta gamma", mode="semantic")
-    similarities = [hit.similarity for hit in found]
+    similarities = [hit.parts["similarity"] for hit in found]
     assert similarities == sorted(similarities, reverse=True)
     assert found[0].item.content == "alpha beta gamma"
-    assert found[0].similarity == pytest.approx(1.0, abs=CLOSE)
-    assert found[0].score == found[0].similarity
+    assert found[0].parts["similarity"] == pytest.approx(1.0, abs=CLOSE)
+    assert found[0].score == found[0].parts["similarity"]
     assert {hit.item.content for hit in found} == {"alpha beta gamma", "alpha beta delta", "omega", "new"}
     by_vector = await memory.search_similar(embedder.embed("alpha beta gamma"))
     assert [hit.item.id for hit in by_vector] == [hit.item.id for hit in found]
@@ -76,9 +76,9 @@ async def test_keyword_search_is_by_bm25(memory):
     await memory.store_episode("gardening", butler="b")
     found = await memory.search("fix authentication bug", mode="keyword")
     assert [hit.item.content[:6] for hit in found] == ["fix th", "authen"]
-    ranks = [hit.rank for hit in found]
+    ranks = [hit.parts["rank"] for hit in found]
     assert ranks == sorted(ranks, reverse=True) and ranks[-1] > 0
-    assert all(hit.similarity is None for hit in found)
+    assert not any("similarity" in hit.parts for hit in found)
     for nothing in ("", "   ", "\x00", "!!!"):
         assert len(await memory.search(nothing, mode="keyword")) == 0
     assert len(await memory.search("authentication", mode="keyword", type="bugfix")) == 1
@@ -121,10 +121,14 @@ async def test_hybrid_fuses_both_lanes(memory):
     found = await memory.search("alpha beta", types=["rule"], limit=5)
     first, second = found.hits
     assert first.item.id == both.id
-    assert (first.semantic_rank, first.keyword_rank, first.rrf_score) == (1, 1, rrf_score(1, 1))
-    assert first.score == first.rrf_score
-    assert (second.semantic_rank, second.keyword_rank) == (2, 6), "a missing lane counts as limit + 1"
-    assert second.rrf_score == pytest.approx(1 / 62 + 1 / 66)
+    assert (first.parts["semantic_rank"], first.parts["keyword_rank"], first.parts["rrf_score"]) == (
+        1,
+        1,
+        rrf_score(1, 1),
+    )
+    assert first.score == first.parts["rrf_score"]
+    assert (second.parts["semantic_rank"], second.parts["keyword_rank"]) == (2, 6), "a missing lane counts as limit + 1"
+    assert second.parts["rrf_score"] == pytest.approx(1 / 62 + 1 / 66)
 
 
 async def test_kinds_compete_by_how_well_they_match(memory):
@@ -202,17 +206,22 @@ async def test_recall_orders_by_all_that_matters(memory, clock):
     assert {hit.memory_type for hit in found} == {"fact", "rule"}
     assert found[0].item.id == vital.id
     for hit in found:
-        expected = 0.4 * hit.relevance + 0.3 * hit.importance / 10 + 0.2 * hit.recency + 0.1 * hit.effective_confidence
+        expected = (
+            0.4 * hit.parts["relevance"]
+            + 0.3 * hit.parts["importance"]
+            + 0.2 * hit.parts["recency"]
+            + 0.1 * hit.parts["confidence"]
+        )
         assert hit.score == pytest.approx(expected)
-        assert hit.relevance == relevance(hit.rrf_score, 2 * 20)
+        assert hit.parts["relevance"] == relevance(hit.parts["rrf_score"], 2 * 20)
         assert (hit.item.reference_count, hit.item.last_referenced_at) == (1, clock.now)
     by_id = {hit.item.id: hit for hit in found}
-    assert by_id[rule.id].importance == 5.0
-    assert by_id[plain.id].recency == 0.0, "never referenced before"
+    assert by_id[rule.id].parts["importance"] == 0.5
+    assert by_id[plain.id].parts["recency"] == 0.0, "never referenced before"
     await memory.settle()
     clock.advance(days=7)
     again = {hit.item.id: hit for hit in await memory.recall("green tea")}
-    assert again[plain.id].recency == pytest.approx(0.5)
+    assert again[plain.id].parts["recency"] == pytest.approx(0.5)
     assert again[plain.id].item.reference_count == 2
     assert (await memory.get("fact", plain.id)).reference_count == 3
 
@@ -220,7 +229,7 @@ async def test_recall_orders_by_all_that_matters(memory, clock):
 async def test_recall_covers_episodes_when_asked(memory):
     await memory.store_episode("green tea was served", butler="b", importance=9)
     (hit,) = await memory.recall("green tea", types=["episode"])
-    assert (hit.memory_type, hit.effective_confidence, hit.importance) == ("episode", 1.0, 9.0)
+    assert (hit.memory_type, hit.parts["confidence"], hit.parts["importance"]) == ("episode", 1.0, 0.9)
 
 
 async def test_recall_leaves_out_the_faded(memory, clock):
@@ -359,7 +368,7 @@ async def test_without_an_embedder_words_must_do(memory, embedder, clock):
     assert (len(found), found.mode, found.warning) == (1, "keyword", embedder.problem)
     assert len(await memory.search("tea", mode="semantic")) == 0
     recalled = await memory.recall("tea")
-    assert recalled[0].relevance == pytest.approx(1.0)
+    assert recalled[0].parts["relevance"] == pytest.approx(1.0)
     assert await memory.count_pending() == 1
     embedder.problem = None
     heard = []

@@ -77,6 +77,23 @@ async def test_a_rule_starts_as_a_candidate(memory, clock, sql):
     assert (await memory.get("rule", stable.id)).decay_rate == 0.002
 
 
+async def test_a_memory_of_any_kind_names_its_session(memory, sql):
+    session = UUID(int=7)
+    stored = {
+        "episode": await memory.store_episode("tea was served", butler="b", session_id=session),
+        "fact": await memory.store_fact("s", "p", "tea", session_id=str(session)),
+        "rule": await memory.store_rule("offer tea", session_id=session),
+    }
+    for kind, answer in stored.items():
+        assert (await memory.get(kind, answer.id)).session_id == session
+    await memory.bind(user_id="u").store_fact("s", "p", "tea")
+    await memory.store_fact("s", "p", "tea", session_id=UUID(int=8))
+    found = {row["session_id"] for row in sql("SELECT session_id FROM facts")}
+    assert found == {session, None}, "confirming is not creating"
+    with pytest.raises(InvalidInput, match="session_id"):
+        await memory.store_rule("offer tea", session_id="seven")
+
+
 @pytest.mark.scenario("001-005", "001-017", "004-008")
 async def test_a_new_value_supersedes_the_old_one(memory, sql):
     old = await memory.store_fact("user", "favorite_color", "green")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from fault_parts import Children, opened
+from postgres_server import Server
 from raw_sql import in_thread
 
 from tulving.storage.sqlite.database import prepare
 from tulving.testing import ManualClock
-from tulving.testing.postgres import Server
 
 
 @pytest.fixture(scope="session")

@@ -363,16 +363,19 @@ def compare_found(first: Found, second: Found, recalled: bool, limit: int, deter
     for key in hits.keys() & others.keys():
         one, other = hits[key], others[key]
         same("the item", one.item, other.item)
-        for part in ("semantic_rank", "importance", "recency", "effective_confidence"):
-            same(f"{part} of {key}", getattr(one, part), getattr(other, part))
-        similarities = one.similarity, other.similarity
-        if None in similarities or abs(one.similarity - other.similarity) > CLOSE:
+        for part in ("semantic_rank", "importance", "recency", "confidence"):
+            same(f"{part} of {key}", one.parts.get(part), other.parts.get(part))
+        similarities = one.parts.get("similarity"), other.parts.get("similarity")
+        if None in similarities or abs(one.parts.get("similarity") - other.parts.get("similarity")) > CLOSE:
             same(f"similarity of {key}", *similarities)
         if uncut or determined:
-            same(f"having all words of {key}", *(hit.rank and math.floor(hit.rank) for hit in (one, other)))
+            same(
+                f"having all words of {key}",
+                *(hit.parts.get("rank") and math.floor(hit.parts.get("rank")) for hit in (one, other)),
+            )
         if determined:
             for part in ("keyword_rank", "rrf_score", "relevance"):
-                same(f"{part} of {key}", getattr(one, part), getattr(other, part))
+                same(f"{part} of {key}", one.parts.get(part), other.parts.get(part))
             if first.mode == "hybrid" or recalled:
                 same(f"score of {key}", one.score, other.score)
 
@@ -381,8 +384,10 @@ def _check_own_order(found: Found, recalled: bool) -> None:
     scores = [hit.score for hit in found]
     assert scores == sorted(scores, reverse=True)
     for hit in found:
-        if hit.rrf_score is not None:
-            assert hit.rrf_score == rrf_score(hit.semantic_rank, hit.keyword_rank)
+        if hit.parts.get("rrf_score") is not None:
+            assert hit.parts.get("rrf_score") == rrf_score(
+                hit.parts.get("semantic_rank"), hit.parts.get("keyword_rank")
+            )
         if not recalled and found.mode == "hybrid":
-            assert hit.score == hit.rrf_score
-        assert hit.rank is None or 0 < hit.rank < 2
+            assert hit.score == hit.parts.get("rrf_score")
+        assert hit.parts.get("rank") is None or 0 < hit.parts.get("rank") < 2

@@ -9,34 +9,33 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import import_module
 from itertools import count
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 # All that a child may need is loaded before it is forked: it starts in milliseconds, and may have lost its rights.
 import alembic.command
-import alembic.op
 import numpy
 import sqlalchemy.dialects.postgresql
-import sqlalchemy.dialects.sqlite
-from administration import administer
 from fault_parts import opened
 
-import tulving.storage.migrations
+from tulving import storage
 from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
+from tulving.services.administration import Administration
 from tulving.services.memory import Memory
+from tulving.storage import migrations
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite import store as sqlite_store
 
-LOADED = [alembic.command, numpy, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql]
-LOADED += [tulving.storage.migrations, sqlite_store, postgres_pool]
-LOADED += [import_module(f"tulving.storage.{name}") for name in tulving.storage.__all__]
+LOADED = [alembic.command, numpy, sqlalchemy.dialects.postgresql, migrations, sqlite_store, postgres_pool]
+LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(storage.__path__)]
 NOBODY = 65534
 JOBS: dict[str, Callable[..., Any]] = {}
 Say = Callable[[Any], None]
@@ -174,15 +173,15 @@ def _then(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[...
 @job
 async def migrate_and_die(say: Say, path: str, after: int) -> None:
     """Open an old file, and be killed before statement number `after` of its migration."""
-    statements = count()
-    execute = alembic.op.execute
+    number, statements = count(), migrations.statements
 
-    def deadly(*args: Any, **kwargs: Any) -> None:
-        if next(statements) == after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        execute(*args, **kwargs)
+    def deadly(*args: Any) -> Iterator[str]:
+        for statement in statements(*args):
+            if next(number) == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield statement
 
-    alembic.op.execute = deadly  # pyright: ignore
+    migrations.statements = deadly
     async with opened(path):
         say("survived")
 
@@ -237,14 +236,14 @@ async def use_read_only(say: Say, path: str) -> None:
             fact = next(hit.item for hit in recalled if hit.memory_type == "fact")
             item = await memory.get("fact", fact.id)
             seen["got"] = item and item.content
-            verification = await administer(memory).verify()
+            verification = await Administration(memory._env, memory.caller).verify()
             seen["problems"] = [problem for finding in verification.findings for problem in finding.problems]
             seen["told"] = (await memory._env.store.health())[0].told
             counts = await memory.export(Path(folder) / "export.jsonl")
             seen["exported"] = {table: counts[table] for table in ("facts", "episodes")}
             seen["store"] = await refused(memory.store_rule("no"))
             seen["delete"] = await refused(memory.delete("fact", fact.id))
-            seen["reindex"] = await refused(administer(memory).reindex())
+            seen["reindex"] = await refused(Administration(memory._env, memory.caller).reindex())
         copy, restored = Path(folder) / "copy.db", Path(folder) / "restored.db"
         sqlite_backup.backup(Path(path), copy, 1.0)
         sqlite_backup.restore(Path(path), restored, 1.0, fact.created_at)

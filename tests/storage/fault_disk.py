@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from administration import administer
 from fault_parts import everything, opened, problems
 
 from tulving.domain.model import NewEpisode
 from tulving.errors import TulvingError
+from tulving.services.administration import Administration
 
 NOT_POSSIBLE = 77
 SMALL = 200
@@ -96,7 +96,7 @@ async def write_until_full(folder: Path) -> dict[str, Any]:
         seen["in the same memory"] = await look(memory, acknowledged, word)
     async with opened(path) as memory:
         seen["opened again"] = await look(memory, acknowledged, word)
-        seen["problems"] = problems(await administer(memory).verify())
+        seen["problems"] = problems(await Administration(memory._env, memory.caller).verify())
     seen["acknowledged"] = len(acknowledged)
     seen["files"] = sorted(file.name for file in folder.iterdir())
     return seen

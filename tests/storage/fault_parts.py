@@ -63,7 +63,7 @@ class Children:
 
     def __init__(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
-        paths = [str(SOURCE), *filter(None, [environment.get("PYTHONPATH")])]
+        paths = [str(SOURCE), str(Path(__file__).parents[1]), *filter(None, [environment.get("PYTHONPATH")])]
         self._server = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("fault_child.py"))],
             stdin=subprocess.PIPE,

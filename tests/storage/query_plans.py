@@ -3,7 +3,7 @@
 from typing import Any
 
 from tulving.services.memory import Memory
-from tulving.storage.connection import LaneRequest
+from tulving.storage.lanes import LaneRequest
 
 
 async def plan_of(memory: Memory, asked: LaneRequest) -> str:

@@ -17,7 +17,7 @@ from fault_parts import SOURCE, everything, opened, problems
 from tulving.domain.model import NewEpisode
 from tulving.errors import DiskFull
 from tulving.services.memory import Memory
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def on_a_small_disk(what: str, folder: Path, megabytes: int, *args: str) -> dict
     disk.mkdir()
     script = [sys.executable, str(Path(__file__).with_name("fault_disk.py")), what, str(disk), str(megabytes), *args]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
-    environment["PYTHONPATH"] = os.pathsep.join([str(SOURCE), environment.get("PYTHONPATH", "")])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(SOURCE), str(Path(__file__).parents[1]), environment.get("PYTHONPATH", "")]
+    )
     unshare = shutil.which("unshare")
     if unshare is None or shutil.which("mount") is None:
         pytest.skip("no unshare or mount here; the limit on pages below stands in for a small disk")

@@ -20,7 +20,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import cleanup, entities, facts, filters, reviews, transfer
+from tulving.storage import edits, entities, facts, filters, items, transfer
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -171,9 +171,9 @@ async def seen_by(memory: Memory) -> dict[str, Any]:
 async def test_each_tenant_sees_its_own_and_no_other(crowd: Crowd) -> None:
     for name, memory in crowd.memories.items():
         seen = await seen_by(memory)
-        for verb, items in seen.items():
-            assert tenants_in(items) <= {name}, f"{verb} as {name!r}"
-            assert {item.id for item in items} <= set(crowd.canaries[name].values())
+        for verb, found in seen.items():
+            assert tenants_in(found) <= {name}, f"{verb} as {name!r}"
+            assert {item.id for item in found} <= set(crowd.canaries[name].values())
         assert len(seen["list fact"]) == 3 and len(seen["list episode"]) == len(seen["list rule"]) == 1
         for mode in ("keyword", "semantic", "hybrid"):
             assert len(seen[f"search {mode}"]) == 5, f"{mode} as {name!r}"
@@ -211,8 +211,8 @@ async def test_the_same_key_in_two_tenants_is_two_facts(crowd: Crowd) -> None:
     before = {name: await everything(memory) for name, memory in crowd.memories.items() if name != "acme"}
     assert (await first.store_fact("subject", "predicate", "changed")).superseded_id == crowd.canaries["acme"]["fact"]
     assert (await first.store_note("common note")).outcome == "duplicate"
-    for name, items in before.items():
-        assert await everything(crowd.memories[name]) == items, name
+    for name, held in before.items():
+        assert await everything(crowd.memories[name]) == held, name
 
 
 @pytest.mark.parametrize("verb", ["confirm", "forget", "delete", "touch", "supersede", "embed"])
@@ -256,10 +256,11 @@ async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> 
     count = tulving.storage.maintenance.count_pending
     counts = {name: await crowd.memories["a"]._read(count, name) for name in ("a", "b", "acme", None)}
     assert counts == {"a": 1, "b": 1, "acme": 0, None: 2}
-    assert await crowd.memories["a"].embed_pending() == 2
+    assert await crowd.memories["a"].embed_pending() == 1
+    assert await administer(crowd.memories["b"]).embed_pending() == 1
     for name, word in waiting.items():
         best = (await crowd.memories[name].search(word, mode="semantic"))[0]
-        assert best.item.id == stored.id and best.similarity == pytest.approx(1, abs=CLOSE)
+        assert best.item.id == stored.id and best.parts["similarity"] == pytest.approx(1, abs=CLOSE)
 
 
 @pytest.mark.parametrize("backslashes", ["off", "on"], ids="plain special".split())
@@ -522,12 +523,21 @@ BEGINNINGS = (
     "{_ACTIVE}",
     "{_SELECT}",
     "{_MINE}",
+    "{KIND[",
+    "{table.select}",
 )
-TABLES_BY_NAME = ("{KIND[", "{table}", "{self._table}", "{_SELECT}", "{_MINE}")
+TABLES_BY_NAME = (
+    "{KIND[",
+    "{table}",
+    "{table.select}",
+    "{table.table}",
+    "{table_of(",
+    "{self._table}",
+    "{_SELECT}",
+    "{_MINE}",
+)
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
-    # as {_MINE}
-    "UPDATE facts SET validity = 'expired', status = NULL, next_review_at = NULL, updated_at = :now",
 }
 TENANT_CLAUSES = (
     "{where}",
@@ -535,10 +545,11 @@ TENANT_CLAUSES = (
     "{_ACTIVE}",
     "{_MINE}",
     "{mine}",
+    "{THIS}",
+    "{items.THIS}",
+    "{_OF_MEMORY}",
 )  # shown to have the tenant below
 WHOLE_STORE = {  # by file and the beginning of the function's name
-    ("maintenance.py", "count_pending"): "with a tenant it counts that one's; the operator counts all",
-    ("maintenance.py", "pending"): "memories of any tenant get the vector they wait for",
     ("maintenance.py", "count_unconverted"): "a change of embedder concerns the whole store",
     ("maintenance.py", "unconverted"): "a change of embedder concerns the whole store",
     ("maintenance.py", "_change_over"): "a change of embedder concerns the whole store; joined by tenant and id",
@@ -547,16 +558,10 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("maintenance.py", "_foreign_vectors"): "verification concerns the whole store",
     ("maintenance.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
     ("copying.py", "_ordered"): "with a tenant it has that one's clause; a copy may be of all",
-    ("cleanup.py", "count"): "with a tenant it counts that one's; the worker counts all",
-    ("cleanup.py", "delete_expired"): "with a tenant it has that one's clause; the worker cleans up all",
     ("cleanup.py", "tenants"): "which tenants there are",
-    ("reviews.py", "sweep"): "what is due is looked at again, whosever it is",
-    ("reviews.py", "forecast"): "what a sweep would find, whosever it is",
-    ("reviews.py", "count_due"): "what a sweep would find, whosever it is",
-    ("rules.py", "refuted"): "rules that are to be turned round, whosever they are",
-    ("sqlite/store.py", "_verify_fts"): "verification concerns the whole store",
+    ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
-    ("sqlite/store.py", "merge"): "the columns it is given have the tenant, as below",
+    ("sqlite/connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres/connection.py", "_verify_words"): "verification concerns the whole store",
     ("postgres/connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres/indexes.py", "_rebuild_one"): "how many rows the index of a table has to hold",
@@ -565,8 +570,6 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("tokens.py", "find"): "it is the token that says which tenant has come in",
     ("tokens.py", "any_kept"): "whether the door is shut: before anybody has come in",
     ("sqlite/vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
-    ("completion.py", "waiting"): "maintenance completes the rows of all tenants",
-    ("completion.py", "complete"): "maintenance completes the rows of all tenants",
     ("transfer.py", "dump"): "with a tenant it has that one's clause; an operator may export all",
 }
 ONE_TENANT = re.compile(r"tenant_id = (:tenant_id|\?)")
@@ -576,7 +579,7 @@ def concerns_whole_store(file: str, function: str) -> bool:
     return any(file == name and function.startswith(beginning) for name, beginning in WHOLE_STORE)
 
 
-def statements(file: Path) -> Iterator[tuple[str, str]].table:
+def statements(file: Path) -> Iterator[tuple[str, str]]:
     """Each SQL text of a module with the function that it is in. What is filled in stands in braces."""
 
     def text_of(node: ast.AST) -> str | None:
@@ -641,8 +644,9 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert where.startswith("m.tenant_id = :tenant_id AND ")
         assert params["tenant_id"] == "mine"
         assert ":tenant_id" in KIND[kind].insert
-    assert cleanup._whose("mine", Filter())[0] == "m.tenant_id = :tenant_id"
-    clauses = (entities._MINE, reviews._MINE)
+    assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
+    assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
+    clauses = (entities._MINE, items.THIS, edits._OF_MEMORY)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in columns for columns in transfer.TABLES.values())

@@ -218,11 +218,11 @@ def test_an_old_store_on_read_only_media_says_why_it_is_not_opened(
 
     read_only.parent.chmod(0o755)
     read_only.unlink()
-    build(read_only, "mem_006").chmod(0o444)
+    build(read_only, "mem_003").chmod(0o444)
     read_only.parent.chmod(0o555)
     (line,) = children.run("use_as_nobody", tmp_path / "log", path=str(read_only))
     assert "StoreUnavailable" in line["error"]
-    assert "has schema mem_006 and its folder is read-only" in line["message"]
+    assert "has schema mem_003 and its folder is read-only" in line["message"]
 
 
 def test_a_store_that_was_taken_for_read_only_and_changes_is_not_read_on(

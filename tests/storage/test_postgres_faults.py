@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import Children, everything, opened, problems, said
+from postgres_server import PostgresServer
 from raw_sql import in_thread, run_sql
 
 from tulving.config import MemoryModuleConfig, PostgresConfig
@@ -27,7 +28,6 @@ from tulving.storage.postgres.connection import STORE_LOCK
 from tulving.storage.postgres.store import MOST_TRIES
 from tulving.storage.postgres.waiting import wait
 from tulving.testing import CLOSE, WordEmbedder
-from tulving.testing.postgres import PostgresServer
 
 SECRET = "Tr0ub4dor-and-3"
 
@@ -424,7 +424,7 @@ async def test_writers_go_on_while_the_store_is_reembedded(postgres_url: str) ->
         await asyncio.wait_for(asyncio.gather(*writers), 60)
         assert set(kept) <= set(await everything(converter, ["rule"]))
         (hit,) = await converter.search("word7", mode="semantic", types=["episode"], limit=1)
-        assert hit.similarity == pytest.approx(1, abs=CLOSE)
+        assert hit.parts["similarity"] == pytest.approx(1, abs=CLOSE)
         verification = await administer(converter).verify()
         assert not problems(verification) and verification.pending == 0
         assert len(await memory.search("rule", mode="keyword")) > 0, "by words it is still searched"

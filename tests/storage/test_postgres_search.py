@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import opened, problems
+from postgres_server import Server
 from query_plans import plan_of
 from raw_sql import in_thread, run_sql
 
@@ -26,12 +27,11 @@ from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash
 from tulving.services.memory import Memory
 from tulving.storage import maintenance
-from tulving.storage.connection import LaneRequest
 from tulving.storage.kinds import KIND, MEMORY_TABLES
+from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import indexes
 from tulving.storage.tenant_words import prefixed
 from tulving.testing import CLOSE, ManualClock, WordEmbedder
-from tulving.testing.postgres import Server
 
 SIZE = 16
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -307,7 +307,9 @@ async def test_the_verbs_get_all_they_ask_for(indexed: Callable[[str], str], for
                 every = sum(counts[kind] for kind in types)
                 found = await mine.search_similar(QUERIES[4].tolist(), types=types, limit=150, min_confidence=0)
                 assert len(found) == min(150, every)
-                assert [hit.similarity for hit in found] == sorted((hit.similarity for hit in found), reverse=True)
+                assert [hit.parts["similarity"] for hit in found] == sorted(
+                    (hit.parts["similarity"] for hit in found), reverse=True
+                )
                 for mode in ("keyword", "semantic", "hybrid"):
                     found = await mine.search("common", types=types, mode=mode, limit=150, min_confidence=0)
                     assert len(found) == min(150, every), f"{mode} for {types} of {tenant}"
@@ -415,7 +417,7 @@ async def test_the_exact_path_gives_what_comparing_each_row_gives(indexed: Calla
             for hit in hits:
                 kept = BY_ID[hit.item.id]
                 assert hit.memory_type == kept.kind
-                assert hit.similarity == pytest.approx(similarity(QUERIES[5], kept.vector), abs=CLOSE)
+                assert hit.parts["similarity"] == pytest.approx(similarity(QUERIES[5], kept.vector), abs=CLOSE)
 
 
 @pytest.mark.parametrize("method", indexes.METHODS)
@@ -486,7 +488,7 @@ async def test_a_vector_without_direction_is_near_to_nothing_and_not_lost(
         none = [(await memory.store_rule(f"nothing {n}")).id for n in range(3)]
         await administer(memory).reindex()
         found = await memory.search_similar(EQUAL, types=["rule"], limit=10, min_confidence=0)
-        assert [hit.similarity for hit in found] == pytest.approx([1, 1, 1, 0, 0, 0], abs=CLOSE)
+        assert [hit.parts["similarity"] for hit in found] == pytest.approx([1, 1, 1, 0, 0, 0], abs=CLOSE)
         assert {hit.item.id for hit in found[:3]} == set(some)
         assert {hit.item.id for hit in found[3:]} == set(none)
         assert len(await memory.search_similar([0.0] * SIZE, types=["rule"], min_confidence=0)) == 0

@@ -14,7 +14,7 @@ from tulving.testing import CLOSE
 
 TESTS = Path(__file__).parent.parent
 NOW = "2026-01-01T00:00:00.000000+00:00"
-VECTOR_TESTS = ("storage/test_conformance.py", "services/test_search.py", "storage/test_processors.py")
+VECTOR_TESTS = ("conformance", "services/test_search.py", "storage/test_processors.py")
 ABOUT_VECTORS = (
     "(vector or similar or semantic or hybrid or equal or zero)"
     # PostgreSQL adds up its vectors itself, so only SQLite has to be tried again.

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 from administration import administer
+from postgres_server import Server
 from query_plans import plan_of
 
 from tulving import Caller, Memory, open_memory
@@ -15,12 +16,11 @@ from tulving.config import MemoryModuleConfig
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.storage import filters, items
-from tulving.storage.connection import LaneRequest
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import lanes
 from tulving.storage.postgres.row_security import WALLED, Roles
 from tulving.testing import WordEmbedder
-from tulving.testing.postgres import Server
 
 SECRET = "the vault is behind the painting"
 PASSWORD = "x"  # a server that is named in TULVING_TEST_POSTGRES may ask for one

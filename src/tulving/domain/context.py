@@ -36,7 +36,7 @@ def render(
     facts, rules = [], []
     for hit in hits:
         if isinstance(hit.item, Fact):
-            facts.append(_cut(partial(_fact_line, hit.item, hit.effective_confidence), hit.item.content, share, tokens))
+            facts.append(_cut(partial(_fact_line, hit.item, hit.parts["confidence"]), hit.item.content, share, tokens))
         elif isinstance(hit.item, Rule):
             rules.append(_cut(partial(_rule_line, hit.item), hit.item.content, share, tokens))
     rules_need = tokens(RULES + "".join(rules)) if rules else 0

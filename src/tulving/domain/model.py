@@ -52,6 +52,7 @@ class _Memory:
     household_id: str | None = None
     persona_id: str | None = None
     project: str | None = None
+    session_id: UUID | None = None
     type: str | None = None
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -68,7 +69,6 @@ class Episode(_Memory):
     """What happened: dated, short-lived unless it is learned from or typed."""
 
     butler: str
-    session_id: UUID | None = None
     title: str | None = None
     source: str | None = None
     occurred_at: datetime | None = None
@@ -178,6 +178,7 @@ class NewFact:
     permanence: str | None = None
     scope: str = "global"
     project: str | None = None
+    session_id: MemoryId | None = None
     source: str | None = None
     source_butler: str | None = None
     source_episode_id: MemoryId | None = None
@@ -194,6 +195,7 @@ class NewRule:
     scope: str = "global"
     permanence: str | None = None
     project: str | None = None
+    session_id: MemoryId | None = None
     source_butler: str | None = None
     source_episode_id: MemoryId | None = None
     tags: Sequence[str] | None = None
@@ -281,20 +283,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A memory that was found, with every part of its score."""
+    """A memory that was found, with every part of its score: what the lanes say (`similarity`, `semantic_rank`,
+    `rank`, `keyword_rank`, `rrf_score`), how much it is believed (`confidence`), and after a recall the value of each
+    signal (`ranking.SIGNALS`)."""
 
     memory_type: Kind
     item: Item
     score: float
-    similarity: float | None = None
-    rank: float | None = None
-    semantic_rank: int | None = None
-    keyword_rank: int | None = None
-    rrf_score: float | None = None
-    relevance: float | None = None
-    importance: float | None = None
-    recency: float | None = None
-    effective_confidence: float
+    parts: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

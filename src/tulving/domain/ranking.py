@@ -1,15 +1,19 @@
 """From ranks and ages to one order. Pure formulas; the engines only supply ranks."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from tulving.domain.decay import days_between
+from tulving.domain.model import Item
 
 Key = TypeVar("Key", bound=Hashable)
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 
 RRF_K = 60
 RECENCY_HALF_LIFE_DAYS = 7.0
@@ -71,16 +75,37 @@ def recency(last_referenced_at: datetime | None, now: datetime, half_life: float
     return min(1.0, max(0.0, math.exp(-math.log(2) / half_life * days_between(last_referenced_at, now))))
 
 
-def composite(
-    weights: Mapping[str, float], relevance: float, importance: float, recency: float, confidence: float
-) -> float:
-    """001-032: the weighted sum that recall orders by; importance comes as 0 to 10."""
-    return (
-        weights["relevance"] * relevance
-        + weights["importance"] * (importance / 10.0)
-        + weights["recency"] * recency
-        + weights["confidence"] * confidence
-    )
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A memory that was found, as the signals see it."""
+
+    item: Item
+    relevance: float
+    confidence: float
+    now: datetime
+
+
+class Signal(NamedTuple):
+    """One reason to recall a memory: its default weight, and how strong it is from 0 to 1."""
+
+    weight: float
+    strength: Callable[[Match], float]
+
+
+SIGNALS: dict[str, Signal] = {
+    "relevance": Signal(0.4, lambda match: match.relevance),
+    "importance": Signal(0.3, lambda match: getattr(match.item, "importance", NEUTRAL_IMPORTANCE) / 10),
+    "recency": Signal(0.2, lambda match: recency(match.item.last_referenced_at, match.now)),
+    "confidence": Signal(0.1, lambda match: match.confidence),
+}
+"""What recall orders by. Settings weigh the signals by these names, and every surface shows their strengths."""
+WEIGHTS: dict[str, float] = {name: signal.weight for name, signal in SIGNALS.items()}
+
+
+def composite(match: Match, weights: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+    """001-032: the weighted sum that recall orders by, and the strength of each signal."""
+    strengths = {name: signal.strength(match) for name, signal in SIGNALS.items()}
+    return sum(weights[name] * strength for name, strength in strengths.items()), strengths
 
 
 def stable_order(score: float, created_at: datetime, id_: UUID) -> tuple[Any, ...]:

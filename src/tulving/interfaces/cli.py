@@ -21,6 +21,7 @@ from tulving.interfaces import copying, demo, health, logs, safety, schema, setu
 from tulving.interfaces.calls import call, open_lazily
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
+from tulving.providers import EMBEDDERS
 from tulving.services.operations import OPERATIONS, Operation
 
 log = logging.getLogger("tulving")
@@ -136,7 +137,7 @@ def _options(
         str | None, typer.Option(metavar="URL", help="The store: a path, sqlite:///path or postgresql://...")
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memory")] = None,
-    embedder: Annotated[str | None, typer.Option(metavar="NAME", help="minilm or hashing")] = None,
+    embedder: Annotated[str | None, typer.Option(metavar="NAME", help=" or ".join(EMBEDDERS))] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version", is_eager=True, callback=_show_version)

@@ -14,6 +14,7 @@ import typer
 from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
 from tulving.interfaces.terminal import Chosen, warn
 from tulving.interfaces.wire import wire
+from tulving.providers import EMBEDDERS
 
 if TYPE_CHECKING:
     from tulving.services.memory import Memory
@@ -74,7 +75,7 @@ async def _demonstrate(chosen: Chosen) -> None:
             await _ask("Search, by words", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
         else:
             await _ask("Search, by words and by meaning", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
-        if not memory.warning and chosen.config().embedder == "minilm":
+        if not memory.warning and EMBEDDERS[chosen.config().embedder].by_meaning:
             await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
         await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
         _heading("Context, for the prompt of an agent", SESSION)

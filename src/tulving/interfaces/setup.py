@@ -15,9 +15,10 @@ from urllib.parse import quote
 import typer
 
 from tulving import trust
-from tulving.config import data_directory, trust_record
+from tulving.config import MemoryModuleConfig, data_directory, trust_record
 from tulving.errors import InvalidInput
 from tulving.interfaces.terminal import Chosen, warn
+from tulving.ports import Installable
 from tulving.project import STORE_FOLDER
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
@@ -73,7 +74,7 @@ def _make_project_folder() -> None:
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
-    from tulving.bootstrap import choose_embedder, install_weights, is_postgres, store_name
+    from tulving.bootstrap import choose_embedder, is_postgres, store_name
     from tulving.interfaces import show
 
     config = chosen.config()
@@ -87,16 +88,15 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
     existed = is_postgres(config.url) or Path(store).exists()
     asyncio.run(embed())
     typer.echo(f"store     {store}{'' if existed else ' (new)'}")
-    if config.embedder == "minilm":
-        with show.progress("weights", of_bytes=True) as progress:
-            folder = install_weights(source, lambda stage, done, total: progress(done, total, stage))
-        typer.echo(f"weights   {folder}")
+    embedder = choose_embedder(config)
+    if isinstance(embedder, Installable):
+        typer.echo(f"weights   {embedder.install(source)}")
     else:
         typer.echo(f"embedder  {config.embedder}, which needs no weights")
     done, left = asyncio.run(embed())
     if done:
         typer.echo(f"embedded  {done} memories that had waited for it")
-    if problem := choose_embedder(config).unready():
+    if problem := embedder.unready():
         warn(problem)
     elif left:
         warn(f"{left} memories still wait for their vectors")
@@ -162,7 +162,7 @@ def _environment(chosen: Chosen) -> dict[str, str]:
         environment["TULVING_URL"] = f"sqlite:///{quote(str(path))}"
     if config.tenant != "default":
         environment["TULVING_TENANT"] = config.tenant
-    if config.embedder != "minilm":
+    if config.embedder != MemoryModuleConfig().embedder:
         environment["TULVING_EMBEDDER"] = config.embedder
     return environment
 

@@ -135,16 +135,18 @@ def hits(found: Mapping[str, Any]) -> Iterator[Line]:
 
 def _parts(hit: Mapping[str, Any]) -> Iterator[str]:
     """What made the score. A lane that did not find the memory has a rank too, but nothing to show for it."""
-    if "relevance" in hit:
-        yield f"relevance {hit['relevance']:.2f}"
-        yield f"importance {hit['importance']:g}"
-        yield f"recency {hit['recency']:.2f}"
-    yield f"confidence {hit['effective_confidence']:.2f}"
-    if "similarity" in hit:
-        place = f" (no. {hit['semantic_rank']})" if "semantic_rank" in hit else ""
-        yield f"similarity {hit['similarity']:.2f}{place}"
-    if "rank" in hit:
-        yield f"words match (no. {hit['keyword_rank']})" if "keyword_rank" in hit else "words match"
+    parts = hit["parts"]
+    for name, value in parts.items():
+        if name not in _LANES:
+            yield f"{name} {value:.2f}"
+    if "similarity" in parts:
+        place = f" (no. {parts['semantic_rank']})" if "semantic_rank" in parts else ""
+        yield f"similarity {parts['similarity']:.2f}{place}"
+    if "rank" in parts:
+        yield f"words match (no. {parts['keyword_rank']})" if "keyword_rank" in parts else "words match"
+
+
+_LANES = frozenset({"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"})
 
 
 def _page(kind: str, page: Mapping[str, Any]) -> Iterator[Line]:

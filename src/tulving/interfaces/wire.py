@@ -38,9 +38,12 @@ def wire(value: Any) -> Any:
         case Episode() | Fact() | Rule():
             return _item(value)
         case Hit():
-            parts = _plain(value)
-            hit = {"memory_type": parts.pop("memory_type"), **_brief(parts.pop("item")), **parts}
-            return {name: part for name, part in hit.items() if part is not None}
+            return {
+                "memory_type": value.memory_type,
+                **_brief(_item(value.item)),
+                "score": value.score,
+                "parts": dict(value.parts),
+            }
         case Found():
             found = _answered(value)
             return {"results": found.pop("hits"), **found}

@@ -1,4 +1,4 @@
-"""What the tokenizers must know about single characters."""
+"""Single characters, as tokenizers see them."""
 
 from collections.abc import Callable
 
@@ -16,16 +16,14 @@ _LARGEST_REMEMBERED = 0xFFFF
 
 
 def is_ideograph(character: str) -> bool:
-    """Whether BERT takes it for a word of its own, since Chinese and Japanese put no spaces."""
+    """Whether BERT treats it as a word of its own, since Chinese and Japanese are written without spaces."""
     codepoint = ord(character)
     return codepoint >= 0x3400 and any(first <= codepoint <= last for first, last in _IDEOGRAPHS)
 
 
 class CharacterTable(dict[int, str]):
-    """A table for `str.translate` that asks `becomes` about each character once.
-
-    Rare characters are asked about every time, so that the table stays small.
-    """
+    """A table for `str.translate` that calls `becomes` once per character of the Basic Multilingual Plane, and each
+    time for others, so that the table stays small."""
 
     def __init__(self, becomes: Callable[[str], str]) -> None:
         self._becomes = becomes

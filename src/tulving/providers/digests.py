@@ -2,56 +2,43 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 Entry = list[int | str]
-"""Size, time, inode and sha256 of a file."""
+"""Size, modification time, inode and sha256 of a file."""
 
 
 class Digests:
-    """Digests by path, kept in a file of our own. Where that can't be written, only this process knows them; where it
-    can't be read, all is hashed once more.
-    """
+    """Digests by path, recorded in a JSON file. Where it can't be written, only this process knows them; where it can't
+    be read, torn by a concurrent write for example, the files are hashed again."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._known = self._kept()
+        self._known: dict[str, Entry] = {}
 
     def of(self, path: Path) -> str:
         """The sha256 of a file, hashed only if its size, time or inode is not what was recorded."""
-        *state, digest = self._known.get(str(path.resolve())) or [None]
+        *state, digest = {**self._recorded(), **self._known}.get(str(path.resolve())) or [None]
         return str(digest) if state == _state(path) else self.take(path)
 
     def take(self, path: Path) -> str:
         """The sha256 of a file, hashed now and recorded."""
-        # Asked for beforehand, so that a change while it is hashed is noticed the next time.
+        # Read before hashing, so that a change during the hashing is noticed the next time.
         state = _state(path)
         digest = sha256(path)
-        self._known = {**self._known, **self._kept(), str(path.resolve()): [*state, digest]}
+        self._known[str(path.resolve())] = [*state, digest]
         with suppress(OSError):
-            self._keep()
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.write_text(json.dumps({**self._recorded(), **self._known}, indent=1))
         return digest
 
-    def _kept(self) -> dict[str, Entry]:
+    def _recorded(self) -> dict[str, Entry]:
         with suppress(OSError, ValueError):
-            kept = json.loads(self._file.read_bytes())
-            if isinstance(kept, dict):
-                return {path: entry for path, entry in kept.items() if isinstance(entry, list)}
+            recorded = json.loads(self._file.read_bytes())
+            if isinstance(recorded, dict):
+                return {path: entry for path, entry in recorded.items() if isinstance(entry, list)}
         return {}
-
-    def _keep(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(suffix=".part", dir=self._file.parent)
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(self._known, file, indent=1)
-            os.replace(name, self._file)
-        except OSError:
-            os.unlink(name)
-            raise
 
 
 def sha256(path: Path) -> str:

@@ -1,7 +1,7 @@
 """TF-IDF vectors by feature hashing: an embedder that needs no model, no download and no other package.
 
-It compares words, not meanings. How rare a word is, is frozen in a table (`data/idf-en-1.txt.gz`, made from
-WordNet's glosses by `scripts/build_idf.py`), so that a vector never depends on what was stored before.
+It compares words, not meanings. Inverse document frequencies are frozen in a table (`data/idf-en-1.txt.gz`, made
+from WordNet's glosses by `scripts/build_idf.py`), so that a vector never depends on what was stored before.
 """
 
 import gzip
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from math import log, sqrt
-from typing import NamedTuple
 
 from tulving.domain.stopwords import STOP_WORDS
 from tulving.errors import InvalidInput
 from tulving.providers.characters import CharacterTable, is_ideograph
 
 IDF_VERSION = "idf-en-1"
-"""To be raised with whatever changes a vector: the table, the stop words, how words are found."""
+"""Must change with everything that changes a vector: the table, the stop words, how words are found."""
 
 SMALLEST, LARGEST = 16, 4_096
 
@@ -29,11 +28,11 @@ _LONGEST_REMEMBERED = 64
 
 
 class Hashing:
-    """The light embedder (002-009): microseconds a text.
+    """The light embedder (002-009): microseconds per text.
 
-    Each word goes to the bucket FNV-1a modulo `dimension`, with the weight (1 + ln count) * idf; the sign comes
-    from the hash's highest bit, so that words that share a bucket cancel out rather than add up. The vector has
-    length 1, or is all zeros if the text has no word but stop words.
+    Each word goes to the bucket FNV-1a modulo `dimension`, with the weight (1 + ln count) * idf; the sign is the
+    hash's highest bit, so that words that share a bucket cancel out rather than add up. The vector has length 1,
+    or is zero if the text has only stop words.
     """
 
     version: str = IDF_VERSION
@@ -47,10 +46,10 @@ class Hashing:
         self._remembered = lru_cache(_TERMS_REMEMBERED)(self._term)
 
     def unready(self) -> None:
-        """It always can embed."""
+        """Always ready."""
 
     def embed(self, text: str | None) -> list[float]:
-        """The vector of a text. No text is taken for a space, which has no words: all zeros."""
+        """The vector of a text. None counts as a space, which has no words: a zero vector."""
         counts: dict[str, int] = {}
         for word in words(text or " "):
             counts[word] = counts.get(word, 0) + 1
@@ -85,7 +84,7 @@ def fnv1a(data: bytes) -> int:
 
 
 def words(text: str) -> list[str]:
-    """The casefolded words of a text, split at everything that is no letter, digit or mark; no stop words."""
+    """The casefolded words of a text, split at everything but letters, digits and marks, without stop words."""
     folded = text.casefold()
     if folded.isascii():
         found = _ASCII_WORD.findall(folded)
@@ -95,19 +94,15 @@ def words(text: str) -> list[str]:
 
 
 def idf(word: str) -> float:
-    """How much a word tells: ln((1 + documents) / (1 + documents that have it)). An unknown one tells most."""
-    table = _table()
-    return table.idf.get(word, table.highest)
-
-
-class _Table(NamedTuple):
-    idf: dict[str, float]
-    highest: float
+    """Inverse document frequency, ln((1 + documents) / (1 + documents with the word)); of unknown words the highest."""
+    known, highest = _table()
+    return known.get(word, highest)
 
 
 @cache
-def _table() -> _Table:
-    """Reads the shipped table: the number of documents, then lines of a frequency and the words that have it."""
+def _table() -> tuple[dict[str, float], float]:
+    """Reads the shipped table: the number of documents, then lines of a frequency and the words that have it. Returns
+    the idf of each word and the highest one."""
     packed = resources.files("tulving.providers").joinpath("data", f"{IDF_VERSION}.txt.gz").read_bytes()
     documents, *lines = gzip.decompress(packed).decode().splitlines()
     highest = log(1 + int(documents))
@@ -115,7 +110,7 @@ def _table() -> _Table:
     for line in lines:
         frequency, *having = line.split(" ")
         known |= dict.fromkeys(having, highest - log(1 + int(frequency)))
-    return _Table(known, highest)
+    return known, highest
 
 
 def _spaced(character: str) -> str:

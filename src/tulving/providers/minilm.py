@@ -1,13 +1,12 @@
 """all-MiniLM-L6-v2 on onnxruntime: true MiniLM vectors of 384 numbers without torch.
 
 The shipped graph (`data/minilm.onnx`, made by `scripts/build_minilm_graph.py`) holds no weights: it refers to
-the tensors where they lie in `model.safetensors`, so they are mapped into memory and never converted or copied.
+the tensors where they are in `model.safetensors`, so they are mapped into memory and never converted or copied.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from importlib import resources
 from math import hypot
 from pathlib import Path
@@ -17,12 +16,12 @@ from tulving.errors import EmbedderUnavailable, WeightsError
 from tulving.providers import weights
 from tulving.providers.digests import Digests
 
-# A run of about this many tokens is the cheapest per token: fewer leave the processor idle, more leave its cache.
+# A run of about this many tokens is the cheapest per token: fewer leave the processor idle, more overflow its cache.
 _TOKENS_PER_RUN = 512
 
 PROBE = "The weather is lovely today."
 PROBE_BEGINS = (0.0192, 0.1201, 0.1596, 0.0671, 0.0501, -0.0259, 0.0565, -0.0929, -0.0376, 0.0063, -0.0429, 0.0040)
-"""The first numbers of the probe's vector. Processors differ in the seventh decimal, so this is what all agree on."""
+"""The first numbers of the probe's vector, as far as processors agree: they differ in the seventh decimal."""
 PROBE_ALIKE = 0.999
 
 
@@ -34,17 +33,15 @@ class MiniLm:
     dimension: int = 384
     light: bool = False
 
-    def __init__(self, home: Path | None = None) -> None:
+    def __init__(self, home: Path) -> None:
         self._home = home
+        self._digests = Digests(home / "models" / "digests.json")
         self._folder: Path | None = None
         self._network: _Network | None = None
         self._loading = Lock()
 
     def unready(self) -> str | None:
-        """What to do when the weights are not installed, or damaged; None when they are as they should be.
-
-        They are hashed only when they are not the files that were hashed before.
-        """
+        """What to do when the weights are missing or damaged. They are hashed only when the files have changed."""
         try:
             self._whole()
         except WeightsError as error:
@@ -52,8 +49,7 @@ class MiniLm:
         return None
 
     def problems(self) -> list[str]:
-        """Hashes the weights, whatever was recorded of them, and loads them. Missing weights are not damaged: `unready`
-        reports them."""
+        """Hashes the weights, whatever was recorded, and loads them. `unready` reports missing ones."""
         if found := self._damage(weights.expected(self._home)):
             return found
         try:
@@ -63,12 +59,15 @@ class MiniLm:
             return [str(error)]
         return []
 
-    @cached_property
-    def _digests(self) -> Digests:
-        return weights.digests(self._home)
+    def install(self, source: Path | None = None) -> Path:
+        """Put the weights where they are looked for, unless whole ones are found, there or in an installed package."""
+        found = weights.find(self._home)
+        if source is None and found and not weights.damage(found, self._digests.take):
+            return found
+        return weights.install(self._home, source)
 
     def _whole(self) -> Path:
-        """The folder with the weights, which are the right ones."""
+        """The folder with the weights, checked."""
         folder = self._folder or weights.find(self._home)
         if folder is None:
             raise WeightsError(weights.advice())
@@ -78,18 +77,18 @@ class MiniLm:
         return folder
 
     def _damage(self, folder: Path) -> list[str]:
-        """What is wrong with the weights, hashed now. Damaged ones are not used any longer."""
+        """What is wrong with the weights, hashed now. Damaged ones are no longer used."""
         problems = weights.damage(folder, self._digests.take)
         if problems:
             self._folder = self._network = None
         return problems
 
     def embed(self, text: str | None) -> list[float]:
-        """The unit vector of a text, of which the first 256 tokens count. No text is taken for a space."""
+        """The unit vector of a text, of which the first 256 tokens count. None counts as a space."""
         return self.embed_batch([text])[0]
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """One vector per text, in their order. Texts of like length are run together, to pad little."""
+        """One vector per text, in their order. Texts of similar length are run together, to pad little."""
         if not texts:
             return []
         network = self._loaded()
@@ -109,12 +108,12 @@ class MiniLm:
         return network
 
     def _tried(self, folder: Path) -> "_Network":
-        """Loads the network and compares its vector of the probe with the known one."""
+        """Loads the network, if its vector of the probe is the known one."""
         network = _Network(folder)
         (vector,) = network.vectors([network.tokens(PROBE)])
         if not _alike(vector[: len(PROBE_BEGINS)], PROBE_BEGINS):
-            others = f"the files of {self.model} are whole, but give wrong vectors here: install onnxruntime again"
-            raise WeightsError("; ".join(self._damage(folder)) or others)
+            problem = f"the files of {self.model} are whole, but give wrong vectors here: install onnxruntime again"
+            raise WeightsError("; ".join(self._damage(folder)) or problem)
         return network
 
 
@@ -122,7 +121,7 @@ class _Network:
     """The loaded model. onnxruntime lets several threads run one session."""
 
     def __init__(self, folder: Path) -> None:
-        # Else onnxruntime writes a device id into the home and looks up a host of its maker, from its import on.
+        # Otherwise onnxruntime, when imported, writes a device id into the home and looks up a host of its vendor.
         os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         with _unavailable_unless("be loaded"):
             import numpy
@@ -130,10 +129,10 @@ class _Network:
 
             from tulving.providers.wordpiece import WordPiece
 
-            # For a host that imported it before us.
+            # For a host that has imported it before us.
             onnxruntime.disable_telemetry_events()
             options = onnxruntime.SessionOptions()
-            # More threads do not make a short text faster, and spinning ones burn the processor between texts.
+            # More threads do not make a short text faster, and spinning ones keep the processor busy between texts.
             options.intra_op_num_threads = 1
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             options.add_session_config_entry(
@@ -160,7 +159,7 @@ class _Network:
 
 @contextmanager
 def _unavailable_unless(able: str) -> Iterator[None]:
-    """What onnxruntime raises has no common base, and none of it is the caller's fault."""
+    """Translate what onnxruntime raises: its errors have no common base, and the caller is not at fault."""
     try:
         yield
     except Exception as error:
@@ -168,7 +167,7 @@ def _unavailable_unless(able: str) -> Iterator[None]:
 
 
 def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
-    """By the cosine of the angle between them; never so if a number is missing."""
+    """Whether the cosine of the angle between them is near 1."""
     return sum(a * b for a, b in zip(one, other, strict=True)) > PROBE_ALIKE * hypot(*one) * hypot(*other)
 
 

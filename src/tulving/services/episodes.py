@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 from tulving.domain import intake
 from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
-from tulving.domain.text import content_hash
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, T
+from tulving.services.service import Service, T, offered
 
 
 def _not_stored(error: Exception) -> dict[str, Any]:
@@ -47,20 +46,7 @@ class Episodes(Service):
         An episode expires after a week unless it is given a type, which makes it a lasting project memory. Text
         between <private> and </private> is removed before anything else sees it.
         """
-        offer = NewEpisode(
-            content=content,
-            butler=butler,
-            session_id=session_id,
-            importance=importance,
-            title=title,
-            type=type,
-            project=project,
-            source=source,
-            occurred_at=occurred_at,
-            tags=tags,
-            metadata=metadata,
-        )
-        return await self._store_episodes([offer], itemgetter(0))
+        return await self._store_episodes([offered(NewEpisode, locals())], itemgetter(0))
 
     @once
     async def store_episodes(self, offers: Sequence[NewEpisode]) -> list[Stored]:
@@ -94,25 +80,16 @@ class Episodes(Service):
         return await self._store("episode", rows, of(stored))
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
-        content = self._content(offer.content)
         title = intake.optional_name("title", offer.title)
         butler = self.bound.scope or intake.name("butler", offer.butler)
         intake.key("butler", self.caller.tenant_id, butler)
         days = None if offer.type is not None else self._env.config.episode_ttl_days
+        common = self._common(offer, self._env.ids(), now)
+        words = f"{title or ''} {common['content'][:2000]}"
         return Episode(
-            tenant_id=self.caller.tenant_id,
-            id=self._env.ids(),
-            content=content,
-            **self._owned(),  # pyright: ignore[reportArgumentType]
-            project=self.bound.project or intake.optional_name("project", offer.project),
-            type=intake.optional_name("type", offer.type) or intake.classify(f"{title or ''} {content[:2000]}"),
-            tags=intake.tags(offer.tags),
-            metadata=intake.metadata(offer.metadata),
-            content_hash=content_hash(content),
-            created_at=now,
-            updated_at=now,
+            **common,
+            type=intake.optional_name("type", offer.type) or intake.classify(words),
             butler=butler,
-            session_id=intake.optional_id("session_id", offer.session_id),
             title=title,
             source=intake.optional_name("source", offer.source),
             occurred_at=intake.moment("occurred_at", offer.occurred_at),

@@ -10,11 +10,10 @@ from tulving import storage
 from tulving.domain import intake
 from tulving.domain.decay import decay_rate, next_review_at
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Stored
-from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, T
+from tulving.services.service import Service, T, offered
 from tulving.storage.connection import Connection
 
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
@@ -58,6 +57,7 @@ class Facts(Service):
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
         occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
         metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember that something is true of a subject.
 
@@ -65,24 +65,9 @@ class Facts(Service):
         as superseded. The same content again confirms it, and replaces what is given here (importance, tags ...);
         what is left out stays as it was.
         """
-        offer = NewFact(
-            subject=intake.name("subject", subject),
-            predicate=intake.name("predicate", predicate),
-            content=content,
-            importance=importance,
-            permanence=permanence,
-            scope=scope,
-            tags=tags,
-            entity_id=entity_id,
-            confidence=confidence,
-            category=category,
-            project=project,
-            source=source,
-            source_butler=source_butler,
-            source_episode_id=source_episode_id,
-            occurred_at=occurred_at,
-            metadata=metadata,
-        )
+        offer = offered(NewFact, locals())
+        for name in ("subject", "predicate"):
+            intake.name(name, getattr(offer, name))  # without them it would be a note
         return await self._store_facts([offer], itemgetter(0))
 
     @operation(
@@ -108,16 +93,7 @@ class Facts(Service):
 
         The same content again, whatever its case, is skipped as a duplicate.
         """
-        offer = NewFact(
-            content=content,
-            category=category,
-            importance=importance,
-            confidence=confidence,
-            permanence=permanence,
-            scope=scope,
-            tags=tags,
-        )
-        return await self._store_facts([offer], itemgetter(0))
+        return await self._store_facts([offered(NewFact, locals())], itemgetter(0))
 
     @once
     async def store_facts(self, offers: Sequence[NewFact]) -> list[Stored]:
@@ -166,7 +142,6 @@ class Facts(Service):
         )
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
-        content = self._content(offer.content)
         keyed = offer.subject is not None or offer.predicate is not None
         if keyed and (offer.subject is None or offer.predicate is None):
             missing = "subject" if offer.subject is None else "predicate"
@@ -185,17 +160,8 @@ class Facts(Service):
         intake.key("subject", self.caller.tenant_id, scope, self.bound.owner.key, subject, predicate)
         id_ = self._env.ids()
         return Fact(
-            tenant_id=self.caller.tenant_id,
-            id=id_,
-            content=content,
-            **self._owned(),  # pyright: ignore[reportArgumentType]
-            project=self.bound.project or intake.optional_name("project", offer.project),
+            **self._common(offer, id_, now),
             type=category,
-            tags=intake.tags(offer.tags),
-            metadata=intake.metadata(offer.metadata),
-            content_hash=content_hash(content),
-            created_at=now,
-            updated_at=now,
             subject=subject,
             predicate=predicate,
             keyed=keyed,

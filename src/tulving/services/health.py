@@ -13,7 +13,7 @@ from tulving.ports import Checkable, Embedder, Finding
 from tulving.services.operations import operation
 from tulving.services.service import Service
 from tulving.storage.jobs import Entry
-from tulving.storage.revisions import HEAD
+from tulving.storage.schema import HEAD
 
 PROBE = "Is the memory well?"
 

@@ -40,35 +40,11 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 
 
-def operation(
-    tool: str,
-    *,
-    effect: Effect,
-    command: str | None = None,
-    positional: tuple[str, ...] = (),
-    answer: str | None = None,
-    standard: bool = True,
-    idempotent: bool = False,
-    by_person: str | None = None,
-    defaults: Mapping[str, Any] | None = None,
-    fallback: Callable[[Exception], Any] | None = None,
-) -> Callable[[Method], Method]:
-    """Record a method as an operation; the method itself stays as it is."""
+def operation(tool: str, **described: Any) -> Callable[[Method], Method]:
+    """Record a method as an operation, described as `Operation` is; the method itself stays as it is."""
 
     def record(method: Method) -> Method:
-        OPERATIONS[tool] = Operation(
-            tool=tool,
-            method=method,
-            effect=effect,
-            command=command,
-            positional=positional,
-            answer=answer,
-            standard=standard,
-            idempotent=idempotent,
-            by_person=by_person,
-            defaults=defaults or {},
-            fallback=fallback,
-        )
+        OPERATIONS[tool] = Operation(tool=tool, method=method, **described)
         return method
 
     return record

@@ -9,12 +9,11 @@ from tulving import storage
 from tulving.domain import intake, maturity
 from tulving.domain.decay import RULE_DECAY_RATE, decay_rate, next_review_at
 from tulving.domain.model import MemoryId, NewRule, Rule, Stored
-from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.items import Items
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import T
+from tulving.services.service import T, offered
 from tulving.services.upkeep import Upkeep
 
 INITIAL_CONFIDENCE = 0.5
@@ -39,19 +38,10 @@ class Rules(Items, Upkeep):
         source_butler: Annotated[str | None, "The agent that learned it"] = None,
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
         metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember how to act. A new rule is a candidate: use proves it or refutes it."""
-        offer = NewRule(
-            content=content,
-            scope=scope,
-            tags=tags,
-            permanence=permanence,
-            project=project,
-            source_butler=source_butler,
-            source_episode_id=source_episode_id,
-            metadata=metadata,
-        )
-        return await self._store_rules([offer], itemgetter(0))
+        return await self._store_rules([offered(NewRule, locals())], itemgetter(0))
 
     @once
     async def store_rules(self, offers: Sequence[NewRule]) -> list[Stored]:
@@ -115,21 +105,11 @@ class Rules(Items, Upkeep):
         return await self._write_once(lambda conn: storage.rules.mark(conn, address, outcome, reason, known, audit))
 
     def _rule(self, offer: NewRule, now: datetime) -> Rule:
-        content = self._content(offer.content)
         scope = self.bound.scope or intake.name("scope", offer.scope)
         intake.key("scope", self.caller.tenant_id, scope)
         rate = RULE_DECAY_RATE if offer.permanence is None else decay_rate(offer.permanence)
         return Rule(
-            tenant_id=self.caller.tenant_id,
-            id=self._env.ids(),
-            content=content,
-            **self._owned(),  # pyright: ignore[reportArgumentType]
-            project=self.bound.project or intake.optional_name("project", offer.project),
-            tags=intake.tags(offer.tags),
-            metadata=intake.metadata(offer.metadata),
-            content_hash=content_hash(content),
-            created_at=now,
-            updated_at=now,
+            **self._common(offer, self._env.ids(), now),
             scope=scope,
             confidence=INITIAL_CONFIDENCE,
             permanence=offer.permanence or "standard",

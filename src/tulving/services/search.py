@@ -1,29 +1,24 @@
 """Finding the right memories: search by relevance, recall by all that matters."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from operator import itemgetter
-from typing import Annotated, Literal
+from typing import Annotated
 
+from tulving import storage
 from tulving.domain import intake, ranking
-from tulving.domain.decay import covers_fading
-from tulving.domain.model import KINDS, Found, Hit, Kind, Rule
+from tulving.domain.model import KINDS, Found, Hit, Kind
+from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
 from tulving.domain.text import preprocess_search_query, query_terms
 from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.service import Service
-from tulving.storage.connection import CandidateRows, Connection, Key, LaneRequest, Lanes
-from tulving.storage.kinds import KIND
+from tulving.storage.lanes import LaneRequest
 
-Mode = Literal["hybrid", "semantic", "keyword"]
-MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 LARGEST_LIMIT = 1000
 RECALL_POOL = 20
-DEEPER = 4
-"""How many times deeper a lane is asked for, when it was cut and too many of its candidates are not believed."""
 RECALLED: tuple[Kind, ...] = ("fact", "rule")
 
 Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
@@ -153,20 +148,19 @@ class Search(Service):
             vector=vector,
             embedding_version=self._env.embedding.version,
         )
-        candidates, hits, doubted = await self._read(_collect, request, mode, min_confidence, limit if cut else None)
+        candidates, hits, doubted = await self._read(
+            storage.search.collect, request, mode, min_confidence, limit if cut else None
+        )
         if mode == "hybrid" and not (terms and vector is not None):
             mode = "keyword" if vector is None else "semantic"
         return Found(hits=hits, mode=mode, candidates=candidates, below_confidence=doubted, warning=warning)
 
     def _composed(self, hit: Hit, pool: int, lanes: int, now: datetime) -> Hit:
         """001-032: the hit with its composite score and all the parts of it."""
-        item = hit.item
-        relevance = ranking.relevance(hit.rrf_score or 0.0, pool, lanes)
-        importance = ranking.NEUTRAL_IMPORTANCE if isinstance(item, Rule) else item.importance
-        recency = ranking.recency(item.last_referenced_at, now)
-        weights = self._env.config.retrieval.score_weights
-        score = ranking.composite(weights, relevance, importance, recency, hit.effective_confidence)
-        return replace(hit, score=score, relevance=relevance, importance=importance, recency=recency)
+        relevance = ranking.relevance(hit.parts.get("rrf_score", 0.0), pool, lanes)
+        match = ranking.Match(hit.item, relevance, hit.parts["confidence"], now)
+        score, signals = ranking.composite(match, self._env.config.retrieval.score_weights)
+        return replace(hit, score=score, parts={**hit.parts, **signals})
 
     def _referenced(self, hit: Hit, now: datetime) -> Hit:
         """001-034: the hit with its reference counted."""
@@ -180,87 +174,3 @@ def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[
     if not isinstance(given, Sequence):
         raise InvalidInput("types", f"must be a list, not {type(types).__name__}", ", ".join(KINDS))
     return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or default
-
-
-def _collect(
-    conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float, most: int | None
-) -> tuple[int, list[Hit], int]:
-    """How many candidates there are, the best that are believed, and how many that were met are not."""
-    lanes, doubted = _believed(conn, request, mode, min_confidence)
-    order = _order(lanes, mode, request.limit * len(request.kinds))
-    hits = [_hit(key, score, place, lanes, request.now) for key, score, place in order[:most]]
-    return len(order) + len(doubted), hits, len(doubted)
-
-
-def _believed(conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float) -> tuple[Lanes, set[Key]]:
-    """The lanes without what is believed too little, and what that was. What is not believed takes nobody's place:
-    where it leaves a lane short that was cut, the lane is asked for again, first without what is known to be fading,
-    then deeper."""
-    doubted: set[Key] = set()
-    deeper = request
-    while True:
-        lanes = conn.lanes(deeper)
-        if mode == "hybrid":  # what has nothing in common with the query is no match
-            alike = {key: similarity for key, similarity in lanes.semantic.items() if similarity > 0}
-            lanes = replace(lanes, semantic=alike)
-        met = lanes.semantic.keys() | lanes.keyword.keys()
-        disbelieved = {key for key in met if lanes.rows.confidence(key, request.now) < min_confidence}
-        if not disbelieved and deeper is request:
-            return lanes, doubted
-        doubted |= disbelieved
-        semantic, semantic_short = _sifted(lanes.semantic, lanes.rows, doubted, request, deeper.limit)
-        keyword, keyword_short = _sifted(lanes.keyword, lanes.rows, doubted, request, deeper.limit)
-        if not (semantic_short or keyword_short):
-            return Lanes(semantic, keyword, lanes.rows), doubted
-        if covers_fading(min_confidence) and not deeper.filter.unfaded:
-            deeper = replace(deeper, filter=replace(deeper.filter, unfaded=True))
-        else:
-            deeper = replace(deeper, limit=deeper.limit * DEEPER)
-
-
-def _sifted(
-    lane: Mapping[Key, float], rows: CandidateRows, doubted: Set[Key], request: LaneRequest, depth: int
-) -> tuple[dict[Key, float], bool]:
-    """A lane without the doubted, up to the limit of each kind; whether a kind has less though there may be more."""
-    kept: dict[Key, float] = {}
-    short = False
-    ranked = _ranked(lane, rows)
-    for kind in request.kinds:
-        of_kind = [entry for entry in ranked if entry[0][0] == kind]
-        good = [entry for entry in of_kind if entry[0] not in doubted][: request.limit]
-        short |= len(good) < request.limit and len(of_kind) >= depth
-        kept.update(good)
-    return kept, short
-
-
-def _order(lanes: Lanes, mode: Mode, limit: int) -> list[tuple[Key, float, ranking.Fused[Key] | None]]:
-    """The candidates of all kinds, best first. The lanes of all kinds are one before they are fused, so that a fact
-    and a rule compete by how well they match and not by how well the rest of their kind does."""
-    if mode != "hybrid":
-        lane = lanes.semantic if mode == "semantic" else lanes.keyword
-        return [(key, score, None) for key, score in _ranked(lane, lanes.rows)]
-    semantic, keyword = ([key for key, _ in _ranked(lane, lanes.rows)] for lane in (lanes.semantic, lanes.keyword))
-    return [(place.key, place.rrf_score, place) for place in ranking.fuse(semantic, keyword, limit)]
-
-
-def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, float]]:
-    """001-126: best first; of equals the newer, then the lower id."""
-    keys = sorted(lane, key=itemgetter(1))
-    keys.sort(key=rows.created_at, reverse=True)
-    keys.sort(key=lane.__getitem__, reverse=True)
-    return [(key, lane[key]) for key in keys]
-
-
-def _hit(key: Key, score: float, place: ranking.Fused[Key] | None, lanes: Lanes, now: datetime) -> Hit:
-    item = KIND[key[0]].item(lanes.rows[key])
-    return Hit(
-        memory_type=key[0],
-        item=item,
-        score=score,
-        similarity=lanes.semantic.get(key),
-        rank=lanes.keyword.get(key),
-        semantic_rank=place.semantic_rank if place else None,
-        keyword_rank=place.keyword_rank if place else None,
-        rrf_score=place.rrf_score if place else None,
-        effective_confidence=lanes.rows.confidence(key, now),
-    )

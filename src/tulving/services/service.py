@@ -1,18 +1,19 @@
 """What every verb stands on: the environment that `bootstrap` composed, the caller, and whose memory it is."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from uuid import UUID
 
 from tulving import storage
 from tulving.config import MemoryModuleConfig
 from tulving.domain import intake
 from tulving.domain.events import Audit, AuditOf, Event
-from tulving.domain.model import Item, Kind
+from tulving.domain.model import Item, Kind, NewEpisode, NewFact, NewRule
 from tulving.domain.scope import Bound, Caller, Filter, Owner
-from tulving.domain.text import count_tokens
+from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher, Store
 from tulving.services.embedding import Embedding
@@ -156,14 +157,24 @@ class Service:
     def _content(self, value: object) -> str:
         return intake.content(value, most=self._env.config.max_content_characters)
 
-    def _owned(self) -> dict[str, str | None]:
-        """The columns that say whose a new memory is."""
-        owner = self.bound.owner
+    def _common(self, offer: NewEpisode | NewFact | NewRule, id_: UUID, now: datetime) -> dict[str, Any]:
+        """The columns of a new memory that all kinds have."""
+        owner, content = self.bound.owner, self._content(offer.content)
         return {
+            "tenant_id": self.caller.tenant_id,
+            "id": id_,
+            "content": content,
             "owner": owner.key,
             "user_id": owner.user_id,
             "household_id": owner.household_id,
             "persona_id": owner.persona_id,
+            "project": self.bound.project or intake.optional_name("project", offer.project),
+            "session_id": intake.optional_id("session_id", offer.session_id),
+            "tags": intake.tags(offer.tags),
+            "metadata": intake.metadata(offer.metadata),
+            "content_hash": content_hash(content),
+            "created_at": now,
+            "updated_at": now,
         }
 
     async def _write(
@@ -190,3 +201,8 @@ class Service:
 
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._env.store.read(self._tenant_id, query, *args, **kwargs)
+
+
+def offered(offer: type[T], arguments: Mapping[str, Any]) -> T:
+    """A verb's arguments, which are all its local variables, as what it stores."""
+    return offer(**{name: value for name, value in arguments.items() if name != "self"})

@@ -4,38 +4,15 @@ Statements are SQL text with `:named` parameters, in the part of SQL that both e
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-from tulving.domain.decay import effective_confidence
 from tulving.domain.events import Event
-from tulving.domain.model import Kind
-from tulving.domain.scope import Filter
 from tulving.errors import DamagedStore
 from tulving.ports import Finding
-from tulving.storage.kinds import KIND, REVIEWED
+from tulving.storage.lanes import LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
-
-Key = tuple[Kind, Hashable]
-"""A candidate: its kind, and its id in whatever form the engine has it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRequest:
-    """What both lanes look for. Without terms or vector that lane is empty."""
-
-    tenant_id: str
-    kinds: Sequence[Kind]
-    filter: Filter
-    now: datetime
-    limit: int
-    terms: Sequence[str] = ()
-    vector: Sequence[float] | None = None
-    embedding_version: int | None = None
 
 
 def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
@@ -44,65 +21,6 @@ def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
         return Finding(name, tuple(problems()))
     except DamagedStore as error:
         return Finding(name, (str(error),))
-
-
-class CandidateRows(Mapping[Key, Row], ABC):
-    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
-
-    def __init__(self) -> None:
-        self._raw: dict[Key, tuple[Any, ...]] = {}
-
-    def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
-        key = kind, row[_ID[kind]]
-        self._raw[key] = row
-        return key
-
-    def created_at(self, key: Key) -> Any:
-        """As the driver gave it: the later, the greater."""
-        return self._raw[key][_CREATED_AT[key[0]]]
-
-    def confidence(self, key: Key, now: datetime) -> float:
-        """How much a candidate is believed now; that an episode happened is not in doubt."""
-        if key[0] not in _BELIEF:
-            return 1.0
-        row = self._raw[key]
-        confidence, rate, confirmed_at = (row[at] for at in _BELIEF[key[0]])
-        return effective_confidence(confidence, rate, self._moment(confirmed_at), now)
-
-    @abstractmethod
-    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row: ...
-
-    @abstractmethod
-    def _moment(self, value: Any) -> datetime | None: ...
-
-    def __getitem__(self, key: Key) -> Row:
-        return self._read(key[0], self._raw[key])
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._raw
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-
-_ID = {kind: table.columns.index("id") for kind, table in KIND.items()}
-_CREATED_AT = {kind: table.columns.index("created_at") for kind, table in KIND.items()}
-_BELIEF = {
-    kind: [KIND[kind].columns.index(name) for name in ("confidence", "decay_rate", "last_confirmed_at")]
-    for kind in REVIEWED
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """The candidates with their score in each lane, and their rows."""
-
-    semantic: dict[Key, float]
-    keyword: dict[Key, float]
-    rows: CandidateRows
 
 
 class Connection(Protocol):

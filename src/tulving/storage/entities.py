@@ -139,7 +139,7 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> E
     found = {row["id"]: Entity(**row) for row in rows}
     source = _check_alive("source_entity_id", found.get(source_id), source_id)
     target = _check_alive("target_entity_id", found.get(target_id), target_id)
-    superseded, lost = _settle_slots(conn, source_id, target_id, audit)
+    superseded, lost = _merge_slots(conn, source_id, target_id, audit)
     moved = _repoint(conn, source_id, target_id, lost, audit)
     added = new_aliases(target, source)
     done = EntitiesMerged(
@@ -181,7 +181,7 @@ def _repoint(conn: Connection, source_id: UUID, target_id: UUID, lost: Set[UUID]
     return [audit.event("fact_repointed", "fact", row["id"], **ends) for row in rows if row["id"] not in lost]
 
 
-def _settle_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[list[Event], set[UUID]]:
+def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[list[Event], set[UUID]]:
     """Where both have a fact in one slot, the winner supersedes the loser: an event for each, and which facts of the
     source have lost."""
     tenant_id = audit.caller.tenant_id

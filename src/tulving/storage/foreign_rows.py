@@ -170,7 +170,7 @@ _CHECKS: dict[str, Check] = {
     "consolidation_status": _one_of("pending", "consolidated", "failed", "dead_letter"),
     "validity": _validity,
     "status": _one_of("fading"),
-    "sessions.status": _one_of("active", "completed"),
+    "sessions.status": _one_of("active", "completed", "abandoned"),
     "permanence": _one_of(*PERMANENCE),
     "maturity": _one_of("candidate", "established", "proven", "anti_pattern"),
     "relation": _one_of(*RELATIONS),

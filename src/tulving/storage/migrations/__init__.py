@@ -1,62 +1,41 @@
-"""Alembic migrations, branch label "memory". Imported only when a schema has to change."""
+"""The schema as a chain of revisions. Each is a list of statements, applied by Alembic (branch label "memory") to
+PostgreSQL and as plain SQL to a SQLite file, where importing Alembic would take longer than the migration."""
 
 import io
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from tulving.storage.migrations.statements import statements
+from tulving.storage.schema import migration
 
 _ALEMBIC = threading.Lock()
+"""While Alembic works, its context is that of the whole process."""
 
 
-def upgrade_sqlite(
-    raw: sqlite3.Connection, target: str = "memory@head", still_needed: Callable[[], bool] = lambda: True
-) -> None:
-    """Bring a file up to a revision in one transaction: a kill leaves it as it was.
-
-    `still_needed` is asked under the write lock, since another process may have been faster.
-    """
-    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    config = _config()
-    (enforced,) = raw.execute("PRAGMA foreign_keys").fetchone()
-    try:
-        # A table that is rebuilt is dropped for a moment; inside a transaction this can't be changed.
-        raw.execute("PRAGMA foreign_keys = OFF")
-        # SQLAlchemy ends any transaction when it first meets a connection, so ours begins after that.
-        with engine.connect() as connection:
-            raw.execute("BEGIN IMMEDIATE")
-            with connection.begin():
-                if still_needed():
-                    config.attributes["connection"] = connection
-                    _upgrade(config, target)
-    except DBAPIError as error:
-        raise error.orig or error from error
-    finally:
-        raw.execute(f"PRAGMA foreign_keys = {enforced}")
+def upgrade_sqlite(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
+    """Apply revisions in the caller's transaction. The version table is as Alembic makes it."""
+    raw.execute(
+        "CREATE TABLE IF NOT EXISTS alembic_version"
+        " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    for revision in revisions:
+        for statement in statements("sqlite", migration(revision).STATEMENTS):
+            raw.execute(statement)
+        raw.execute("DELETE FROM alembic_version")
+        raw.execute("INSERT INTO alembic_version VALUES (?)", (revision,))
 
 
 def postgres_script(revision: str | None, version_table: str, target: str = "memory@head") -> str:
     """The SQL that brings a database from a revision to another, for any driver to run in one transaction."""
+    from alembic import command
+    from alembic.config import Config
+
     script = io.StringIO()
-    config = _config(script)
-    config.attributes["version_table"] = version_table
-    _upgrade(config, f"{revision}:{target}" if revision else target, sql=True)
-    return script.getvalue()
-
-
-def _upgrade(config: Config, target: str, sql: bool = False) -> None:
-    """One at a time: while Alembic works, its context is that of the whole process."""
-    with _ALEMBIC:
-        command.upgrade(config, target, sql=sql)
-
-
-def _config(output: io.StringIO | None = None) -> Config:
-    config = Config(output_buffer=output)
+    config = Config(output_buffer=script)
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-    return config
+    config.attributes["version_table"] = version_table
+    with _ALEMBIC:
+        command.upgrade(config, f"{revision}:{target}" if revision else target, sql=True)
+    return script.getvalue()

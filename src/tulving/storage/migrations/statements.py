@@ -1,51 +1,52 @@
-"""What a revision says to each engine."""
+"""One text for both engines: DDL in PostgreSQL's words, and what SQLite has instead of them.
 
-from collections.abc import Callable, Mapping, Sequence
+A statement, or a line of one, that begins with an engine's name and a colon is that engine's alone.
+"""
 
-from alembic import op
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+Engine = Literal["sqlite", "postgresql"]
+"""As Alembic names its dialects."""
+
+_NOW = "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now'"
+"""In the form that times are stored in; open, for a shift."""
+_RANDOM_UUID = """(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
+        || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))"""
+_IN_SQLITE = {
+    r"(\w+) BOOLEAN NOT NULL DEFAULT (\w+)": r"\1 INTEGER NOT NULL DEFAULT \2 CHECK (\1 IN (TRUE, FALSE))",
+    r"\b(UUID|JSONB|TIMESTAMPTZ)\b": "TEXT",
+    r"\bDOUBLE PRECISION\b": "REAL",
+    r"\bVECTOR\b(\(\d+\))?": "BLOB",
+    r"\bjsonb_typeof\b": "json_type",
+    r"\bgen_random_uuid\(\)": _RANDOM_UUID,
+    r"\bnow\(\) \+ INTERVAL '(7 days)'": rf"({_NOW}, '+\1'))",
+    r"\bnow\(\)": f"({_NOW}))",
+    r" GENERATED ALWAYS AS IDENTITY\b": "",
+    # On a composite key it would unset the tenant too: triggers do it.
+    r"\s+ON DELETE SET NULL \(\w+\)": "",
+    r" DEFERRABLE\b": "",
+}
 
 
-def execute(*, sqlite: Sequence[str], postgres: Sequence[str]) -> None:
-    """Run the statements of the engine at hand, in the migration's transaction."""
-    for statement in postgres if on_postgres() else sqlite:
+def statements(engine: Engine, texts: Sequence[str]) -> Iterator[str]:
+    """What an engine is to execute."""
+    (other,) = {*get_args(Engine)} - {engine}
+    for text in texts:
+        if text.startswith(f"{other}: "):
+            continue
+        own = re.sub(rf"^ *{other}: .*\n?", "", text, flags=re.MULTILINE)
+        own = re.sub(rf"^( *){engine}: ", r"\1", own, flags=re.MULTILINE)
+        if engine == "sqlite":
+            for word, replacement in _IN_SQLITE.items():
+                own = re.sub(word, replacement, own)
+        yield own
+
+
+def execute(texts: Sequence[str]) -> None:
+    """Run a revision on the engine that Alembic is at."""
+    from alembic import op
+
+    for statement in statements(op.get_context().dialect.name, texts):  # pyright: ignore[reportArgumentType]
         op.execute(statement)
-
-
-def on_postgres() -> bool:
-    return op.get_context().dialect.name == "postgresql"
-
-
-def rebuild(tables: Sequence[str], edit: Callable[[str], str], new_columns: Mapping[str, str]) -> None:
-    """Change what SQLite's ALTER TABLE can't: each table is made anew from its edited text and gets its rows (and for
-    each new column the value of an expression), its indexes and its triggers back.
-
-    The text is the stored one, so that columns of other revisions are kept. Foreign keys must be off.
-    """
-    triggers = _stored("trigger")
-    for name in triggers:  # while a table is missing, those that mention it can't be read
-        op.execute(f"DROP TRIGGER {name}")
-    for table in tables:
-        indexes = _stored("index", table)
-        columns = [row[1] for row in op.get_bind().exec_driver_sql(f"PRAGMA table_info({table})")]
-        definition = _stored("table", table)[table]
-        op.execute(f"CREATE TABLE {table}_rebuilt {edit(definition[definition.index('(') :])}")
-        op.execute(
-            f"INSERT INTO {table}_rebuilt ({', '.join((*columns, *new_columns))})"
-            f" SELECT {', '.join((*columns, *new_columns.values()))} FROM {table}"
-        )
-        op.execute(f"DROP TABLE {table}")
-        op.execute(f"ALTER TABLE {table}_rebuilt RENAME TO {table}")
-        for index in indexes.values():
-            op.execute(index)
-    for trigger in triggers.values():
-        op.execute(trigger)
-
-
-def _stored(kind: str, table: str | None = None) -> dict[str, str]:
-    """The statements that the file keeps by name, of one table or of all."""
-    rows = op.get_bind().exec_driver_sql(
-        "SELECT name, sql FROM sqlite_master"
-        " WHERE type = ? AND tbl_name = COALESCE(?, tbl_name) AND sql IS NOT NULL ORDER BY name",
-        (kind, table),
-    )
-    return {name: sql for name, sql in rows}

@@ -8,8 +8,9 @@ from tulving.domain.events import Event
 from tulving.domain.resolution import SIMILAR
 from tulving.errors import StoreUnavailable
 from tulving.ports import Finding
-from tulving.storage.connection import LaneRequest, Lanes, check
+from tulving.storage.connection import check
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.lanes import LaneRequest, Lanes
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.indexes import VectorIndexes
 from tulving.storage.postgres.lanes import find_lanes

@@ -11,7 +11,7 @@ from tulving.storage.postgres import schema
 from tulving.storage.postgres.errors import DRIVER_ERRORS, URL_FORM, named_error
 from tulving.storage.postgres.row_security import STANDS, Roles, raise_wall
 from tulving.storage.postgres.store import PostgresStore
-from tulving.storage.revisions import missing
+from tulving.storage.schema import missing
 
 if TYPE_CHECKING:
     from tulving.config import PostgresConfig

@@ -1,14 +1,14 @@
-"""The schema in a PostgreSQL database: made and migrated by whoever comes first, the others wait.
+"""The schema in a PostgreSQL database: the first process makes or migrates it, the others wait.
 
 The database may be a host's own, with other tables and another Alembic history: ours is in a version table of its own.
 """
 
 import logging
 
-from tulving.errors import IntegrityError, SchemaTooNew, StoreUnavailable
+from tulving.errors import IntegrityError, StoreUnavailable
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.values import Raw
-from tulving.storage.revisions import HEAD, REVISIONS, missing
+from tulving.storage.schema import HEAD, known, missing
 
 log = logging.getLogger("tulving")
 
@@ -31,7 +31,7 @@ _FORBIDDEN = (
 
 
 async def prepare(raw: Raw) -> None:
-    """See to it that this version's schema is in the database."""
+    """Make sure that this version's schema is in the database."""
     major = raw.get_server_version().major
     if major < OLDEST_SERVER:
         raise IntegrityError(f"PostgreSQL {major} is too old; Tulving needs {OLDEST_SERVER} or newer")
@@ -44,20 +44,16 @@ async def prepare(raw: Raw) -> None:
 
 
 async def revision(raw: Raw) -> str | None:
-    """The revision the database is at; None when it has none of our tables."""
+    """The revision of the database; None without a schema of ours."""
     found = None
     # Through pg_class: by itself to_regclass would not notice what was committed while we waited for the lock.
     if await raw.fetchval("SELECT oid FROM pg_class WHERE oid = to_regclass($1)", VERSION_TABLE) is not None:
         found = await raw.fetchval(f"SELECT version_num FROM {VERSION_TABLE}")
-    if found is not None and found not in REVISIONS:
-        raise SchemaTooNew(
-            f"the database has schema {found}, newer than this Tulving knows ({HEAD}); install a newer Tulving"
-        )
-    return found
+    return None if found is None else known("the database", found)
 
 
 async def migrate(raw: Raw) -> tuple[str, ...]:
-    """Apply what is missing in one transaction: all of it or nothing. Of several processes one does it."""
+    """Apply the missing revisions in one transaction, all or none. Of several processes one does it."""
     async with raw.transaction():
         await raw.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         await raw.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
@@ -74,7 +70,7 @@ async def migrate(raw: Raw) -> tuple[str, ...]:
 
 
 async def _create_extensions(raw: Raw) -> None:
-    """001-102: `vector` must be there; the others are welcome where the server has them and lets us."""
+    """001-102: `vector` is required; the others are created where the server has them and allows it."""
     import asyncpg
 
     rows = await raw.fetch("SELECT name, installed_version FROM pg_available_extensions")

@@ -51,13 +51,13 @@ class PostgresStore:
     ) -> T:
         """Run a transaction function; returns once it is committed and its events are published. A transaction that
         lost a conflict is run again."""
-        return await self._settle(_BEGIN_WRITE, tenant_id, transaction, *args, **kwargs)
+        return await self._retried(_BEGIN_WRITE, tenant_id, transaction, *args, **kwargs)
 
     async def read(
         self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a read in one snapshot. It is run again if the schema changed under it."""
-        return await self._settle(_BEGIN_READ, tenant_id, query, *args, **kwargs)
+        return await self._retried(_BEGIN_READ, tenant_id, query, *args, **kwargs)
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: Progress | None = None
@@ -136,7 +136,7 @@ class PostgresStore:
         except DRIVER_ERRORS as error:
             raise named_error(error) from error
 
-    async def _settle(
+    async def _retried(
         self,
         begin: str,
         tenant_id: str | None,

@@ -6,13 +6,13 @@ import re
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tulving.errors import DamagedStore, IntegrityError, SchemaTooNew, StoreUnavailable
+from tulving.errors import DamagedStore, IntegrityError, StoreUnavailable
 from tulving.storage.durable_file import make_folder, sync_folder
-from tulving.storage.revisions import HEAD, REVISIONS, SCHEMA_DIGEST, missing
+from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
@@ -44,7 +44,7 @@ def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3
     raw.execute("PRAGMA cell_size_check = ON")
     raw.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
     if read_only:
-        # Whoever writes or checks needs the JSON functions of our CHECKs, which older versions of SQLite do not trust.
+        # Writing and checking need the JSON functions of our CHECKs, which older versions of SQLite do not trust.
         raw.execute("PRAGMA trusted_schema = OFF")
         if sys.version_info >= (3, 12):
             raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
@@ -52,7 +52,7 @@ def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3
 
 
 def is_frozen(path: Path) -> bool:
-    """Whether it is a cleanly closed store that can't change: SQLite may put no log beside it, and there is none."""
+    """Whether it is a cleanly closed store that can't change: there is no log beside it, and none can be written."""
     return not os.access(path.parent, os.W_OK) and path.exists() and not _log(path).exists()
 
 
@@ -65,9 +65,9 @@ def log_size(path: Path) -> int:
 
 
 def unmoved_pages(path: Path) -> int:
-    """How many pages of the log can't be moved into the database yet, because somebody reads the state before them.
+    """How many pages of the log can't be moved into the database yet, because a reader needs the state before them.
 
-    Those that can be moved, are; nobody is waited for.
+    Those that can be moved are; no reader is waited for.
     """
     with closing(connect(path, 0)) as raw:
         _, logged, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -79,7 +79,7 @@ def _log(path: Path) -> Path:
 
 
 def truncate_log(path: Path, patience: float) -> bool:
-    """Move the write-ahead log into the database and empty it; False if a reader did not let go in time.
+    """Move the write-ahead log into the database and empty it; False if a reader held it for longer than that.
 
     The log keeps what was deleted until it is overwritten. Writers wait as long as this does.
     """
@@ -89,7 +89,7 @@ def truncate_log(path: Path, patience: float) -> bool:
 
 
 def prepare(path: Path, busy_timeout: float) -> None:
-    """See to it that a healthy store of this version's schema is at the path."""
+    """Make sure that a healthy store with this version's schema is at the path: create it, or migrate it."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
         raise IntegrityError(f"SQLite {sqlite3.sqlite_version} is too old; Tulving needs {wanted} or newer")
@@ -105,11 +105,11 @@ def prepare(path: Path, busy_timeout: float) -> None:
         if revision != HEAD:
             if is_frozen(path):
                 raise StoreUnavailable(
-                    f"{path} has schema {revision} and its folder is read-only, so that it can't be brought to {HEAD}:"
+                    f"{path} has schema {revision} and its folder is read-only, so it can't be migrated to {HEAD}:"
                     " copy it to a folder that can be written to"
                 )
             with closing(connect(path, busy_timeout)) as raw:
-                _migrate(path, raw, revision)
+                _migrate(path, raw)
     except OSError as error:
         if isinstance(error, StoreUnavailable):
             raise
@@ -117,7 +117,7 @@ def prepare(path: Path, busy_timeout: float) -> None:
 
 
 def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None, tuple[str, ...]]:
-    """The revision that a file is at (none when there is no file), and those that were applied to it, or would be."""
+    """The revision of a file (None without a file), and the revisions that were applied to it, or would be."""
     before = None
     if path.exists():
         check_header(path)
@@ -129,7 +129,8 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
 
 
 def _create(path: Path) -> None:
-    """Made in a folder beside its place and linked into it: a kill leaves no half file, of two makers one wins."""
+    """Built in a folder beside its place and linked into it: a kill leaves no partial file, and of two processes one
+    wins."""
     if log_size(path) and not path.exists():
         raise DamagedStore(f"{path} is missing but {_log(path).name} is there: the database was removed from under it")
     make_folder(path.parent)
@@ -141,7 +142,9 @@ def _create(path: Path) -> None:
             raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             raw.execute("PRAGMA journal_mode = WAL")
-            _upgrade(raw)
+            with raw:
+                raw.execute("BEGIN")
+                _upgrade(raw, REVISIONS)
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with fresh.open("rb+") as file:
             os.fsync(file.fileno())
@@ -150,7 +153,7 @@ def _create(path: Path) -> None:
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
-    """Never over a file that another maker was first to put there."""
+    """Never over a file that another process has put there first."""
     try:
         os.link(fresh, path)
     except FileExistsError:
@@ -170,7 +173,7 @@ def check_header(path: Path) -> None:
 
 
 def read_revision(path: Path, raw: sqlite3.Connection) -> str:
-    """The revision of a store's schema; raises if it is none of ours, or one that we do not know."""
+    """The revision of a store's schema; raises if the file is not a store, or the revision not one of ours."""
     (application,) = raw.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise DamagedStore(f"{path} is an SQLite database, but not a Tulving store; it was left untouched")
@@ -178,12 +181,7 @@ def read_revision(path: Path, raw: sqlite3.Connection) -> str:
         rows = raw.execute("SELECT version_num FROM alembic_version").fetchall()
     except sqlite3.OperationalError as error:
         raise DamagedStore(f"{path} has no schema version ({error}); it was left untouched") from error
-    revision = rows[0][0] if rows else None
-    if revision not in REVISIONS:
-        raise SchemaTooNew(
-            f"{path} has schema {revision}, newer than this Tulving knows ({HEAD}); install a newer Tulving"
-        )
-    return revision
+    return known(str(path), rows[0][0] if rows else None)
 
 
 def check_schema(path: Path, raw: sqlite3.Connection, revision: str) -> None:
@@ -197,12 +195,12 @@ def check_schema(path: Path, raw: sqlite3.Connection, revision: str) -> None:
 
 
 def strange_objects(raw: sqlite3.Connection, revision: str) -> list[str]:
-    """What is more, less or other in a schema than our migrations make. They are run only if the digest differs."""
+    """How a schema differs from what our migrations make. They are run only if the digest differs."""
     found = _schema(raw)
-    if revision == HEAD and _digest(found) == SCHEMA_DIGEST:
+    if revision == HEAD and _digest(found) == migration(HEAD).DIGEST:
         return []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as model:
-        _upgrade(model, target=revision)
+        _upgrade(model, REVISIONS[: REVISIONS.index(revision) + 1])
         made = _schema(model)
     return [
         f"{type_} {name} {'is foreign' if key not in made else 'is missing' if key not in found else 'was changed'}"
@@ -213,8 +211,8 @@ def strange_objects(raw: sqlite3.Connection, revision: str) -> list[str]:
 
 
 def _schema(raw: sqlite3.Connection) -> dict[tuple[str, str], str]:
-    """Everything in the schema, but for the statistics of ANALYZE. How FTS5 and Alembic word tables of their own is up
-    to their versions: of those it counts that they are tables."""
+    """Everything in the schema except the statistics of ANALYZE. The text of tables that FTS5 and Alembic make depends
+    on their versions: those only have to be tables."""
     schema: dict[tuple[str, str], str] = {}
     for type_, name, table, page, sql in raw.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema"):
         stored = type_ == "table" and page
@@ -228,21 +226,20 @@ def _digest(schema: dict[tuple[str, str], str]) -> str:
     return hashlib.sha256(repr(sorted(schema.items())).encode()).hexdigest()
 
 
-def _migrate(path: Path, raw: sqlite3.Connection, revision: str) -> None:
-    """Under the write lock, so that of two processes one migrates and the other finds it done."""
-
-    def copied() -> bool:
-        if read_revision(path, raw) == HEAD:
-            return False
-        _copy(path, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"))
-        return True
-
-    _upgrade(raw, copied)
+def _migrate(path: Path, raw: sqlite3.Connection) -> None:
+    """Under the write lock: of two processes one migrates and the other finds it done. A kill leaves the file as it
+    was."""
+    with raw:
+        raw.execute("BEGIN IMMEDIATE")
+        revision = read_revision(path, raw)
+        if revision != HEAD:
+            _copy(path, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"))
+            _upgrade(raw, missing(revision))
 
 
 def _copy(path: Path, copy: Path) -> None:
-    """An online copy of what is committed, whole or not there at all. Until it is whole its name is always the same, so
-    that what a kill leaves is cleared away by the next attempt."""
+    """An online copy of what is committed, complete or absent. Until it is complete its name is always the same, so
+    that the next attempt removes what a kill has left."""
     partial = copy.with_name(copy.name + ".part")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600, exist_ok=False)
@@ -254,9 +251,7 @@ def _copy(path: Path, copy: Path) -> None:
     sync_folder(copy.parent)
 
 
-def _upgrade(
-    raw: sqlite3.Connection, still_needed: Callable[[], bool] = lambda: True, target: str = "memory@head"
-) -> None:
+def _upgrade(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
     from tulving.storage.migrations import upgrade_sqlite
 
-    upgrade_sqlite(raw, target, still_needed)
+    upgrade_sqlite(raw, revisions)

@@ -5,16 +5,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
-from tulving.storage.connection import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
+from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
 from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
 from tulving.storage.sqlite.vectors import Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
-    from tulving.storage.sqlite.store import SqliteConnection
+    from tulving.storage.sqlite.connection import SqliteConnection
 
 _READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
 _MOMENT = columns(["created_at"])

@@ -21,7 +21,7 @@ from tulving.storage.kinds import KIND
 from tulving.storage.maintenance import active_number
 
 if TYPE_CHECKING:
-    from tulving.storage.sqlite.store import SqliteConnection
+    from tulving.storage.sqlite.connection import SqliteConnection
 
 RELOAD_ABOVE = 5_000
 SMALLEST_PARTITION = 4_096

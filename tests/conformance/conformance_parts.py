@@ -1,4 +1,4 @@
-"""What the conformance tests of an engine stand on: a store in a loop of its own, memories to put in, ways to ask."""
+"""Parts of the conformance tests: a store with its own event loop, memories to put in, ways to query."""
 
 import asyncio
 import struct
@@ -13,8 +13,9 @@ from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash, found_by, search_text
 from tulving.ports import Store
 from tulving.storage import events, items, transfer
-from tulving.storage.connection import Connection, LaneRequest, Lanes
+from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND, table_of
+from tulving.storage.lanes import LaneRequest, Lanes
 from tulving.storage.rows import IndexEntry, Row
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)

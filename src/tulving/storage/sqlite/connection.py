@@ -1,0 +1,181 @@
+"""A transaction's view of SQLite: the `Connection` that the functions of this package are written for."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from tulving.domain.events import Event
+from tulving.ports import Finding
+from tulving.storage.connection import check
+from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.lanes import LaneRequest, Lanes
+from tulving.storage.rows import Params, Row
+from tulving.storage.schema import HEAD
+from tulving.storage.sqlite import database
+from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
+from tulving.storage.sqlite.lanes import find_lanes
+from tulving.storage.sqlite.values import columns, decoded, encoded
+from tulving.storage.sqlite.vectors import VectorCache, mark_import
+from tulving.storage.tenant_words import prefixed
+
+ROWS_AT_A_TIME = 500
+
+
+class SqliteConnection:
+    """A `Connection` over the standard driver. While it writes it is alone: nothing needs to be locked."""
+
+    for_update = ""
+    for_reference = ""
+    merged_at_a_time = 1  # an error is then that of one row
+
+    def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
+        self.raw, self.vectors = raw, vectors
+        self.events: list[Event] = []
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """None are kept: to look one up costs no round trip."""
+        return {}
+
+    def execute(self, sql: str, params: Params | None = None) -> int:
+        return self._execute(sql, params).rowcount
+
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        with named_errors():
+            self.raw.executemany(sql, map(encoded, rows))
+
+    def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
+        rows = self.fetch_all(sql, params)
+        return rows[0] if rows else None
+
+    def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]:
+        cursor = self._execute(sql, params)
+        with named_errors():
+            rows = cursor.fetchall()
+        readers = columns(column[0] for column in cursor.description) if rows else []
+        return [decoded(readers, row) for row in rows]
+
+    def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+        return [found for row in rows for found in self.fetch_all(sql, row)]
+
+    def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        cursor = self._execute(sql, params)
+        readers = columns(column[0] for column in cursor.description)
+        while True:
+            with named_errors():
+                rows = cursor.fetchmany(ROWS_AT_A_TIME)
+            if not rows:
+                return
+            for row in rows:
+                yield decoded(readers, row)
+
+    def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        """Rows as the driver gives them."""
+        try:
+            return self.raw.execute(sql, encoded(params)).fetchall()
+        except DRIVER_ERRORS as error:
+            raise named_error(error) from error
+
+    def within(self, column: str, parameter: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each(:{parameter}))"
+
+    def tagged(self, column: str, parameter: str) -> str:
+        return (
+            f"NOT EXISTS (SELECT 1 FROM json_each(:{parameter}) AS wanted"
+            f" WHERE wanted.value NOT IN (SELECT value FROM json_each({column})))"
+        )
+
+    def beyond_ascii(self, column: str) -> str:
+        return f"{column} GLOB '*[^ -~]*'"
+
+    def similar_name(self, name: str, names: str, parameter: str) -> str | None:
+        return "TRUE"
+
+    def lock(self, *names: str) -> None:
+        pass
+
+    def lock_store(self) -> None:
+        pass
+
+    def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+        # Not ON CONFLICT: before it comes into play, a trigger takes an event that is there already for a forged one.
+        same = " AND ".join(f"{name} = :{name}" for name in key)
+        names = tuple(rows[0])
+        insert = (
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(f':{name}' for name in names)}"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
+        )
+        added = [row for row in rows if self.execute(insert, row)]
+        if added and "embedding" in rows[0]:
+            with named_errors():
+                mark_import(self.raw)
+        return added
+
+    def vectors_of(self, dimension: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def vector_value(self, column: str) -> str:
+        return column
+
+    def check_sees_all_tenants(self) -> None:
+        pass
+
+    def vector_bytes(self, column: str) -> str:
+        return f"LENGTH({column})"
+
+    def index_text(self, tenant_id: str, search_text: str) -> str:
+        return prefixed(tenant_id, search_text.split(" ")) if search_text else ""
+
+    def lanes(self, request: LaneRequest) -> Lanes:
+        with named_errors():
+            return find_lanes(self, self.vectors, request)
+
+    def defer_references(self) -> None:
+        self._execute("PRAGMA defer_foreign_keys = ON", None)
+
+    def verify_engine(self) -> list[Finding]:
+        return [
+            check("schema", lambda: database.strange_objects(self.raw, HEAD)),
+            check("database file", self._verify_file),
+            check("foreign keys", lambda: [str(row) for row in self.fetch_all("PRAGMA foreign_key_check")]),
+            check("keyword index", self._verify_fts),
+            check("vector index", self._verify_cache),
+        ]
+
+    def _verify_file(self) -> Iterable[str]:
+        with named_errors(), self._trusting() as raw:
+            return [message for (message,) in raw.execute("PRAGMA integrity_check") if message != "ok"]
+
+    def _verify_fts(self) -> Iterable[str]:
+        """A check that FTS5 offers as an insertion, so it needs a connection that may write."""
+        with self._trusting() as raw:
+            for table in MEMORY_TABLES:
+                try:
+                    raw.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('integrity-check', 1)")
+                except sqlite3.DatabaseError as error:
+                    yield f"{table}_fts: {error}"
+
+    @contextmanager
+    def _trusting(self) -> Iterator[sqlite3.Connection]:
+        """Another connection to the file, or to a copy of one that is read-only."""
+        _, _, name = self.raw.execute("PRAGMA database_list").fetchone()
+        path = Path(name)
+        with ExitStack() as held:
+            if database.is_frozen(path):
+                path = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="tulving-"))) / path.name
+                with closing(sqlite3.connect(path)) as copy:
+                    self.raw.backup(copy)
+            yield held.enter_context(closing(database.connect(path, busy_timeout=30)))
+
+    def _verify_cache(self) -> Iterable[str]:
+        active = self.fetch_one("SELECT number, dimension FROM embedding_versions WHERE status = 'active'")
+        return self.vectors.mismatches(self, active["number"], active["dimension"]) if active else []
+
+    def _execute(self, sql: str, params: Params | None) -> sqlite3.Cursor:
+        try:
+            return self.raw.execute(sql, encoded(params) if params else ())
+        except DRIVER_ERRORS as error:
+            raise named_error(error) from error

@@ -1,0 +1,42 @@
+"""Rows that come from elsewhere are merged."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from conformance_parts import BETWEEN, NOW, ONE, TEXTS, Opened, by_words, episode, event, fact, put, rows_of, rule
+
+from tulving.domain.events import Audit
+from tulving.domain.scope import Address, Caller
+from tulving.storage import links, transfer
+from tulving.testing import SequentialIds
+
+
+def test_merge_adds_what_is_new_in_order(store: Opened) -> None:
+    columns = transfer.TABLES["memory_events"]
+    rows = [{name: getattr(event(number, payload={"n": number}), name) for name in columns} for number in (5, 3, 4)]
+    key = ("tenant_id", "id")
+    assert store.write(lambda conn: conn.merge("memory_events", key, rows[:1])) == rows[:1]
+    assert store.write(lambda conn: conn.merge("memory_events", key, rows)) == rows[1:]
+    assert store.write(lambda conn: conn.merge("memory_events", key, [*rows, *rows])) == []
+    changed = [{**row, "payload": {"n": 0}} for row in rows]
+    assert store.write(lambda conn: conn.merge("memory_events", key, changed)) == [], "what is there stays"
+    kept = store.read(lambda conn: conn.fetch_all("SELECT id, payload FROM memory_events ORDER BY seq"))
+    assert kept == [{"id": UUID(int=number), "payload": {"n": number}} for number in (5, 3, 4)]
+
+
+def test_a_dump_loaded_elsewhere_is_the_same(opened: Callable[[], Opened]) -> None:
+    source, target = opened(), opened()
+    source.write(put, episode(1, TEXTS[3], title="t", occurred_at=NOW), vector=BETWEEN)
+    source.write(put, fact(2, source_episode_id=UUID(int=1), metadata={"a": [None]}), rule(3, tags=["x"]))
+    ends = Address(ONE, "rule", UUID(int=3)), Address(ONE, "fact", UUID(int=2))
+    assert source.write(links.create, *ends, "supports", event(90))
+    rows = source.read(rows_of)
+    audit = Audit(Caller(ONE), NOW, SequentialIds(1000))
+    for added in (len(rows), 0):
+        counts, told = target.write(transfer.load, lambda: enumerate(rows, 2), ONE, 1, 4, lambda tenant: audit)
+        arrived = [(each.payload["table"], len(each.payload["ids"])) for each in told]
+        assert arrived == ([("episodes", 1), ("facts", 1), ("rules", 1), ("memory_links", 1)] if added else [])
+        assert sum(table["added"] for table in counts.values()) == added
+        assert sum(table["skipped"] for table in counts.values()) == len(rows) - added
+    assert target.read(rows_of) == rows
+    assert target.read(by_words, "tea") == [3]
