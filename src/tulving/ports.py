@@ -65,16 +65,3 @@ class Publisher(Protocol):
     """Receives the events of a transaction after it has been committed."""
 
     def __call__(self, events: Sequence[Event]) -> None: ...
-
-
-class Scheduler(Protocol):
-    """Does the jobs of a store when they are due.
-
-    However many schedulers there are, a tick is done once; ticks that were missed are made up for by one run; a run
-    that was killed is taken over. The pieces of a divided job are done one at a time for each key, in the order of
-    their ticks.
-    """
-
-    async def run(self) -> None:
-        """Until cancelled; then what has been begun is brought to a good end first."""
-        ...
