@@ -12,13 +12,13 @@ from tulving.domain.schedule import Entry
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
-_SELECT = "SELECT name, due_at, holder, lease_until, last_started_at, last_finished_at, last_error, result FROM jobs"
+_ENTRIES = "SELECT name, due_at, holder, lease_until, last_started_at, last_finished_at, last_error, result FROM jobs"
 _HELD = "name = :name AND holder = :holder"
 _INSERT = "INSERT INTO jobs (name, due_at) VALUES (:name, :due_at) ON CONFLICT (name)"
 
 
 def entries(conn: Connection) -> list[Entry]:
-    return [Entry(**row) for row in conn.fetch_all(_SELECT + " ORDER BY name")]
+    return [Entry(**row) for row in conn.fetch_all(_ENTRIES + " ORDER BY name")]
 
 
 def enroll(conn: Connection, name: str, seen: Entry | None, due_at: datetime) -> None:
@@ -62,7 +62,7 @@ def claim(
     if on_demand:
         conn.execute(f"{_INSERT} DO NOTHING", {"name": seen.name, "due_at": None})
     names = {seen.name, *(f"{job}/{seen.key}" for job in jobs if seen.key)}
-    found = conn.fetch_all(f"{_SELECT} WHERE {conn.within('name', 'names')}", {"names": sorted(names)})
+    found = conn.fetch_all(f"{_ENTRIES} WHERE {conn.within('name', 'names')}", {"names": sorted(names)})
     rows = {row["name"]: Entry(**row) for row in found}
     for row in rows.values():
         if row.held_until(now, lease):
