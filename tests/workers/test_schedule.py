@@ -441,7 +441,7 @@ async def test_a_key_requested_again_after_its_lease_keeps_its_place(memory, clo
     """While it is being done, the request is for another run. A piece whose worker was killed is still to be done."""
     store, before = memory._env.store, clock.now
     await store.write(None, table.request_pieces, "one", ["a:x"], before)
-    await store.write(None, table.claim, Entry("one/a:x", before), ["one"], "me", before, timedelta(seconds=10))
+    await store.write(None, table.claim, Entry("one/a:x", before), ["one"], "me", clock, timedelta(seconds=10))
     clock.advance(seconds=seconds)
     await store.write(None, table.request_pieces, "one", ["a:x"], clock.now)
     assert sql("SELECT due_at FROM jobs") == [{"due_at": clock.now if moved else before}]
@@ -553,7 +553,7 @@ async def test_two_jobs_do_not_share_a_key(memory, clock):
 
     async def claimed(name, holder):
         seen = Entry(name, clock.now)
-        return (await store.write(None, table.claim, seen, jobs, holder, clock.now, timedelta(seconds=10)))[0]
+        return (await store.write(None, table.claim, seen, jobs, holder, clock, timedelta(seconds=10)))[0]
 
     assert await claimed("one/a:x", "me")
     assert not await claimed("two/a:x", "you")
@@ -567,33 +567,43 @@ async def test_a_claim_is_of_what_was_seen(memory, clock):
     await store.write(None, table.request_pieces, "one", ["a:x"], clock.now)
     seen = Entry("one/a:x", clock.now)
     clock.advance(seconds=1)
-    await store.write(None, table.claim, seen, ["one"], "you", clock.now, lease)
+    await store.write(None, table.claim, seen, ["one"], "you", clock, lease)
     await store.write(None, table.finish_piece, "one/a:x", "you", clock.now)
-    assert not (await store.write(None, table.claim, seen, ["one"], "me", clock.now, lease))[0]
+    assert not (await store.write(None, table.claim, seen, ["one"], "me", clock, lease))[0]
     await store.write(None, table.request_pieces, "one", ["a:x"], clock.now)
-    assert not (await store.write(None, table.claim, seen, ["one"], "me", clock.now, lease))[0]
+    assert not (await store.write(None, table.claim, seen, ["one"], "me", clock, lease))[0]
 
 
-async def test_a_claim_reads_the_rows_of_its_key_only(memory, clock):
-    store, read = memory._env.store, []
+class Spy:
+    """A connection that records the rows that were read, and that has to wait for its lock."""
 
-    class Spy:
-        def __init__(self, conn):
-            self._conn = conn
+    def __init__(self, conn, clock):
+        self._conn, self._clock, self.read = conn, clock, []
 
-        def __getattr__(self, name):
-            return getattr(self._conn, name)
+    def __getattr__(self, name):
+        return getattr(self._conn, name)
 
-        def fetch_all(self, *given):
-            read.extend(found := self._conn.fetch_all(*given))
-            return found
+    def lock(self, *names):
+        self._clock.advance(seconds=9)
+        self._conn.lock(*names)
 
-    keys = [f"t:{number}" for number in range(500)]
+    def fetch_all(self, *given):
+        self.read += (found := self._conn.fetch_all(*given))
+        return found
+
+
+async def test_a_claim_reads_the_rows_of_its_key_only_and_its_lease_begins_after_any_wait(memory, clock, sql):
+    store, lease = memory._env.store, timedelta(seconds=10)
     for job in ("one", "two"):
-        await store.write(None, table.request_pieces, job, keys, clock.now)
-    seen, lease = Entry("one/t:77", clock.now), timedelta(seconds=10)
-    await store.write(None, lambda conn: table.claim(Spy(conn), seen, ["one", "two"], "me", clock.now, lease))
-    assert sorted(row["name"] for row in read) == ["one/t:77", "two/t:77"]
+        await store.write(None, table.request_pieces, job, [f"t:{number}" for number in range(500)], clock.now)
+
+    def claim(conn, seen):
+        spy = Spy(conn, clock)
+        table.claim(spy, seen, ["one", "two"], "me", clock, lease)
+        return sorted(row["name"] for row in spy.read)
+
+    assert await store.write(None, claim, Entry("one/t:77", clock.now)) == ["one/t:77", "two/t:77"]
+    assert sql("SELECT lease_until FROM jobs WHERE holder = 'me'") == [{"lease_until": clock.now + lease}]
 
 
 def test_default_settings_are_those_specified():

@@ -119,9 +119,7 @@ async def test_pieces_keep_the_order_of_their_keys_through_failures_and_kills(wo
         done = [each["job"] for each in said if each["what"] == "end" and each["pid"] not in killed]
         assert len(done) == len(set(done)), f"{key}: one was done twice"
         begun = [each["job"] for each in said if each["what"] == "begin"]
-        assert begun == sorted(begun, key=expected.index), (
-            f"{key}: an earlier one was not done yet"
-        )
+        assert begun == sorted(begun, key=expected.index), f"{key}: an earlier one was not done yet"
         for this, following in pairwise(said):
             over = this["what"] != "begin" or this["pid"] in killed
             assert over or following["what"] != "begin", f"{key}: two at once"

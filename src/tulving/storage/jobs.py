@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tulving.domain.schedule import Entry
+from tulving.ports import Clock
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
@@ -48,17 +49,18 @@ def claim(
     seen: Entry,
     jobs: Iterable[str],
     holder: str,
-    now: datetime,
+    clock: Clock,
     lease: timedelta,
     on_demand: bool = False,
-) -> tuple[bool, Entry]:
+) -> tuple[bool, datetime, Entry]:
     """Take a job or piece as it was `seen`, or `on_demand` whenever it is due, unless its turn is held.
 
-    Returns whether it was taken, and the row that decided. `jobs` are all that may have pieces of the same key. The
-    caller must see all tenants: a sweep that passes over some must not be recorded as done.
+    Returns whether it was taken, when, and the row that decided. `jobs` are all that may have pieces of the same key.
+    The caller must see all tenants: a sweep that passes over some must not be recorded as done.
     """
     conn.check_sees_all_tenants()
     conn.lock(f"jobs:{seen.turn}")
+    now = clock()  # not before: a lease must not run out while its transaction waits for a lock
     if on_demand:
         conn.execute(f"{_INSERT} DO NOTHING", {"name": seen.name, "due_at": None})
     names = {seen.name, *(f"{job}/{seen.key}" for job in jobs if seen.key)}
@@ -66,15 +68,15 @@ def claim(
     rows = {row["name"]: Entry(**row) for row in found}
     for row in rows.values():
         if row.held_until(now, lease):
-            return False, row
+            return False, now, row
     entry = rows.get(seen.name)
     if entry is None or not (on_demand or (entry.due_at == seen.due_at and not entry.blocked_until(now, lease))):
-        return False, entry or seen
+        return False, now, entry or seen
     conn.execute(
         "UPDATE jobs SET holder = :holder, lease_until = :until, last_started_at = :now WHERE name = :name",
         {"name": seen.name, "holder": holder, "until": now + lease, "now": now},
     )
-    return True, entry
+    return True, now, entry
 
 
 def renew(conn: Connection, name: str, holder: str, until: datetime) -> bool:

@@ -112,8 +112,8 @@ class Schedule:
 
         One that fails is tried again later. One that is cancelled is due as before.
         """
-        name, as_of = seen.name, self._clock()
-        taken, entry = await self._claim(seen, as_of, on_demand)
+        name = seen.name
+        taken, as_of, entry = await self._claim(seen, on_demand)
         if not taken:
             return Run(name, as_of, False, held_until=entry.held_until(as_of, self._lease))
         begun = time.monotonic()
@@ -135,9 +135,10 @@ class Schedule:
             await self._write(jobs.finish, name, self._holder, self._clock(), self._tick_after(name, as_of), result)
         return Run(name, as_of, True, result=result)
 
-    async def _claim(self, seen: Entry, as_of: datetime, on_demand: bool) -> tuple[bool, Entry]:
+    async def _claim(self, seen: Entry, on_demand: bool) -> tuple[bool, datetime, Entry]:
+        names = tuple(self._crons)
         try:
-            return await self._write(jobs.claim, seen, tuple(self._crons), self._holder, as_of, self._lease, on_demand)
+            return await self._write(jobs.claim, seen, names, self._holder, self._clock, self._lease, on_demand)
         except asyncio.CancelledError:
             await self._release(seen.name)
             raise
