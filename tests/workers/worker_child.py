@@ -32,8 +32,8 @@ def job(name):
         say(what="begin", **about)
         failed_before = Path(f"{orders['log']}.{name}.{key.replace(':', '-')}")
         if f"{name}/{key}" in orders.get("failing", ()) and not failed_before.exists():
-            failed_before.touch()
             say(what="fail", **about)
+            failed_before.touch()
             raise ValueError(f"{name}/{key} fails the first time")
         try:
             await memory.store_episode(f"{name} {key} {as_of}", butler="worker")
