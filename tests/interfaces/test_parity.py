@@ -9,7 +9,7 @@ from tulving.config import MemoryModuleConfig
 from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
-from tulving.interfaces.mcp import tool
+from tulving.interfaces.mcp.tools import tool
 from tulving.interfaces.parameters import describe, parameters, returned, without_none
 from tulving.services.operations import OPERATIONS
 

@@ -24,13 +24,13 @@ def mcp(
     if not is_postgres(config.url) and (file := new_file(config.url)):
         typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
     if http is not None:
-        from tulving.interfaces.mcp_http import serve as serve_http
+        from tulving.interfaces.http.server import serve as serve_http
 
         return serve_http(config, http, open_)
     if open_:
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
-    from tulving.interfaces.mcp import serve
+    from tulving.interfaces.mcp.server import serve
 
     serve(config)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tulving.config import MemoryModuleConfig
-from tulving.interfaces.calls import LazyMemory, invoke
+from tulving.interfaces.calls import invoke, open_lazily
 from tulving.interfaces.cli.options import AsJson, Chosen
 from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, warn
 from tulving.interfaces.parameters import Parameter, accept, parameters
@@ -74,7 +74,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
     failures: list[Exception] = []
 
     async def ask() -> Any:
-        async with LazyMemory(lambda: chosen.open(stores=operation.effect == "write")) as memory:
+        async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
             return await invoke(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
 
     result = asyncio.run(ask())

@@ -3,7 +3,7 @@
 Every transaction names its tenant in the setting `tulving.tenant_id` (`postgres._whose`). The policies show rows of
 that tenant only, and none when no tenant is named, to everyone: the owner of the tables too. Only members of the
 maintenance role see all tenants, and whoever raised the wall is one. `access_tokens` stays outside, because it tells
-which tenant a caller belongs to. `jobs` and the workers' queue are for maintenance alone.
+which tenant a caller belongs to. `jobs` is for maintenance alone.
 
 Behind policies PostgreSQL reads no word index, because a full-text operator might tell of rows that it is not to show.
 So the service finds words through views, which are read with the rights of who raised the wall and have the tenant in
@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 from tulving.domain import intake
 from tulving.storage.kinds import MEMORY_TABLES
-from tulving.storage.postgres import queue
+from tulving.storage.moving import MOVED
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.schema import VERSION_TABLE
 from tulving.storage.postgres.values import Raw, quoted
-from tulving.storage.transfer import TABLES
 
-WALLED = (*TABLES, "next_embeddings", "requests", "tenant_keys")
+WALLED = (*MOVED, "next_embeddings", "requests", "tenant_keys")
 _SHARED = ("embedding_versions", "access_tokens")
 _TENANT = "NULLIF(current_setting('tulving.tenant_id', true), '')"
 _MINE = f"tenant_id = {_TENANT}"
@@ -60,7 +59,6 @@ async def raise_wall(raw: Raw, roles: Roles) -> None:
                 await raw.execute(f"GRANT {'SELECT' if table in _SHARED else rights} ON {table} TO {service}")
             await raw.execute(f"GRANT SELECT ON {VERSION_TABLE} TO {both}")
             await raw.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON jobs TO {maintenance}")
-            await queue.grant(raw, maintenance)
             for table in WALLED:
                 await raw.execute(
                     f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {table} FORCE ROW LEVEL SECURITY;"
