@@ -353,7 +353,8 @@ def mark_harmful(random: Random) -> tuple[str, dict[str, Any]]:
 
 
 def invert(random: Random) -> tuple[str, dict[str, Any]]:
-    return random.choice((("invert_refuted", {}), ("invert_rule", {"rule_id": _ref(random, "rule")})))
+    one = ("invert_rule", {"rule_id": _ref(random, "rule")})
+    return random.choice((("invert_refuted", {}), ("of_all_tenants", {"verb": "invert_refuted"}), one))
 
 
 def edit(random: Random) -> tuple[str, dict[str, Any]]:
@@ -420,13 +421,17 @@ def merge_entities(random: Random) -> tuple[str, dict[str, Any]]:
 
 
 def sweep(random: Random) -> tuple[str, dict[str, Any]]:
-    return "run_decay_sweep", _some(random, 0.3, as_of=lambda: _moment(random), dry_run=lambda: True)
+    extra = _some(random, 0.3, as_of=lambda: _moment(random), dry_run=lambda: True)
+    return _of_one_or_all(random, "run_decay_sweep", extra)
 
 
 def clean_up(random: Random) -> tuple[str, dict[str, Any]]:
-    verb = random.choice(("run_episode_cleanup", "run_store_cleanup"))
     extra = _some(random, 0.3, as_of=lambda: _moment(random), max_entries=lambda: random.choice((0, 5)))
-    return verb, {**extra, **_some(random, 0.3, dry_run=lambda: True)}
+    return _of_one_or_all(random, "run_episode_cleanup", {**extra, **_some(random, 0.3, dry_run=lambda: True)})
+
+
+def _of_one_or_all(random: Random, verb: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return random.choice(((verb, args), ("of_all_tenants", {"verb": verb, **args})))
 
 
 def stats(random: Random) -> tuple[str, dict[str, Any]]:

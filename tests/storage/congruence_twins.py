@@ -166,7 +166,7 @@ class Twins:
             verified = await administer(side.memory).verify()
             assert verified.ok, (side.name, verified.findings)
         await self.both(lambda side: side.memory.count_pending())
-        await self.exported("acme", all_tenants=True)
+        await self.exported(None)
 
     async def both(self, do: Callable[[Side], Awaitable[Any]]) -> Any:
         first, second = [await _outcome(do, side) for side in self.sides]
@@ -195,6 +195,9 @@ class Twins:
 
     async def do_advance(self, who: str, **duration: float) -> None:
         self.clock.advance(**duration)
+
+    async def do_of_all_tenants(self, who: str, verb: str, **args: Any) -> None:
+        await self.both(lambda side: getattr(administer(side.memory), verb)(**args))
 
     async def do_unready(self, who: str) -> None:
         self.embedder.problem = "no weights yet"
@@ -239,9 +242,15 @@ class Twins:
         await self.both(lambda side: side.bound(to).import_(paths[side is self.sides[0]]))
         await self.compare_state(WHO[to][0])
 
-    async def exported(self, who: str, **how: Any) -> list[Path]:
+    async def exported(self, who: str | None) -> list[Path]:
+        """One tenant's memory, or (None) the whole store."""
         paths = [self._folder / f"{side.name}.jsonl" for side in self.sides]
-        await self.both(lambda side: side.bound(who).export(paths[side is not self.sides[0]], **how))
+
+        def export(side: Side) -> Awaitable[Any]:
+            exporting = administer(side.memory) if who is None else side.bound(who)
+            return exporting.export(paths[side is not self.sides[0]])
+
+        await self.both(export)
         first, second = ([json.loads(line) for line in path.read_text().splitlines()] for path in paths)
         same("the export", _unordered(first), _unordered(second))
         return paths

@@ -53,8 +53,8 @@ def new_twins(tmp_path: Path, postgres: Any, postgres_template: str, monkeypatch
 
 
 def in_fixed_order(pending: Callable[..., list[tuple[Kind, Item]]]) -> Callable[..., list[tuple[Kind, Item]]]:
-    def ordered(conn: Any, limit: int) -> list[tuple[Kind, Item]]:
-        return sorted(pending(conn, 100_000), key=lambda found: (found[1].tenant_id, found[1].id))[:limit]
+    def ordered(conn: Any, tenant_id: str | None, limit: int) -> list[tuple[Kind, Item]]:
+        return sorted(pending(conn, tenant_id, 100_000), key=lambda found: (found[1].tenant_id, found[1].id))[:limit]
 
     return ordered
 
