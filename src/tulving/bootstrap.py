@@ -260,8 +260,8 @@ class Migration:
 async def migrate_store(
     url: str | None, config: MemoryModuleConfig, *, dry_run: bool = False, roles: tuple[str, str] | None = None
 ) -> Migration:
-    """Bring a store's schema up to date. On PostgreSQL, `roles` (the service's and that of maintenance) are made and
-    walled off from each other's tenants by row-level security."""
+    """Bring a store's schema up to date. On PostgreSQL, `roles` (of the service and of maintenance) enables row-level
+    security: the roles are created, and the service sees one tenant at a time."""
     if not is_postgres(url):
         if roles is not None:
             raise InvalidInput("row_security", "is for PostgreSQL: a file belongs to its owner", "a postgresql:// URL")

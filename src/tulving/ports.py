@@ -81,12 +81,12 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check of `verify` or `health`: what was looked at, what is wrong with it (nothing, when empty), and what is
-    worth knowing all the same."""
+    """The result of one check of `verify` or `health`. No problems means that it passed; `note` is information worth
+    showing either way."""
 
     check: str
     problems: tuple[str, ...] = ()
-    told: str = ""
+    note: str = ""
 
 
 class Store(Protocol):

@@ -1,4 +1,4 @@
-"""Behind the wall between tenants: who may work, and who may not even look."""
+"""Under row-level security: which roles may run jobs, and which may not even see them."""
 
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,8 +11,8 @@ from tulving.config import MemoryModuleConfig
 
 
 @pytest.fixture
-async def walled(postgres, postgres_template):
-    """A walled database, and its URLs as the service and as maintenance."""
+async def secured(postgres, postgres_template):
+    """A database with row-level security, and its URLs as the service and as maintenance."""
     url = await postgres.create_database(template=postgres_template)
     name = urlsplit(url).path.lstrip("/")
     roles = (f"service_{name}", f"maintenance_{name}")
@@ -35,8 +35,8 @@ def config(url):
     return MemoryModuleConfig(url=url, embedder="hashing")
 
 
-async def test_maintenance_works_without_further_rights(walled):
-    raw, _, maintenance = walled
+async def test_maintenance_works_without_further_rights(secured):
+    raw, _, maintenance = secured
     async with open_scheduler(config(maintenance)) as scheduler:
         app = scheduler._new_app()
         async with app.open_async():
@@ -47,8 +47,8 @@ async def test_maintenance_works_without_further_rights(walled):
     assert await raw.fetchval("SELECT last_error FROM jobs WHERE name = 'decay_sweep'") is None
 
 
-async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(walled):
-    raw, service, _ = walled
+async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(secured):
+    raw, service, _ = secured
     with pytest.raises(StoreUnavailable, match="right"):
         async with open_scheduler(config(service)) as scheduler:
             pass
@@ -66,9 +66,9 @@ async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(walled):
             await other.close()
 
 
-async def test_one_who_may_write_the_schedule_but_sees_one_tenant_only_is_refused(walled):
-    """Else a sweep would be put down as done that has passed over the other tenants."""
-    raw, service, _ = walled
+async def test_a_role_that_may_write_the_schedule_but_sees_one_tenant_is_refused(secured):
+    """Otherwise a sweep that skipped the other tenants would be recorded as done."""
+    raw, service, _ = secured
     role = urlsplit(service).username
     await raw.execute(f'GRANT ALL ON jobs TO "{role}"')
     async with open_scheduler(config(service), alone=True) as scheduler:
@@ -76,8 +76,8 @@ async def test_one_who_may_write_the_schedule_but_sees_one_tenant_only_is_refuse
             await scheduler.once("decay_sweep")
 
 
-async def test_the_service_is_healthy_and_sees_no_jobs(walled):
-    _, service, maintenance = walled
+async def test_the_service_is_healthy_and_sees_no_jobs(secured):
+    _, service, maintenance = secured
     for url, jobs in ((maintenance, []), (service, None)):
         async with open_memory(config=config(url), background=False) as memory:
             health = await memory.health()

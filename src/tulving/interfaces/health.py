@@ -59,7 +59,7 @@ def _show(found: dict[str, Any], ignored: list[tuple[str, str]]) -> None:
 
     healthy = [("healthy", "yes" if found["ok"] else "no")]
     checks = [
-        (each["check"], problem) for each in found["findings"] for problem in each["problems"] or [each["told"] or "ok"]
+        (each["check"], problem) for each in found["findings"] for problem in each["problems"] or [each["note"] or "ok"]
     ]
     wrong = {problem for each in found["findings"] for problem in each["problems"]}
     places = [(name, str(found[name])) for name in ("version", "store", "schema") if found[name] is not None]

@@ -34,8 +34,8 @@ class PostgresConnection:
     for_reference = " FOR KEY SHARE"
     merged_at_a_time = 1000
 
-    def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool, secrets: MutableMapping[str, str]) -> None:
-        self.raw, self.indexes, self.walled, self.secrets = raw, indexes, walled, secrets
+    def __init__(self, raw: Raw, indexes: VectorIndexes, row_security: bool, secrets: MutableMapping[str, str]) -> None:
+        self.raw, self.indexes, self.row_security, self.secrets = raw, indexes, row_security, secrets
         self.events: list[Event] = []
 
     def execute(self, sql: str, params: Params | None = None) -> int:

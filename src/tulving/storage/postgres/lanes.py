@@ -94,7 +94,7 @@ def _ask(
         where, values = visible(conn, kind, request.tenant_id, request.filter, request.now)
         params |= values
         if by_words:
-            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.walled)))
+            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security)))
         if vector is not None:
             arms.append(_arm(f"semantic {kind}", kind, _by_index(kind, where) if kind in near else _exact(kind, where)))
     found: dict[tuple[str, Kind], dict[Key, float]] = {}
@@ -120,7 +120,7 @@ def _arm(name: str, kind: Kind, best: str) -> str:
     )
 
 
-def _by_words(kind: Kind, where: str, walled: bool) -> str:
+def _by_words(kind: Kind, where: str, row_security: bool) -> str:
     """Memories with all the words first; those with any of them fill up, within that by how often and how near.
 
     The words are the tenant's own, so their index alone leads to its rows: OFFSET keeps the planner from reading an
@@ -130,15 +130,15 @@ def _by_words(kind: Kind, where: str, walled: bool) -> str:
     return f"""
     SELECT m.id, (m.its_words @@ (SELECT every FROM words))::int
         + ts_rank(m.its_words, (SELECT either FROM words), 33) AS score
-    FROM ({_worded(kind, walled)}) AS m
+    FROM ({_worded(kind, row_security)}) AS m
     WHERE {where} ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
-def _worded(kind: Kind, walled: bool) -> str:
-    """Rows with any of the words. Behind the wall only its view may read the word index (`postgres_wall`)."""
+def _worded(kind: Kind, row_security: bool) -> str:
+    """Rows with any of the words. Under row-level security only the view can use the full-text index."""
     table = KIND[kind].table
     found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT either FROM words) OFFSET 0"
-    if not walled:
+    if not row_security:
         return f"SELECT *, {found.format(table)}"
     return (
         f"SELECT t.*, found.its_words FROM (SELECT id, {found.format(f'{table}_words')}) AS found"

@@ -9,7 +9,7 @@ import asyncpg
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.storage.postgres import schema
 from tulving.storage.postgres.errors import DRIVER_ERRORS, URL_FORM, named_error
-from tulving.storage.postgres.row_security import STANDS, Roles, raise_wall
+from tulving.storage.postgres.row_security import SECURED, Roles, enable_row_security
 from tulving.storage.postgres.store import PostgresStore
 from tulving.storage.schema import missing
 
@@ -64,7 +64,7 @@ async def migrate(
             await schema.prepare(raw)
             await _prepare_queue(raw)
             if wanted:
-                await raise_wall(raw, wanted)
+                await enable_row_security(raw, wanted)
             return before, missing(before)
     except DRIVER_ERRORS as error:
         raise named_error(error) from error
@@ -93,7 +93,7 @@ async def _prepared(store: PostgresStore) -> PostgresStore:
     try:
         async with store.connection() as raw:
             await schema.prepare(raw)
-            store.walled = await raw.fetchval(STANDS)
+            store.row_security = await raw.fetchval(SECURED)
     except BaseException:
         await store.close()
         raise

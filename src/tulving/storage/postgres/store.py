@@ -42,7 +42,7 @@ class PostgresStore:
         self._idle = asyncio.Event()
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
-        self.walled = False
+        self.row_security = False
         self._secrets: dict[str, str] = {}
         self.publish: Callable[[Sequence[Event]], None] = lambda events: None
 
@@ -91,7 +91,7 @@ class PostgresStore:
         seconds = int(row["oldest"] or 0)
         held = f"process {row['pid']} has had one open for {seconds} s: until it ends, deleted rows stay on the disk"
         return [
-            Finding("server", told=f"PostgreSQL {row['server']}, pgvector {row['pgvector']}"),
+            Finding("server", note=f"PostgreSQL {row['server']}, pgvector {row['pgvector']}"),
             Finding("oldest transaction", (held,) if seconds > LONG_TRANSACTION else (), f"{seconds} s"),
         ]
 
@@ -162,7 +162,7 @@ class PostgresStore:
         found: dict[str, str] = {}
         async with self._begun(begin, tenant_id) as raw:
             try:
-                conn = PostgresConnection(raw, self.indexes, self.walled, ChainMap(found, self._secrets))
+                conn = PostgresConnection(raw, self.indexes, self.row_security, ChainMap(found, self._secrets))
                 result = await run_waiting(transaction, conn, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)
@@ -191,7 +191,7 @@ class PostgresStore:
     @asynccontextmanager
     async def _begun(self, begin: str, tenant_id: str | None):
         """A connection with a transaction begun. Those that turn out to be dead are put away until one is not."""
-        statement = f"{begin}; SET LOCAL {_whose(tenant_id)}"
+        statement = f"{begin}; SET LOCAL {_tenant_setting(tenant_id)}"
         for left in reversed(range(self._pool.get_max_size() + 1)):
             async with self.connection() as raw:
                 try:
@@ -232,7 +232,7 @@ _WHOLE_STORE = (
 )
 
 
-def _whose(tenant_id: str | None) -> str:
+def _tenant_setting(tenant_id: str | None) -> str:
     """The setting that row-level security reads, or those for work on the whole store."""
     if tenant_id is None:
         return _WHOLE_STORE

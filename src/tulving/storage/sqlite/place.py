@@ -55,10 +55,10 @@ class Place:
         self.check()
         size = database.log_size(self.path)
         left = database.unmoved_pages(self.path) if size else 0
-        told = f"SQLite {sqlite3.sqlite_version}, {self.path.stat().st_size} bytes" + ", read-only" * self.frozen
+        note = f"SQLite {sqlite3.sqlite_version}, {self.path.stat().st_size} bytes" + ", read-only" * self.frozen
         held = f"has {size} bytes and can't be emptied: a process has been reading since {left} pages ago"
         return [
-            Finding("database file", told=told),
+            Finding("database file", note=note),
             Finding("write-ahead log", (held,) if left and size > LONG_LOG else (), f"{size} bytes"),
         ]
 
