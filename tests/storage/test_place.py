@@ -150,7 +150,7 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
             _, log = await memory._env.store.health()
             assert held > 1_000_000
             assert log.note == f"{held} bytes"
-            assert f"has {held} bytes and can't be emptied" in log.problems[0]
+            assert f"has {held} bytes and can't be truncated" in log.problems[0]
         assert 0 < len(tried) < 8
         assert all(later > 2 * earlier for earlier, later in pairwise(tried))
         for number in range(3):

@@ -278,7 +278,7 @@ async def test_a_commit_without_an_answer_is_not_done_again(postgres_url: str) -
         " FOR EACH ROW EXECUTE FUNCTION die()",
     )
     async with opened(postgres_url, background=False) as memory:
-        with pytest.raises(StoreUnavailable, match="look whether it was"):
+        with pytest.raises(StoreUnavailable, match="check whether the change was made"):
             await memory.store_rule("greet")
         assert await everything(memory) == {}
         run_sql(postgres_url, "DROP TRIGGER die ON rules")
