@@ -87,8 +87,8 @@ class _KindSearch:
         return dict(list(found.items())[:limit])
 
     def _matches(self) -> list[tuple[Any, ...]]:
-        """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or ties
-        with the last one are cut off (the index does not know which are newer), all matches are looked up in the
+        """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
+        ties with the last one are cut off (the index does not know which are newer), all matches are looked up in the
         table: words first (CROSS JOIN), because the planner might choose an index for the filter and look up the words
         once per row."""
         table, request = self._table, self._request
