@@ -173,7 +173,7 @@ async def test_the_health_of_a_file_that_is_gone(path: Path) -> None:
 
 @pytest.fixture
 def read_only(empty_store: Path) -> Iterator[Path]:
-    """A cleanly closed store with memories, in a folder that another user can reach and nobody can write to."""
+    """A cleanly closed store with memories, in a folder that another user can read and no user can write to."""
     folder = Path(tempfile.mkdtemp(prefix="tulving-read-only-"))
     path = folder / "memory.db"
     shutil.copyfile(empty_store, path)

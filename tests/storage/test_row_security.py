@@ -244,7 +244,7 @@ def test_bad_role_names_are_refused(bad):
         Roles(service=bad)
 
 
-async def test_a_file_has_no_wall(tmp_path):
+async def test_a_file_has_no_row_level_security(tmp_path):
     with pytest.raises(InvalidInput, match="row_security"):
         await migrate_store(str(tmp_path / "memory.db"), MemoryModuleConfig(), roles=("a", "b"))
     assert not (tmp_path / "memory.db").exists()

@@ -20,7 +20,7 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 Place = tuple[str, Kind, UUID]
 """A memory: its tenant, its kind, its id."""
 
-LONGEST_FAREWELL = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds that closing waits for the last references to be counted."""
 
 
@@ -66,7 +66,7 @@ class References:
         """Write the remaining references, with a short timeout; the rest is dropped."""
         if self._task is None or self._task.done():
             return
-        await asyncio.wait({self._task}, timeout=LONGEST_FAREWELL)
+        await asyncio.wait({self._task}, timeout=CLOSE_TIMEOUT)
         if not self._task.done():
             log.warning("the last references were not counted: the store could not be written to in time")
             self._task.cancel()

@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_TRIES = 6
-LONGEST_FAREWELL = 10.0
+CLOSE_TIMEOUT = 10.0
 FIRST_PAUSE = 0.002
 LONG_TRANSACTION = 600
 """Seconds after which an open transaction is reported as a problem."""
@@ -100,9 +100,9 @@ class PostgresStore:
         self._closed = True
         try:
             # Not the pool's own wait: it would close a connection that a waiting call has just acquired.
-            await asyncio.wait_for(self._idle.wait(), LONGEST_FAREWELL)
+            await asyncio.wait_for(self._idle.wait(), CLOSE_TIMEOUT)
             if self._owned:
-                await asyncio.wait_for(self._pool.close(), LONGEST_FAREWELL)
+                await asyncio.wait_for(self._pool.close(), CLOSE_TIMEOUT)
         except (TimeoutError, *DRIVER_ERRORS):
             if self._owned:
                 self._pool.terminate()
@@ -199,7 +199,7 @@ class PostgresStore:
                 except DRIVER_ERRORS as error:
                     if not left or not isinstance(error, LOST):
                         raise named_error(error) from error
-                    _put_away(raw)
+                    _discard(raw)
                     continue
                 except BaseException:  # cancelled while waiting for the store's lock
                     await _roll_back(raw)
@@ -244,10 +244,10 @@ async def _roll_back(raw: Raw) -> None:
     try:
         await raw.execute("ROLLBACK")
     except BaseException:
-        _put_away(raw)
+        _discard(raw)
 
 
-def _put_away(raw: Raw) -> None:
+def _discard(raw: Raw) -> None:
     """Make the pool replace a connection. A broken one may have left the pool already."""
     with suppress(Exception):
         raw.terminate()
