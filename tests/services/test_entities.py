@@ -833,7 +833,7 @@ async def test_the_tenant_may_be_named_if_it_is_ones_own(memory):
         entity = await acme.get_entity(made.entity_id, tenant_id=tenant)
         assert entity.tenant_id == "acme"
         assert len(await acme.resolve_entity(f"anna {tenant}", tenant_id=tenant)) == 1
-    with pytest.raises(InvalidInput, match="tenant_id: another tenant's entities are not yours"):
+    with pytest.raises(InvalidInput, match="tenant_id: the entities of another tenant can't be read"):
         await acme.get_entity(made.entity_id, tenant_id="bolt")
     assert await memory.resolve_entity("anna") == []
 
