@@ -1,107 +1,24 @@
-"""Tulving: a memory for AI agents. Episodes, facts and rules, found in milliseconds."""
+"""Tulving: a memory for AI agents. Episodes, facts and rules, found in milliseconds.
 
-from typing import TYPE_CHECKING, Any
+The public names are listed in `__init__.pyi`, once for type checkers and for this module, which imports each when it is
+first used: `import tulving` alone loads nothing else.
+"""
 
-from tulving.domain.events import Event
-from tulving.domain.model import (
-    Episode,
-    Fact,
-    Found,
-    Hit,
-    Link,
-    NewEpisode,
-    NewFact,
-    NewRule,
-    Page,
-    Rule,
-    Stored,
-)
-from tulving.domain.scope import Caller
-from tulving.errors import (
-    ConfigError,
-    DamagedStore,
-    DiskFull,
-    EmbedderMismatch,
-    EmbedderUnavailable,
-    IntegrityError,
-    InvalidInput,
-    NotFound,
-    SchemaTooNew,
-    StoreBusy,
-    StoreUnavailable,
-    TulvingError,
-    WeightsError,
-)
-
-if TYPE_CHECKING:
-    from tulving.bootstrap import get_embedding_engine, open_administration, open_memory
-    from tulving.config import MemoryModuleConfig, PostgresConfig, RetrievalConfig
-    from tulving.interfaces.blocking import open_memory_sync
-    from tulving.interfaces.host_module import MemoryModule, Module
-    from tulving.services.administration import Administration
-    from tulving.services.memory import Memory
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY = {
-    "Administration": "tulving.services.administration",
-    "Memory": "tulving.services.memory",
-    "MemoryModule": "tulving.interfaces.host_module",
-    "MemoryModuleConfig": "tulving.config",
-    "Module": "tulving.interfaces.host_module",
-    "PostgresConfig": "tulving.config",
-    "RetrievalConfig": "tulving.config",
-    "get_embedding_engine": "tulving.bootstrap",
-    "open_administration": "tulving.bootstrap",
-    "open_memory": "tulving.bootstrap",
-    "open_memory_sync": "tulving.interfaces.blocking",
-}
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+_MODULES = {each.name: line.module for line in _STUB.body if isinstance(line, ast.ImportFrom) for each in line.names}
 
-__all__ = [
-    "Administration",
-    "Caller",
-    "ConfigError",
-    "DamagedStore",
-    "DiskFull",
-    "EmbedderMismatch",
-    "EmbedderUnavailable",
-    "Episode",
-    "Event",
-    "Fact",
-    "Found",
-    "Hit",
-    "IntegrityError",
-    "InvalidInput",
-    "Link",
-    "Memory",
-    "MemoryModule",
-    "MemoryModuleConfig",
-    "Module",
-    "NewEpisode",
-    "NewFact",
-    "NewRule",
-    "NotFound",
-    "Page",
-    "PostgresConfig",
-    "RetrievalConfig",
-    "Rule",
-    "SchemaTooNew",
-    "StoreBusy",
-    "StoreUnavailable",
-    "Stored",
-    "TulvingError",
-    "WeightsError",
-    "get_embedding_engine",
-    "open_administration",
-    "open_memory",
-    "open_memory_sync",
-]
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    """The parts that bring modules of their own load when they are first named."""
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(_LAZY[name]), name)
+    if module := _MODULES.get(name):
+        value = globals()[name] = getattr(import_module(module), name)
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

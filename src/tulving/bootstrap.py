@@ -31,10 +31,9 @@ from tulving.services.references import References
 from tulving.services.service import Env, log
 from tulving.services.tokens import Authentication
 from tulving.workers.background import tend
-from tulving.workers.jobs import Job, jobs_of
-from tulving.workers.patient import PatientStore
-from tulving.workers.schedule import Schedule
-from tulving.workers.scheduler import TableScheduler
+from tulving.workers.jobs import JOBS, Job
+from tulving.workers.schedule import Schedule, UncancellableWrites
+from tulving.workers.scheduler import Scheduler
 
 if TYPE_CHECKING:
     import asyncpg
@@ -307,28 +306,15 @@ async def open_scheduler(
     config: MemoryModuleConfig | None = None,
     *,
     clock: Clock = utc_now,
-    jobs: Mapping[str, Job] | None = None,
+    jobs: Mapping[str, Job] = JOBS,
     embedder: str | Embedder | None = None,
-    alone: bool = False,
-) -> AsyncIterator[TableScheduler]:
-    """The jobs of the configured store, to be run, dry-run or listed, without other background work.
-
-    On PostgreSQL they are shared by all running schedulers, unless `alone`.
-    """
+) -> AsyncIterator[Scheduler]:
+    """The jobs of the configured store, to be run, dry-run or listed, without other background work."""
     config = config or own_config()
     async with open_memory(config=config, clock=clock, embedder=embedder, background=False) as memory:
         env = memory._env
-        patient = Administration(replace(env, store=PatientStore(env.store)), memory.caller)
-        schedule = Schedule(env.store, clock, new_holder(), config.schedule)
-        jobs = jobs_of() if jobs is None else jobs
-        if alone or not is_postgres(config.url):
-            yield TableScheduler(schedule, patient, jobs)
-            return
-        from tulving.storage.postgres import queue
-        from tulving.workers.queue import QueueScheduler
-
-        schema = await queue.prepare_for(env.store)
-        yield QueueScheduler(schedule, patient, jobs, str(config.url), schema)
+        administration = Administration(replace(env, store=UncancellableWrites(env.store)), memory.caller)
+        yield Scheduler(Schedule(env.store, clock, new_holder(), config.schedule), administration, jobs)
 
 
 def backup_store(config: MemoryModuleConfig, file: Path, *, force: bool = False) -> "Copy":
@@ -368,7 +354,7 @@ async def copy_store(
 
     The source must exist. A missing target is created, unless `verify_only` just compares the two.
     """
-    from tulving.services.copying import Copying, silent
+    from tulving.services.copying import Copying
 
     config = config or own_config()
     if tenant is not None:
@@ -380,5 +366,5 @@ async def copy_store(
         opened.push_async_callback(theirs.close)
         if await ours.identity() == await theirs.identity():
             raise InvalidInput("target", f"{store_name(target)} is the source itself", "another store")
-        copying = Copying(ours, theirs, tenant, progress or silent)
+        copying = Copying(ours, theirs, tenant, progress or (lambda done, total, what: None))
         return await copying.compare() if verify_only else await copying.copy(clock(), ids)

@@ -1,10 +1,10 @@
 """Every error that Tulving raises on purpose.
 
     TulvingError
-    ├── InvalidInput (ValueError)        a value we refuse: names the field, the problem, what is allowed
+    ├── InvalidInput (ValueError)        a refused value: names the field, the problem and what is allowed
     │   └── ConfigError                  the same, in a configuration file or variable
     ├── NotFound (KeyError)              no such memory for this caller
-    ├── IntegrityError                   the store or its meaning would be broken: always rises
+    ├── IntegrityError                   the store or its meaning would be broken: always raised
     │   ├── DamagedStore                 the database file is not a healthy Tulving store
     │   ├── SchemaTooNew                 written by a newer version of Tulving
     │   └── EmbedderMismatch             the store holds vectors of another embedder
@@ -14,7 +14,7 @@
     └── EmbedderUnavailable (RuntimeError)
         └── WeightsError                 the model's weights are missing, incomplete or not the right ones
 
-Each is also the builtin that a caller would expect, so `except ValueError` works without importing us.
+Each is also the builtin that a caller would expect, so `except ValueError` works without importing Tulving.
 """
 
 

@@ -1,7 +1,7 @@
-"""The project around a working directory: its settings and its store, as far as the person trusts the folder.
+"""The project around a working directory: its settings and its store, as far as the user trusts the folder.
 
-A cloned repository may bring both along. Until its folder is trusted neither decides where memory goes, whose it is or
-what an agent is told; an untrusted file may only set what is in `HARMLESS`.
+A cloned repository may contain both. Until its folder is trusted, neither decides where memory goes, which tenant it
+belongs to or what an agent is told; an untrusted file may only set what is in `HARMLESS`.
 """
 
 import shlex
@@ -23,7 +23,7 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Something in a folder that is not trusted: a file with some of its settings, or a store."""
+    """What is ignored in an untrusted folder: some settings of a file, or a store."""
 
     path: str
     settings: tuple[str, ...]
@@ -37,7 +37,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A settings file as it was read, so that what is hashed is what counts."""
+    """A settings file as it was read: the values come from the bytes that were hashed."""
 
     path: Path
     sha256: str
@@ -46,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What counts of all that lies in a working directory and above it, and what does not."""
+    """What applies of the settings and stores in a working directory and above it, and what is ignored."""
 
     settings_file: Path | None
     values: Mapping[str, Any]
@@ -67,41 +67,38 @@ class Project:
 
 
 def find(folder: Path, record: Path) -> Project:
-    """Look in a folder and above it: for the nearest trusted settings file, and the nearest trusted store.
+    """The nearest trusted settings file and the nearest trusted store, in a folder or above it.
 
-    Where no settings file is trusted, the harmless part of the nearest one counts.
+    Where no settings file is trusted, the harmless part of the nearest one applies.
     """
     chosen: Settings | None = None
     untrusted: list[tuple[Settings, str]] = []
     database: Path | None = None
     ignored: list[Ignored] = []
-    trusted: trust.Folders | None = None
-    for place in (folder.absolute(), *folder.absolute().parents):
-        file, store = settings_in(place), place / STORE_FOLDER
-        if file is None and not store.is_dir():
-            continue
-        trusted = trust.read(record) if trusted is None else trusted
-        known = trust.key(place) in trusted
+    folders = (folder.absolute(), *folder.absolute().parents)
+    places = [place for place in folders if settings_in(place) or (place / STORE_FOLDER).is_dir()]
+    trusted = trust.read(record) if places else {}
+    for place in places:
+        file, store, key = settings_in(place), place / STORE_FOLDER, trust.key(place)
         advice = f"if it is yours, run: tulving trust {_on_one_line(shlex.quote(str(place)))}"
         if file is not None and chosen is None:
             settings = read_settings(file)
-            if known and trusted[trust.key(place)] == settings.sha256:
+            if trusted.get(key) == settings.sha256:
                 chosen = settings
             else:
-                reason = "it is not the file that was trusted" if known else "the folder is not trusted"
+                reason = "it is not the file that was trusted" if key in trusted else "the folder is not trusted"
                 untrusted.append((settings, f"{reason}; {advice}"))
         if database is None and (store.is_dir() or (place / FILES[0]).is_file()):
-            if known:
+            if key in trusted:
                 database = store / DATABASE
             elif store.is_dir():
                 ignored.append(Ignored(str(store), (), f"the folder is not trusted; {advice}"))
     values = chosen.values if chosen else {}
+    if chosen is None and untrusted:
+        chosen = untrusted[0][0]
+        values = {name: value for name, value in chosen.values.items() if name in HARMLESS}
     for settings, reason in untrusted:
-        names = set(settings.values)
-        if chosen is None:
-            chosen = settings
-            values = {name: settings.values[name] for name in names & HARMLESS}
-            names -= HARMLESS
+        names = settings.values.keys() - (HARMLESS if settings is chosen else ())
         if names:
             ignored.append(Ignored(str(settings.path), tuple(sorted(names)), reason))
     return Project(chosen.path if chosen else None, values, database, tuple(ignored))

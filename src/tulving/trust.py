@@ -16,7 +16,7 @@ Folders = dict[str, str | None]
 
 
 def key(folder: Path) -> str:
-    """The name of a folder in the record: symlinks do not make another one of it."""
+    """The name of a folder in the record: its path without symlinks."""
     return str(folder.resolve())
 
 
@@ -25,7 +25,7 @@ def digest(content: bytes) -> str:
 
 
 def read(record: Path) -> Folders:
-    """The trusted folders; none when nothing was ever trusted."""
+    """The trusted folders; none when there is no record yet."""
     try:
         folders = json.loads(record.read_bytes())
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def add(record: Path, folder: Path, settings: str | None) -> None:
 
 
 def remove(record: Path, folder: Path) -> bool:
-    """Trust a folder no more; whether it was trusted."""
+    """Stop trusting a folder; returns whether it was trusted."""
     with _editing(record) as folders:
         was_there = key(folder) in folders
         folders.pop(key(folder), None)
@@ -58,7 +58,7 @@ def _damaged(record: Path, problem: str) -> ConfigError:
 
 @contextmanager
 def _editing(record: Path) -> Iterator[Folders]:
-    """One process at a time: otherwise of two changes the slower would undo the other."""
+    """Read, change and write under a lock: of two processes, none overwrites the change of the other."""
     record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     home = os.open(record.parent, os.O_RDONLY)
     try:
@@ -72,7 +72,7 @@ def _editing(record: Path) -> Iterator[Folders]:
 
 
 def _write(record: Path, folders: Mapping[str, str | None]) -> None:
-    """Whole or not at all, and readable by its owner only."""
+    """Replace the record atomically; only its owner can read it."""
     descriptor, name = tempfile.mkstemp(dir=record.parent, prefix=".trusted-")
     try:
         with open(descriptor, "w", encoding="ascii") as file:

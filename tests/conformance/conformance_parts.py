@@ -12,11 +12,11 @@ from tulving.domain.model import KIND_OF, Episode, Fact, Item, Kind, Rule
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash, found_by, search_text
 from tulving.ports import Store
-from tulving.storage import events, items, transfer
+from tulving.storage import events, items
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND, table_of
 from tulving.storage.lanes import LaneRequest, Lanes
-from tulving.storage.rows import IndexEntry, Row
+from tulving.storage.rows import IndexEntry
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 ONE = "acme"
@@ -140,9 +140,3 @@ def by_vector(conn: Connection, vector: Sequence[float] = EAST, **wanted: Any) -
     lanes = ask(conn, vector=vector, **wanted)
     assert not lanes.keyword
     return found(lanes.semantic, lanes)
-
-
-def rows_of(conn: Connection, tenant: str | None = ONE) -> list[Row]:
-    rows: list[Row] = []
-    transfer.dump(conn, tenant, rows.append)
-    return rows

@@ -1,18 +1,19 @@
 """Rows that come from elsewhere are merged."""
 
 from collections.abc import Callable
+from pathlib import Path
 from uuid import UUID
 
-from conformance_parts import BETWEEN, NOW, ONE, TEXTS, Opened, by_words, episode, event, fact, put, rows_of, rule
+from conformance_parts import BETWEEN, NOW, ONE, TEXTS, Opened, by_words, episode, event, fact, put, rule
 
-from tulving.domain.events import Audit
+from tulving.domain.events import Audit, Event
 from tulving.domain.scope import Address, Caller
-from tulving.storage import links, transfer
+from tulving.storage import export_file, links, moving
 from tulving.testing import SequentialIds
 
 
 def test_merge_adds_what_is_new_in_order(store: Opened) -> None:
-    columns = transfer.TABLES["memory_events"]
+    columns = moving.MOVED["memory_events"].columns
     rows = [{name: getattr(event(number, payload={"n": number}), name) for name in columns} for number in (5, 3, 4)]
     key = ("tenant_id", "id")
     assert store.write(lambda conn: conn.merge("memory_events", key, rows[:1])) == rows[:1]
@@ -24,19 +25,23 @@ def test_merge_adds_what_is_new_in_order(store: Opened) -> None:
     assert kept == [{"id": UUID(int=number), "payload": {"n": number}} for number in (5, 3, 4)]
 
 
-def test_a_dump_loaded_elsewhere_is_the_same(opened: Callable[[], Opened]) -> None:
+def test_an_export_loaded_elsewhere_is_the_same(opened: Callable[[], Opened], tmp_path: Path) -> None:
     source, target = opened(), opened()
     source.write(put, episode(1, TEXTS[3], title="t", occurred_at=NOW), vector=BETWEEN)
     source.write(put, fact(2, source_episode_id=UUID(int=1), metadata={"a": [None]}), rule(3, tags=["x"]))
     ends = Address(ONE, "rule", UUID(int=3)), Address(ONE, "fact", UUID(int=2))
     assert source.write(links.create, *ends, "supports", event(90))
-    rows = source.read(rows_of)
-    audit = Audit(Caller(ONE), NOW, SequentialIds(1000))
-    for added in (len(rows), 0):
-        counts, told = target.write(transfer.load, lambda: enumerate(rows, 2), ONE, 1, 4, lambda tenant: audit)
-        arrived = [(each.payload["table"], len(each.payload["ids"])) for each in told]
+    file, again = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    rows = sum(source.read(export_file.write, file, ONE).values())
+    arrival = moving.Arrival("import", 1, Audit(Caller(ONE), NOW, SequentialIds(1000)))
+    for added in (rows, 0):
+        published: list[Event] = []
+        target.store.publish = published.extend
+        counts = target.write(export_file.load, file, ONE, 4, arrival)
+        arrived = [(each.payload["table"], len(each.payload["ids"])) for each in published]
         assert arrived == ([("episodes", 1), ("facts", 1), ("rules", 1), ("memory_links", 1)] if added else [])
         assert sum(table["added"] for table in counts.values()) == added
-        assert sum(table["skipped"] for table in counts.values()) == len(rows) - added
-    assert target.read(rows_of) == rows
+        assert sum(table["skipped"] for table in counts.values()) == rows - added
+    target.read(export_file.write, again, ONE)
+    assert again.read_text() == file.read_text()
     assert target.read(by_words, "tea") == [3]

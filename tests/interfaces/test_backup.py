@@ -1,8 +1,9 @@
-"""Backup and restore of a file: online, whole or not at all, never over what somebody may need."""
+"""Backup and restore of a file: online, complete or not at all, never over another file unless forced."""
 
 import asyncio
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -99,6 +100,77 @@ def test_a_copy_is_consistent_while_others_write(cli, store, tmp_path):
     assert len(contents(tmp_path / "4.db")) > 1
 
 
+def test_a_copy_is_a_store_like_the_original(cli, store, tmp_path):
+    """With what is still in the log, and without the pages that a deletion has freed."""
+
+    async def backup_while_open():
+        async with open_memory(store, embedder="hashing", background=False) as memory:
+            gone = await memory.store_fact("user", "reads", "word " * 20_000)
+            await memory.store_fact("user", "drives", "a tram")
+            await memory.delete("fact", gone.id)
+            assert store.with_name("memory.db-wal").stat().st_size > 0
+            return await asyncio.to_thread(cli, "backup", str(tmp_path / "copy.db"))
+
+    assert asyncio.run(backup_while_open()).code == 0
+    copy = tmp_path / "copy.db"
+    assert contents(copy) == ["a tram", "tea"]
+    pragmas = ("application_id", "page_size", "journal_mode", "user_version", "encoding")
+    with closing(sqlite3.connect(store)) as one, closing(sqlite3.connect(copy)) as other:
+        for pragma in pragmas:
+            assert one.execute(f"PRAGMA {pragma}").fetchone() == other.execute(f"PRAGMA {pragma}").fetchone()
+        assert other.execute("PRAGMA freelist_count").fetchone() == (0,)
+        schema = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
+        assert one.execute(schema).fetchall() == other.execute(schema).fetchall()
+    assert sorted(file.name for file in tmp_path.glob("copy.db*")) == ["copy.db"]
+    assert cli("--url", str(copy), "verify").code == 0
+
+
+def test_a_damaged_store_is_not_backed_up(cli, store, tmp_path):
+    cli("store", "fact", "user", "reads", "word " * 20_000)
+    copy = tmp_path / "copy.db"
+    copy.write_text("the last good copy")
+    data = bytearray(store.read_bytes())
+    for place in range(len(data) // 16384 * 8192, len(data), 8192):
+        data[place : place + 100] = b"\xff" * 100
+    store.write_bytes(data)
+    assert cli("backup", str(copy), "--force").code == 1
+    assert copy.read_text() == "the last good copy"
+    assert not list(tmp_path.glob(".*part*"))
+
+
+def test_a_killed_backup_leaves_what_was_there(store, tmp_path):
+    """It is killed when the copy is complete, but not yet on the disk."""
+    copy = tmp_path / "copy.db"
+    copy.write_text("the last good copy")
+    killed = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, signal\nfrom tulving.interfaces.cli import main\n"
+            "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)\nmain()",
+            "backup",
+            str(copy),
+            "--force",
+        ],
+        env=os.environ,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert copy.read_text() == "the last good copy"
+    assert contents(store) == ["tea"]
+
+
+def test_a_log_without_its_store_is_set_aside(cli, store, tmp_path):
+    """SQLite would take it for the log of what is restored."""
+    copy = tmp_path / "copy.db"
+    cli("backup", str(copy))
+    store.unlink()
+    store.with_name("memory.db-wal").write_bytes(b"of a store that was lost")
+    assert cli("restore", str(copy)).code == 0
+    assert contents(store) == ["tea"]
+    (kept,) = tmp_path.glob("*before-restore*-wal")
+    assert kept.read_bytes() == b"of a store that was lost"
+
+
 @pytest.mark.parametrize("open_", ["read", "write"])
 def test_a_store_that_is_open_elsewhere_is_not_replaced(cli, store, tmp_path, open_, monkeypatch):
     monkeypatch.setattr("tulving.storage.sqlite.backup._PATIENCE", 0.2)
@@ -162,7 +234,7 @@ def test_a_backup_of_something_else_or_of_a_newer_version_is_refused(cli, store,
     newer = tmp_path / "newer.db"
     cli("backup", str(newer))
     run_sql(str(newer), "UPDATE alembic_version SET version_num = 'mem_999'")
-    assert "newer Tulving" in cli("restore", str(newer)).err
+    assert "newer version" in cli("restore", str(newer)).err
     assert contents(store) == ["tea"]
 
 

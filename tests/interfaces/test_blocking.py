@@ -1,8 +1,11 @@
 """The memory for code that is not asynchronous."""
 
+import asyncio
 import inspect
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, main_thread
 
 import pytest
 
@@ -66,6 +69,27 @@ def test_a_subscriber_can_listen_but_not_wait(memory):
     memory.store_fact("Anna", "color", "green")
     assert len(heard) == 1
     assert "own thread" in str(errors[0])
+
+
+def test_an_interrupted_call_is_cancelled(memory, monkeypatch: pytest.MonkeyPatch):
+    ended = Event()
+
+    async def hang(self) -> None:
+        try:
+            await asyncio.sleep(0.5)  # until the caller waits
+            signal.pthread_kill(main_thread().ident, signal.SIGINT)
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Memory, "stats", hang)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            memory.stats()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.wait(10)
 
 
 def test_what_is_closed_says_so(path: Path):

@@ -10,7 +10,7 @@ import pytest
 
 from tulving import DamagedStore, InvalidInput, Memory, NotFound, StoreUnavailable
 from tulving.config import MemoryModuleConfig, RetrievalConfig
-from tulving.interfaces.calls import LazyMemory, call
+from tulving.interfaces.calls import call, open_lazily
 from tulving.interfaces.parameters import accept, parameters
 from tulving.services.operations import OPERATIONS
 
@@ -85,7 +85,7 @@ async def test_the_memory_is_opened_once_and_again_only_after_a_failure():
         yield "memory"
         closed.append(1)
 
-    async with LazyMemory(opener) as memory:  # pyright: ignore
+    async with open_lazily(opener) as memory:
         with pytest.raises(StoreUnavailable):
             await memory()
         assert await asyncio.gather(memory(), memory(), memory()) == ["memory"] * 3
@@ -103,7 +103,7 @@ async def test_a_caller_that_gives_up_leaves_the_opening_to_the_others():
         yield "memory"
         closed.append(1)
 
-    async with LazyMemory(opener) as memory:  # pyright: ignore
+    async with open_lazily(opener) as memory:
         impatient, patient = asyncio.create_task(memory()), asyncio.create_task(memory())
         await asyncio.sleep(0)
         impatient.cancel()
@@ -114,7 +114,7 @@ async def test_a_caller_that_gives_up_leaves_the_opening_to_the_others():
 
 def test_a_memory_that_was_never_needed_is_never_opened(tmp_path: Path):
     async def idle() -> None:
-        async with LazyMemory(lambda: pytest.fail("opened")):
+        async with open_lazily(lambda: pytest.fail("opened")):
             pass
 
     asyncio.run(idle())

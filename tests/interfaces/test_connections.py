@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from tulving.config import HttpConfig, load_config, parse
 from tulving.errors import ConfigError
-from tulving.interfaces.connections import LEAST_TAKEN, network
-from tulving.interfaces.mcp_http import listen, web_server
+from tulving.interfaces.http.connections import LEAST_TAKEN, network
+from tulving.interfaces.http.server import listen, web_server
 
 PATIENCE = 0.3
 HEAD = "POST /{} HTTP/1.1\r\nhost: x\r\n"
@@ -32,7 +32,7 @@ async def read(request: Request) -> Response:
 
 
 async def refuse(request: Request) -> Response:
-    """Answers without having read the body, as the gate does."""
+    """Answers without having read the body, as a refusal does."""
     return PlainTextResponse("refused " * 10_000, 401)
 
 
@@ -209,7 +209,7 @@ async def test_a_stream_is_not_cut():
 @pytest.mark.parametrize("header", ["", "connection: close\r\n"])
 async def test_an_answer_that_is_not_taken_is_given_up(header: str):
     async with quick() as here:
-        for _ in range(3):  # a reader that nobody reads from takes little from its socket
+        for _ in range(3):  # a reader that is not read from takes little from its socket
             reader = await here.connect(f"{HEAD.format('large')}{header}\r\n")
             await reader.readuntil(b"\r\n\r\n")
         await here.settle(0)
@@ -318,7 +318,7 @@ def served_well(served: Served, secret: str) -> bool:
         connection.close()
 
 
-def test_more_half_requests_than_there_are_files_stop_nobody_and_fill_no_log(path: Path, server, token):
+def test_more_half_requests_than_there_are_files_stop_no_other_client_and_fill_no_log(path: Path, server, token):
     secret = token()["secret"]
     served = server(files=128, TULVING_HTTP__MAX_CONNECTIONS_PER_ADDRESS="40")
     for sent in (

@@ -28,9 +28,8 @@ from tulving import bootstrap
 from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
-from tulving.interfaces.calls import LazyMemory
 from tulving.interfaces.host_module import MemoryModule, Module
-from tulving.interfaces.mcp import build
+from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.providers.hashing import Hashing
 from tulving.services.operations import OPERATIONS
 from tulving.storage import migrations
@@ -230,7 +229,7 @@ async def test_a_session_on_the_hosts_server(db: Any):
 )
 async def test_tools_are_those_of_our_own_server(config: MemoryModuleConfig):
     """Which are tested against the specification; the pool, the engine and the tenant are in neither."""
-    own = build(config, LazyMemory(lambda: pytest.fail("opened")))
+    own = build_server(config, lambda _: Principal(lambda: pytest.fail("opened")))
     hosts = MCPServer("host")
     await MemoryModule().register_tools(hosts, config)
     async with Client(own) as ours, Client(hosts) as theirs:
@@ -308,7 +307,7 @@ def known_caller() -> Caller:
 
 
 @pytest.mark.scenario("001-116", "001-117")
-async def test_the_tenant_is_who_the_host_says_and_nobody_sees_another_ones(db: Any):
+async def test_the_host_names_the_tenant_and_no_tenant_sees_another(db: Any):
     server, module = MCPServer("host", middleware=[authenticate]), MemoryModule(caller=known_caller)
     await module.register_tools(server, CONFIG)
     await module.on_startup(CONFIG, db)
@@ -335,7 +334,7 @@ async def test_the_tenant_is_who_the_host_says_and_nobody_sees_another_ones(db: 
     await module.on_shutdown()
 
 
-async def test_a_caller_that_is_none_is_nobody(db: Any):
+async def test_a_caller_that_is_none_is_refused(db: Any):
     async with hosting(db, module=MemoryModule(caller=lambda: None)) as (_, client):  # pyright: ignore
         await refused(client, "memory_recall", topic="tea")
         await refused(client, "memory_store_fact", **TEA)

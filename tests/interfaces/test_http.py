@@ -1,4 +1,4 @@
-"""MCP over HTTP: real clients of both eras, tenants kept apart, and everybody who must not come in."""
+"""MCP over HTTP: real clients of both eras, tenants kept apart, and requests that must be refused."""
 
 import asyncio
 import http.client
@@ -16,23 +16,26 @@ from typing import Any
 
 import httpx2
 import pytest
-from administration import administer
+from administration import administer, authentication
 from http_parts import JSON, LIST, Served, bearer
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 
-from tulving import Caller, open_memory
+from tulving import Caller, Memory, open_memory
+from tulving.bootstrap import Served as Store
 from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
-from tulving.interfaces.calls import LazyMemory
-from tulving.interfaces.gate import Site, host_names, origins
-from tulving.interfaces.mcp_http import application, listen, parse_address, serve
+from tulving.interfaces.calls import Opened, open_lazily
+from tulving.interfaces.http.application import application
+from tulving.interfaces.http.hosts import Address, host_names, origins
+from tulving.interfaces.http.server import listen, parse_address, serve
 from tulving.services.operations import OPERATIONS
+from tulving.services.tokens import Authentication, Tokens
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
-SITE = Site("127.0.0.1", 8321)
+ADDRESS = Address("127.0.0.1", 8321)
 BASE = "http://127.0.0.1:8321"
 STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
 READING = {name for name in STANDARD if OPERATIONS[name].effect == "read"}
@@ -72,11 +75,14 @@ class Inside:
     """A server in this process, and the memory behind it."""
 
     app: Starlette
-    memory: LazyMemory
+    opened: Opened[Store]
+
+    async def memory(self) -> Memory:
+        return (await self.opened()).memory
 
     async def create(self, tenant: str = "default", **options: Any) -> str:
         secret = f"tulving_{secrets.token_urlsafe(32)}"
-        await (await self.memory()).bind(caller=Caller(tenant)).create_token(secret, **options)
+        await administer((await self.memory()).bind(caller=Caller(tenant))).create_token(secret, **options)
         return secret
 
     async def send(self, method: str = "POST", path: str = "/mcp", **options: Any) -> httpx2.Response:
@@ -92,12 +98,20 @@ class Inside:
 
 
 @asynccontextmanager
-async def inside(site: Site = SITE, closed: bool = False, opener: Any = None, **settings: Any) -> AsyncIterator[Inside]:
+async def inside(
+    address: Address = ADDRESS, closed: bool = False, opener: Any = None, **settings: Any
+) -> AsyncIterator[Inside]:
     config = load_config(**settings)
-    async with LazyMemory(opener or (lambda: open_memory(config=config, background=False))) as memory:
-        app = application(config, memory, site, closed)
+
+    @asynccontextmanager
+    async def open_store() -> AsyncIterator[Store]:
+        async with opener() if opener else open_memory(config=config, background=False) as memory:
+            yield Store(memory, authentication(memory))
+
+    async with open_lazily(open_store) as opened:
+        app = application(config, opened, address, not closed)
         async with app.router.lifespan_context(app):
-            yield Inside(app, memory)
+            yield Inside(app, opened)
 
 
 # -- sessions --------------------------------------------------------------------------------------------------
@@ -169,7 +183,7 @@ async def test_no_tenant_reaches_anothers_memory(environ, mode: str):
 
 
 async def test_requests_at_once_keep_their_tenants(server, token):
-    """Two tenants and both eras hammer one server; nobody ever sees a word of the other."""
+    """Two tenants and both eras hammer one server; neither ever sees a word of the other."""
     tenants = {tenant: token(tenant, "--actor", tenant)["secret"] for tenant in ("anna", "bert")}
     served = server(TULVING_TOOLS="all")
 
@@ -218,6 +232,14 @@ async def test_rights_are_what_a_token_may_do(environ, mode: str):
             assert "right to read" in await refused(client, "memory_search", query="obey")
 
 
+async def test_a_memory_that_is_served_has_no_verb_for_tokens(environ):
+    async with inside() as here:
+        served = await here.memory()
+        verbs = {name for name in vars(Tokens) | vars(Authentication) if not name.startswith("_")}
+        assert {"create_token", "authenticate"} < verbs
+        assert not [name for name in verbs if hasattr(served, name)]
+
+
 async def test_the_id_of_a_request_is_in_the_trail(environ):
     async with inside() as here:
         secret = await here.create()
@@ -260,7 +282,7 @@ async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):
         assert sorted(rule.content for rule in listed) == ["wave"] * 3
 
 
-# -- who must not come in --------------------------------------------------------------------------------------
+# -- what must be refused ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -281,7 +303,7 @@ async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):
         "Bearer \xff\xfe",
     ],
 )
-async def test_whoever_has_no_good_token_is_told_to_get_one(environ, authorization: str | None):
+async def test_a_request_without_a_good_token_is_told_to_get_one(environ, authorization: str | None):
     async with inside() as here:
         secret = await here.create()
         shown = (
@@ -328,7 +350,7 @@ async def test_an_open_server_closes_with_the_first_token_and_stays_closed(serve
     assert served.post(secret=made["secret"]).status_code == 200
     assert process("token", "revoke", made["id"]).code == 0
     assert served.post(secret=made["secret"]).status_code == 401
-    assert served.post().status_code == 401, "revoking the last token lets nobody in"
+    assert served.post().status_code == 401, "revoking the last token does not open the server"
     assert served.end()[0] == 0
     again = process("mcp", "--http", "127.0.0.1:0")
     assert (again.code, "there is no token yet" in again.err) == (2, True), "nor does starting again"
@@ -348,7 +370,7 @@ def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: st
     ran = process("mcp", "--http", address)
     assert ran.code == 2
     assert ran.err == (
-        "error: http: nobody could come in: there is no token yet; allowed: first `tulving token create`,"
+        "error: http: there is no token yet, so every request would be refused; allowed: first `tulving token create`,"
         " or --open for every program on this machine\n"
     )
 
@@ -451,14 +473,14 @@ async def test_of_several_origins_each_must_be_allowed(environ):
 
 
 async def test_configured_names_and_pages_are_answered(environ):
-    site = Site(
+    address = Address(
         "192.0.2.1",
         8321,
-        loopback=False,
-        names=host_names("memory.example.com, Proxy.example.com:443"),
-        origins=origins("https://App.example.com"),
+        is_loopback=False,
+        allowed_hosts=host_names("memory.example.com, Proxy.example.com:443"),
+        allowed_origins=origins("https://App.example.com"),
     )
-    async with inside(site, closed=True) as here:
+    async with inside(address, closed=True) as here:
         secret = await here.create()
         for host, status in {
             "memory.example.com": 200,
@@ -482,13 +504,13 @@ async def test_configured_names_and_pages_are_answered(environ):
 
 
 @pytest.mark.parametrize("setting", ["*", "http://x.example", "a b", "x.example/path", "x:y", "a\x00", "é.example"])
-def test_what_is_no_host_name_is_no_setting(setting: str):
+def test_a_malformed_host_name_is_refused(setting: str):
     with pytest.raises(ConfigError, match="allowed_hosts"):
         host_names(f"fine.example,{setting}")
 
 
 @pytest.mark.parametrize("setting", ["*", "x.example", "ftp://x.example", "https://x.example/", "https://", "null"])
-def test_what_is_no_origin_is_no_setting(setting: str):
+def test_a_malformed_origin_is_refused(setting: str):
     with pytest.raises(ConfigError, match="allowed_origins"):
         origins(setting)
 
@@ -511,7 +533,7 @@ def raw(served: Served, body: bytes, length: int | None = None, **headers: str) 
         connection.close()
 
 
-def test_what_is_no_request_is_refused_and_the_server_goes_on(server):
+def test_a_malformed_request_is_refused_and_the_server_goes_on(server):
     served = server("--open")
     modern = {"mcp_protocol_version": "2026-07-28"}
     for era in ({}, modern):
@@ -588,9 +610,9 @@ async def test_health_knows_an_embedder_that_is_not_ready(environ):
 async def test_health_looks_once_for_all_who_ask_at_once(environ, monkeypatch):
     looks = []
     async with inside(closed=True) as here:
-        opened = await here.memory()
-        look = type(opened).needs_token
-        monkeypatch.setattr(type(opened), "needs_token", lambda self: looks.append(1) or look(self))
+        checks = type((await here.opened()).authentication)
+        look = checks.needs_token
+        monkeypatch.setattr(checks, "needs_token", lambda self: looks.append(1) or look(self))
         answers = await asyncio.gather(*(here.send("GET", "/health") for _ in range(50)))
         assert {answer.status_code for answer in answers} == {200}
         assert len(looks) <= 2
@@ -634,7 +656,7 @@ async def test_an_open_server_fails_open_while_the_store_is_down(environ, mode: 
         assert (await ask(client, "memory_store_episode", content="x", butler="me"))["outcome"] == "stored"
 
 
-async def test_while_tokens_cant_be_checked_nobody_comes_in(environ, caplog):
+async def test_while_tokens_cant_be_checked_every_request_is_refused(environ, caplog):
     opener = Failing()
     async with inside(opener=opener, closed=True) as here:
         with caplog.at_level(logging.ERROR, logger="tulving"):
@@ -649,18 +671,18 @@ async def test_while_tokens_cant_be_checked_nobody_comes_in(environ, caplog):
         assert (await here.send(headers=bearer(secret))).status_code == 200
 
 
-async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_before(environ, monkeypatch):
+async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_an_earlier_request(environ, monkeypatch):
     """The look for tokens fails, the store is back a moment later: the call must not reach it."""
     async with open_memory(config=load_config(), background=False) as memory:
         await memory.store_rule("never say heliotrope")
     async with inside() as here:
-        opened = await here.memory()
+        checks = type((await here.opened()).authentication)
 
         async def fail() -> bool:
             raise StoreUnavailable("gone for a moment")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(opened), "needs_token", lambda self: fail())
+            patch.setattr(checks, "needs_token", lambda self: fail())
             async with here.client() as client:
                 assert "gone for a moment" in await refused(client, "memory_get", memory_type="rule", memory_id="x")
                 result = await client.call_tool("memory_search", {"query": "heliotrope"})
@@ -669,7 +691,7 @@ async def test_a_store_that_comes_back_with_tokens_is_not_seen_by_whoever_came_b
 
 async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: Path):
     """It listens, closed unless it was told to be open, and fails open then, until the store is there."""
-    with socket.socket() as deaf:  # bound, so that nobody listens there
+    with socket.socket() as deaf:  # bound, but not listening
         deaf.bind(("127.0.0.1", 0))
         broken = tmp_path / "a file"
         broken.touch()
@@ -702,7 +724,7 @@ def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: P
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_what_is_in_hand_is_answered_before_the_end(server, process, number: int):
+def test_a_request_under_way_is_answered_before_the_end(server, process, number: int):
     served = server("--open")
     call = {"name": "memory_store_rule", "arguments": {"content": "finish what you began"}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -712,9 +734,9 @@ def test_what_is_in_hand_is_answered_before_the_end(server, process, number: int
         connection.putheader(name, value)
     connection.endheaders()
     connection.send(body[:10])
-    assert served.post().status_code == 200  # by now the server has the first one in hand
+    assert served.post().status_code == 200  # by now the server has begun to read the first one
     served.process.send_signal(number)
-    with pytest.raises(OSError):  # nobody else is let in from now on
+    with pytest.raises(OSError):  # no further connection is accepted
         while True:
             socket.create_connection(("127.0.0.1", served.port), timeout=5).close()
             time.sleep(0.05)
@@ -755,7 +777,7 @@ def test_a_port_in_use_is_an_error_of_one_line(process):
         "x" * 9999,
     ],
 )
-def test_what_is_no_address_is_refused(address: str):
+def test_a_malformed_address_is_refused(address: str):
     with pytest.raises(InvalidInput, match="http: ") as problem:
         parse_address(address)
     assert "HOST:PORT" in str(problem.value)
@@ -766,13 +788,13 @@ def test_addresses():
     assert parse_address("127.0.0.1:0") == ("127.0.0.1", 0)
     assert parse_address("[::1]:65535") == ("::1", 65535)
     assert parse_address("memory.example.com:80") == ("memory.example.com", 80)
-    assert "localhost" in Site("localhost", 80).hosts
-    assert "localhost" not in Site("localhost", 8080).hosts
-    assert "[2001:db8::1]:80" in Site("2001:DB8::1", 80, loopback=False).hosts
+    assert "localhost" in Address("localhost", 80).hosts
+    assert "localhost" not in Address("localhost", 8080).hosts
+    assert "[2001:db8::1]:80" in Address("2001:DB8::1", 80, is_loopback=False).hosts
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 70 + ".example", "256.256.256.256"])
-def test_a_host_that_nobody_knows_is_refused(host: str):
+def test_an_unknown_host_is_refused(host: str):
     with pytest.raises(InvalidInput, match="is not known"):
         listen(host, 0)
 

@@ -1,15 +1,15 @@
-"""What reaches the log: a line for a record, and not more of them than anybody reads."""
+"""What reaches the log: one line a record, and a limited number of them."""
 
 import json
 import logging
 
 import pytest
 
-from tulving.interfaces.logs import FORMAT, MOST_A_MINUTE, Lines, Sparing, escaped
+from tulving.interfaces.logs import FORMAT, MOST_A_MINUTE, Lines, RateLimit, escaped
 
 
 def record(message: str = "refused %s", *args: object, at: float = 1000.0, line: int = 1, level: int = logging.WARNING):
-    made = logging.LogRecord("tulving", level, "gate.py", line, message, args, None)
+    made = logging.LogRecord("tulving", level, "hosts.py", line, message, args, None)
     made.created = at
     return made
 
@@ -45,28 +45,28 @@ def test_no_line_of_a_traceback_looks_like_a_record():
 
 
 def test_a_flood_from_one_place_is_cut_and_counted():
-    sparing = Sparing()
-    passed = [sparing.filter(record(at=1000 + number / 100)) for number in range(5000)]
+    limit = RateLimit()
+    passed = [limit.filter(record(at=1000 + number / 100)) for number in range(5000)]
     assert passed == [True] * MOST_A_MINUTE + [False] * (5000 - MOST_A_MINUTE)
-    assert sparing.filter(record(line=2)), "another place is another matter"
+    assert limit.filter(record(line=2)), "another place is another matter"
     later = record("refused %s", "x", at=1060)
-    assert sparing.filter(later)
+    assert limit.filter(later)
     assert later.getMessage() == f"refused x (and {5000 - MOST_A_MINUTE} more like it since the last one)"
     following = record("refused %s", "x", at=1061)
-    assert sparing.filter(following)
+    assert limit.filter(following)
     assert following.getMessage() == "refused x"
 
 
-def test_what_nobody_asked_to_see_in_full_is_not_counted():
-    sparing = Sparing()
-    assert all(sparing.filter(record(level=logging.DEBUG)) for _ in range(100))
+def test_records_below_a_warning_are_not_limited():
+    limit = RateLimit()
+    assert all(limit.filter(record(level=logging.DEBUG)) for _ in range(100))
 
 
 def test_a_clock_that_is_set_back_silences_nothing():
-    sparing = Sparing()
+    limit = RateLimit()
     for _ in range(MOST_A_MINUTE + 1):
-        sparing.filter(record(at=5000))
-    assert sparing.filter(record(at=1000))
+        limit.filter(record(at=5000))
+    assert limit.filter(record(at=1000))
 
 
 def test_keys_of_domain_scores_forge_no_line(process):

@@ -18,8 +18,8 @@ from raw_sql import run_sql
 
 from tulving import open_memory
 from tulving.config import MemoryModuleConfig, RetrievalConfig
-from tulving.interfaces.calls import LazyMemory
-from tulving.interfaces.mcp import build
+from tulving.interfaces.calls import open_lazily
+from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.services.operations import OPERATIONS
 from tulving.testing import WordEmbedder
 
@@ -54,8 +54,8 @@ def config(path: Path) -> MemoryModuleConfig:
 @asynccontextmanager
 async def serving(config: MemoryModuleConfig, mode: str = "auto") -> AsyncIterator[Client]:
     """A client of a server in this process, whose embedder is deterministic."""
-    opener = LazyMemory(lambda: open_memory(config=config, embedder=WordEmbedder()))
-    async with opener as memory, Client(build(config, memory), mode=mode) as client:
+    opener = open_lazily(lambda: open_memory(config=config, embedder=WordEmbedder()))
+    async with opener as memory, Client(build_server(config, lambda _: Principal(memory)), mode=mode) as client:
         yield client
 
 
@@ -305,7 +305,10 @@ async def test_a_damaged_store_is_named_and_never_fails_open(config: MemoryModul
 
 async def test_without_weights_the_instructions_say_so(path: Path, environ: dict[str, str]):
     config = MemoryModuleConfig(url=str(path), embedder="minilm")
-    async with LazyMemory(lambda: open_memory(config=config)) as memory, Client(build(config, memory)) as client:
+    async with (
+        open_lazily(lambda: open_memory(config=config)) as memory,
+        Client(build_server(config, lambda _: Principal(memory))) as client,
+    ):
         assert "keyword only" in client.instructions
         assert "tulving init" in client.instructions
         stored = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
@@ -320,13 +323,13 @@ def test_nothing_heavy_is_loaded_for_a_list_of_tools(environ: dict[str, str]):
         from mcp import Client
         from tulving.bootstrap import open_memory
         from tulving.config import load_config
-        from tulving.interfaces.calls import LazyMemory
-        from tulving.interfaces.mcp import build
+        from tulving.interfaces.calls import open_lazily
+        from tulving.interfaces.mcp.server import Principal, build_server
 
         async def main():
             config = load_config(embedder="minilm")
-            async with LazyMemory(lambda: open_memory(config=config)) as memory:
-                async with Client(build(config, memory)) as client:
+            async with open_lazily(lambda: open_memory(config=config)) as memory:
+                async with Client(build_server(config, lambda _: Principal(memory))) as client:
                     assert (await client.list_tools()).tools
 
         asyncio.run(main())

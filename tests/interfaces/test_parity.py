@@ -8,7 +8,7 @@ from typer.main import get_command
 from tulving import Memory
 from tulving.config import MemoryModuleConfig
 from tulving.interfaces.cli import application
-from tulving.interfaces.mcp import tool
+from tulving.interfaces.mcp.tools import tool
 from tulving.interfaces.parameters import describe, parameters
 from tulving.services.operations import OPERATIONS
 

@@ -13,7 +13,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 from raw_sql import run_sql
 
-from tulving.interfaces.stdio import BATCHES, Refused, parse
+from tulving.interfaces.mcp.stdio import BATCHES, Refused, decode, parse
 
 LIST = {"jsonrpc": "2.0", "id": 5, "method": "tools/list"}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -68,8 +68,8 @@ def converse(environ: dict[str, str]):
 @pytest.mark.parametrize(("line", "code", "id_"), NOT_MESSAGES.values(), ids=NOT_MESSAGES)
 def test_what_is_not_a_message_is_refused_under_its_id(line: str, code: int, id_: object):
     with pytest.raises(Refused) as refused:
-        parse(line)
-    answer = refused.value.answer
+        parse(decode(line))
+    answer = refused.value.response
     assert (answer.error.code, answer.id) == (code, id_)
     assert '"id":' in answer.model_dump_json(exclude_unset=True)
 
@@ -88,14 +88,14 @@ def test_what_is_not_a_message_is_refused_under_its_id(line: str, code: int, id_
         (r"\ufffd\u0000", "�\x00"),
     ],
 )
-def test_half_a_character_becomes_a_sign_for_one(sent: str, meant: str):
-    message = parse(f'{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"text": "{sent}"}}}}')
+def test_a_lone_surrogate_becomes_a_replacement_character(sent: str, meant: str):
+    message = parse(decode(f'{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"text": "{sent}"}}}}'))
     assert isinstance(message, JSONRPCRequest)
     assert (message.id, message.params) == (1, {"text": meant})
 
 
 def test_a_notification_has_no_id():
-    assert isinstance(parse(json.dumps(INITIALIZED)), JSONRPCNotification)
+    assert isinstance(parse(INITIALIZED), JSONRPCNotification)
 
 
 # -- conversations ---------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_every_bad_line_gets_its_answer_and_the_good_ones_theirs(converse, url: 
     assert run_sql(url, "SELECT content FROM episodes") == [{"content": "half an emoji �"}]
 
 
-def test_bytes_that_are_not_utf_8_become_signs_for_them(converse, url: str):
+def test_bytes_that_are_not_utf_8_become_replacement_characters(converse, url: str):
     *_, answer = converse(*opening(), json.dumps(store(2, "caf?")).encode().replace(b"?", b"\xe9"))
     assert (answer["id"], answer["result"]["structuredContent"]["outcome"]) == (2, "stored")
     assert run_sql(url, "SELECT content FROM episodes") == [{"content": "caf�"}]
@@ -166,7 +166,7 @@ def test_a_batch_of_notifications_is_not_answered_and_one_of_nothing_is_refused(
     assert [each["error"]["code"] for each in refused] == [-32600, -32600]
 
 
-def test_an_id_that_is_in_use_costs_nobody_an_answer(converse, url: str):
+def test_an_id_that_is_in_use_costs_no_other_request_its_answer(converse, url: str):
     said = converse(*opening(BATCHES), [store(2, "one"), store(3, "two")], store(2, "again"))
     (answers,) = (each for each in said if isinstance(each, list))
     assert sorted(each["id"] for each in answers if "result" in each) == [2, 3]
@@ -180,6 +180,13 @@ def test_a_batch_does_not_wait_for_what_was_cancelled(converse):
     said = converse(*opening(BATCHES), [store(2, "one"), LIST], cancelled)
     answered = {each["id"] for answer in said for each in (answer if isinstance(answer, list) else [answer])}
     assert {"first", 5} <= answered
+
+
+def test_a_batch_that_cancels_one_of_its_requests_is_answered_once(path: Path, converse):
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+    said = converse(*opening(BATCHES), [7, store(2, "one"), cancelled, LIST])
+    (answers,) = (each for each in said if isinstance(each, list))
+    assert [each["id"] for each in answers] == [None, 5]
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", None])

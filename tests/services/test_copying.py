@@ -31,8 +31,8 @@ from tulving.bootstrap import copy_store, is_postgres, migrate_store, open_store
 from tulving.config import MemoryModuleConfig, PostgresConfig
 from tulving.ports import Store
 from tulving.services.copying import Copied, CopiedTable
-from tulving.storage import copying
-from tulving.storage.transfer import ID, KEYS, TABLES
+from tulving.storage import comparing, moving
+from tulving.storage.moving import MOVED
 from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder
 
 CONFIG = MemoryModuleConfig(postgres=PostgresConfig(connect_timeout=3))
@@ -62,7 +62,7 @@ def new(tmp_path: Path, postgres, postgres_template) -> Iterator[NewUrl]:
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few rows make several of them."""
-    monkeypatch.setattr(copying, "BATCH", 4)
+    monkeypatch.setattr(moving, "BATCH", 4)
 
 
 def opened(url: str, embedder: WordEmbedder | None = None, start: int = 1, **options: Any) -> Any:
@@ -84,7 +84,7 @@ async def copied(source: str, target: str, **options: Any) -> Copied:
 
 async def put(store: Store, table: str, *rows: dict[str, Any]) -> None:
     """Rows that no verb makes yet."""
-    await store.write(None, lambda conn: conn.merge(table, KEYS.get(table, ID), rows))
+    await store.write(None, lambda conn: conn.merge(table, MOVED[table].key, rows))
 
 
 async def put_alone(url: str, table: str, *rows: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ async def test_there_and_back_nothing_changes(new, tmp_path, one, other):
         assert counts.source == counts.copied == counts.verified > 0, table
         assert counts.present == 0
     before = await exported(source, tmp_path)
-    assert set(before) >= {f"default {table}" for table in TABLES}
+    assert set(before) >= {f"default {table}" for table in MOVED}
     assert await exported(target, tmp_path) == before
     assert await exported(back, tmp_path) == before
     (answers, similarities), *copies = [await found(url) for url in (source, target, back)]
@@ -242,12 +242,12 @@ def event(number: int) -> dict[str, Any]:
 KILLED = """
 import asyncio, os, signal, sys
 from tulving.bootstrap import copy_store
-from tulving.storage import copying
+from tulving.storage import moving
 
-copying.BATCH = int(sys.argv[3])
+moving.BATCH = int(sys.argv[3])
 
 def progress(done, total, what):
-    if what == "episodes" and done == 3 * copying.BATCH:
+    if what == "episodes" and done == 3 * moving.BATCH:
         os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(copy_store(sys.argv[1], sys.argv[2], progress=progress))
@@ -256,7 +256,7 @@ asyncio.run(copy_store(sys.argv[1], sys.argv[2], progress=progress))
 
 @pytest.mark.parametrize(("one", "other", "batch"), [("sqlite", "postgres", 1000), ("postgres", "sqlite", 100)])
 async def test_a_killed_copy_is_continued(new, monkeypatch, one, other, batch):
-    monkeypatch.setattr(copying, "BATCH", batch)
+    monkeypatch.setattr(moving, "BATCH", batch)
     source, target, total = new(one), new(other), 5 * batch
     async with opened(source) as memory:
         await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(total)])
@@ -270,7 +270,7 @@ async def test_a_killed_copy_is_continued(new, monkeypatch, one, other, batch):
     assert done.tables["episodes"] == CopiedTable(total, copied=2 * batch, present=3 * batch, verified=total)
     assert done.tables["memory_events"] == CopiedTable(total, copied=total, present=0, verified=total)
     assert steps[:5] == [(number * batch, total, "episodes") for number in range(1, 6)]
-    assert steps[-1] == (len(TABLES), len(TABLES), "verifying")
+    assert steps[-1] == (len(MOVED), len(MOVED), "verifying")
     assert (await copied(source, target, verify_only=True)).digest == done.digest
 
 
@@ -280,7 +280,7 @@ async def test_one_tenant(new):
     done = await copied(source, target, tenant="zoë")
     assert done.ok
     assert (done.tables["facts"].copied, done.tables["facts"].source) == (3, 3)
-    tenants = {row["tenant_id"] for table in TABLES for row in run_sql(target, f"SELECT tenant_id FROM {table}")}
+    tenants = {row["tenant_id"] for table in MOVED for row in run_sql(target, f"SELECT tenant_id FROM {table}")}
     assert tenants == {"zoë"}
     with pytest.raises(InvalidInput, match="tenant: the source holds nothing of 'nobody'"):
         await copied(source, target, tenant="nobody")
@@ -371,18 +371,18 @@ async def test_what_was_deleted_since_must_not_live_on_unnoticed(new):
     assert problems["rules", "deleted"] == [("default", str(rule["id"]))], "the last of its tenant"
 
 
-async def test_the_source_changes_meanwhile(new):
+async def test_the_source_changes_while_it_is_copied(new):
     source, target = new("postgres"), new("sqlite")
     await fill(source)
     (episode,) = run_sql(source, "SELECT id FROM episodes WHERE content = 'word0'")
 
-    def meanwhile(done: int, total: int, what: str) -> None:
+    def change(done: int, total: int, what: str) -> None:
         if (done, what) == (total, "episodes"):
             run_sql(source, "UPDATE episodes SET content = 'changed' WHERE content = 'word0'")
         if (done, what) == (total, "rules"):
             run_sql(source, "UPDATE episodes SET id = ? WHERE content = 'word1'", UUID(int=77))
 
-    done = await copied(source, target, progress=meanwhile)
+    done = await copied(source, target, progress=change)
     assert not done.ok
     problems = {(each.table, each.problem): each.named for each in done.differences}
     assert problems["episodes", "different"] == [("default", str(episode["id"]))]
@@ -400,12 +400,12 @@ async def test_a_fact_of_an_episode_that_came_too_late(new):
             late = NewFact(content="of the latecomer", category="knowledge", source_episode_id=episode.id)
             await memory.store_facts([late])
 
-    def meanwhile(done: int, total: int, what: str) -> None:
+    def change(done: int, total: int, what: str) -> None:
         if what == "facts" and not run_sql(source, "SELECT id FROM episodes WHERE content = 'a latecomer'"):
             in_thread(late())
 
     with pytest.raises(IntegrityError, match=r"facts .* can't be put"):
-        await copied(source, target, progress=meanwhile)
+        await copied(source, target, progress=change)
     assert (await copied(source, target)).differences == []
 
 
@@ -475,7 +475,7 @@ async def test_a_source_that_no_embedder_has_opened(new):
 
 
 async def test_long_memories_make_small_batches(new, monkeypatch):
-    monkeypatch.setattr(copying, "BATCH_CHARACTERS", 3000)
+    monkeypatch.setattr(moving, "BATCH_CHARACTERS", 3000)
     source, target = new("sqlite"), new("postgres")
     async with opened(source) as memory:
         await memory.store_episodes([NewEpisode(content=f"word{n} " * 400, butler="b") for n in range(6)])
@@ -492,7 +492,7 @@ async def test_tokens_stay_behind(new):
     assert run_sql(target, "SELECT id FROM access_tokens") == []
 
 
-async def test_a_source_that_is_re_embedded_meanwhile(new):
+async def test_a_source_that_is_re_embedded_while_it_is_copied(new):
     source, target = new("sqlite"), new("postgres")
     await fill(source)
 
@@ -500,12 +500,12 @@ async def test_a_source_that_is_re_embedded_meanwhile(new):
         async with opened(source, WordEmbedder(32), start=7000, may_reembed=True) as memory:
             await administer(memory).reembed()
 
-    def meanwhile(done: int, total: int, what: str) -> None:
+    def change(done: int, total: int, what: str) -> None:
         if (done, what) == (total, "episodes"):
             in_thread(convert())
 
     with pytest.raises(EmbedderMismatch, match="the source was re-embedded while it was copied"):
-        await copied(source, target, progress=meanwhile)
+        await copied(source, target, progress=change)
 
 
 async def test_who_sees_one_tenant_copies_one(new, postgres):
@@ -604,7 +604,7 @@ async def test_comparing_alone_writes_nothing(new):
 
 def test_a_hash_is_of_what_a_row_says():
     """The same number has many forms, and pgvector knows no negative zero; everything else makes a difference."""
-    row = dict.fromkeys(TABLES["rules"]) | {"metadata": {"a": [1e16, 1e308, -0.0], "b": 1}, "content": "c"}
+    row = dict.fromkeys(MOVED["rules"].columns) | {"metadata": {"a": [1e16, 1e308, -0.0], "b": 1}, "content": "c"}
     row["embedding"] = array("f", [0.0, 1.5]).tobytes()
     same = [
         {"metadata": {"b": 1.0, "a": [10**16, 10**308, 0]}},
@@ -621,8 +621,8 @@ def test_a_hash_is_of_what_a_row_says():
         {"content": None},
         {"created_at": ManualClock().now},
     ]
-    assert {copying._hash("rules", row | change) for change in ({}, *same)} == {copying._hash("rules", row)}
-    assert len({copying._hash("rules", row | change) for change in ({}, *other)}) == 1 + len(other)
+    assert {comparing.row_hash("rules", row | change) for change in ({}, *same)} == {comparing.row_hash("rules", row)}
+    assert len({comparing.row_hash("rules", row | change) for change in ({}, *other)}) == 1 + len(other)
 
 
 async def test_numbers_that_jsonb_writes_in_another_way(new):

@@ -12,14 +12,14 @@ from tulving.domain.scope import Caller
 from tulving.domain.text import content_hash
 from tulving.storage.sqlite import place as sqlite_place
 from tulving.testing import SequentialIds, WordEmbedder
-from tulving.workers.jobs import jobs_of
+from tulving.workers.jobs import JOBS
 
 WORD = "zanzibar"
 TEXT = f"{WORD} trip"
 
 
 async def maintain(memory, clock):
-    return await jobs_of()["index_maintenance"].run(administer(memory), clock.now, "")
+    return await JOBS["index_maintenance"].run(administer(memory), clock.now, "")
 
 
 async def store(memory, kind, text=TEXT):

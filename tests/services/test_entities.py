@@ -19,7 +19,7 @@ from tulving.domain.model import NewFact
 from tulving.domain.resolution import similarity, trigrams
 from tulving.errors import InvalidInput
 from tulving.interfaces import wire
-from tulving.interfaces.mcp import tool
+from tulving.interfaces.mcp.tools import tool
 from tulving.services import entities as verbs
 from tulving.services.operations import OPERATIONS
 from tulving.testing import SequentialIds, WordEmbedder

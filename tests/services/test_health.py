@@ -102,7 +102,7 @@ async def test_a_damaged_table_is_told(memory: Memory, sql: Callable):
 async def test_how_jobs_went_is_told_without_what_belongs_to_others(memory: Memory, clock: ManualClock):
     store, now, lease = memory._env.store, clock(), timedelta(minutes=2)
     for name in ("good", "bad", "busy", "split/acme:butler"):
-        await store.write(None, jobs.claim, name, "me", now, lease, asked=True)
+        await store.write(None, jobs.claim, jobs.Entry(name), (), "me", clock, lease, on_demand=True)
     await store.write(None, jobs.finish, "good", "me", now, now + lease, {"tenants": ["acme"]})
     await store.write(None, jobs.fail, "bad", "me", now, now + lease, "acme broke it")
     health = await memory.health()

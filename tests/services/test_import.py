@@ -12,7 +12,7 @@ from tulving import Caller, InvalidInput, TulvingError, open_memory
 from tulving.bootstrap import copy_store
 from tulving.config import MemoryModuleConfig
 from tulving.domain.model import KINDS
-from tulving.storage import transfer
+from tulving.storage import moving
 from tulving.testing import SequentialIds
 
 ARRIVALS = "SELECT * FROM memory_events WHERE event_type = 'memories_imported' ORDER BY seq"
@@ -85,7 +85,7 @@ async def test_only_new_rows_are_recorded(memory, sql, tmp_path):
 
 
 async def test_a_long_import_is_recorded_in_parts(memory, sql, tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "RECORDED_AT_A_TIME", 2)
+    monkeypatch.setattr(moving, "BATCH", 2)
     source = memory.bind(caller=Caller("source"))
     stored = [(await source.store_rule(f"rule {number}")).id for number in range(5)]
     await source.export(tmp_path / "a.jsonl")
@@ -273,7 +273,7 @@ async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, t
             refused += 1
             # Whether what a row refers to is there, is seen at the end; then no line can be named.
             assert "line" in str(error) or "fit together" in str(error) or "foreign key" in str(error).lower(), seed
-            for table in transfer.TABLES:
+            for table in moving.MOVED:
                 assert sql(f"SELECT 1 FROM {table} WHERE tenant_id = ?", tenant) == [], (seed, table)
         else:
             taken += 1

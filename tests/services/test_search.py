@@ -18,7 +18,7 @@ from tulving import (
 from tulving.config import load_config
 from tulving.domain.ranking import relevance, rrf_score
 from tulving.testing import CLOSE
-from tulving.workers.jobs import jobs_of
+from tulving.workers.jobs import JOBS
 
 
 @pytest.mark.scenario("001-025")
@@ -418,7 +418,7 @@ async def test_an_embedder_that_failed_is_tried_again_at_the_next_search(memory,
 async def test_a_job_tries_an_embedder_that_failed_again(memory, embedder, clock):
     embedder.error = EmbedderUnavailable("out of order")
     await memory.store_rule("greet")
-    job = jobs_of()["index_maintenance"]
+    job = JOBS["index_maintenance"]
     assert (await job.run(administer(memory), clock.now, ""))["embedded"] == 0
     embedder.error = None
     assert (await job.run(administer(memory), clock.now, ""))["embedded"] == 1

@@ -25,7 +25,7 @@ from tulving.domain.scope import Caller
 from tulving.domain.text import words
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import transfer
+from tulving.storage import moving
 from tulving.testing import WordEmbedder
 
 Census = Callable[[], dict[str, Any]]
@@ -82,7 +82,7 @@ async def memory(url: str) -> AsyncIterator[Memory]:
 @pytest.fixture
 def census(url: str) -> Callable[[], dict[str, Any]]:
     """How many rows each table has, seen from outside, and whether any was touched."""
-    parts = [f"(SELECT COUNT(*) FROM {table}) AS {table}" for table in (*transfer.TABLES, *OF_THE_STORE)]
+    parts = [f"(SELECT COUNT(*) FROM {table}) AS {table}" for table in (*moving.MOVED, *OF_THE_STORE)]
     for table in ("episodes", "facts", "rules"):
         parts.append(f"(SELECT COALESCE(SUM(reference_count), 0) FROM {table}) AS {table}_references")
         parts.append(f"(SELECT MAX(updated_at) FROM {table}) AS {table}_touched")

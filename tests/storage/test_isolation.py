@@ -20,7 +20,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import edits, entities, facts, filters, items, transfer
+from tulving.storage import edits, entities, facts, filters, items, moving
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -557,7 +557,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("maintenance.py", "_unrecorded"): "verification concerns the whole store; joined by tenant and id",
     ("maintenance.py", "_foreign_vectors"): "verification concerns the whole store",
     ("maintenance.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
-    ("copying.py", "_ordered"): "with a tenant it has that one's clause; a copy may be of all",
+    ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
@@ -570,7 +570,6 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("tokens.py", "find"): "it is the token that says which tenant has come in",
     ("tokens.py", "any_kept"): "whether a token is needed, before the caller is known",
     ("sqlite/vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
-    ("transfer.py", "dump"): "with a tenant it has that one's clause; an operator may export all",
 }
 ONE_TENANT = re.compile(r"tenant_id = (:tenant_id|\?)")
 
@@ -649,8 +648,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
     clauses = (entities._MINE, items.THIS, edits._OF_MEMORY)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
-    assert all("tenant_id" in columns for columns in transfer.TABLES.values())
-    assert all("tenant_id" in transfer.KEYS.get(table, transfer.ID) for table in transfer.TABLES)
+    assert all("tenant_id" in table.columns and "tenant_id" in table.key for table in moving.MOVED.values())
 
 
 def test_the_scan_sees_statements() -> None:

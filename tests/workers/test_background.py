@@ -1,4 +1,4 @@
-"""Maintenance beside the work of whoever has the memory open: it is done, and nobody notices."""
+"""Maintenance by a process that has the memory open: it is done, and does not disturb."""
 
 import asyncio
 import logging
@@ -13,6 +13,7 @@ from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.services.memory import Memory
 from tulving.testing import ManualClock, WordEmbedder
 from tulving.workers import background
+from tulving.workers.scheduler import Scheduler
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -54,7 +55,7 @@ async def memory_file(url):
 
 
 @pytest.mark.scenario("001-121", "001-122")
-async def test_one_without_a_worker_has_decay_and_cleanup_too(url, clock, rows):
+async def test_a_user_without_a_worker_has_decay_and_cleanup_too(url, clock, rows):
     async with opened(url, clock) as memory:
         fact = await memory.store_fact("user", "mood", "cheerful", permanence="ephemeral")
         await memory.store_episode("it rained", butler="b")
@@ -130,11 +131,11 @@ async def test_opening_and_closing_do_not_wait_for_it(url, clock, rows, monkeypa
         before = time.monotonic()
     assert time.monotonic() - before < 1
     row = rows()["decay_sweep"]
-    assert (row["holder"], row["last_error"]) == (None, None), "given back"
+    assert (row["holder"], row["last_error"]) == (None, None), "released"
     assert row["due_at"] < clock.now, "still due"
 
 
-async def test_a_job_that_fails_is_the_affair_of_the_log(url, clock, rows, monkeypatch, caplog):
+async def test_a_job_that_fails_is_logged_and_does_not_disturb(url, clock, rows, monkeypatch, caplog):
     async def broken(self, **given):
         raise RuntimeError("no sweep today")
 
@@ -152,17 +153,15 @@ async def test_a_job_that_fails_is_the_affair_of_the_log(url, clock, rows, monke
 
 
 async def test_a_store_that_goes_wrong_is_tried_again(url, clock, rows, monkeypatch):
-    from tulving.workers.scheduler import TableScheduler
-
-    wanted, failures = TableScheduler.wanted, []
+    look, failures = Scheduler.look, []
 
     async def failing(self):
         if len(failures) < 2:
             failures.append(1)
             raise OSError("the network is down")
-        return await wanted(self)
+        return await look(self)
 
-    monkeypatch.setattr(TableScheduler, "wanted", failing)
+    monkeypatch.setattr(Scheduler, "look", failing)
     async with opened(url, clock):
         await until(lambda: len(rows()) == 3)
     assert len(failures) == 2

@@ -23,17 +23,17 @@ class Workers:
         self.url, self.log = url, log
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, **told: Any) -> subprocess.Popen[bytes]:
-        order = json.dumps({"url": self.url, "log": str(self.log), **told})
+    def start(self, **orders: Any) -> subprocess.Popen[bytes]:
+        order = json.dumps({"url": self.url, "log": str(self.log), **orders})
         environment = {**os.environ, "PYTHONPATH": SOURCE, "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.Popen([sys.executable, str(CHILD), order], env=environment)
         self._running.append(process)
         return process
 
-    def start_together(self, count: int, **told: Any) -> list[subprocess.Popen[bytes]]:
+    def start_together(self, count: int, **orders: Any) -> list[subprocess.Popen[bytes]]:
         """And wait until all of them are at work."""
         before = len(self.said("ready"))
-        processes = [self.start(**told) for _ in range(count)]
+        processes = [self.start(**orders) for _ in range(count)]
         self.wait(lambda: len(self.said("ready")) == before + count)
         return processes
 

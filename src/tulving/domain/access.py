@@ -1,4 +1,4 @@
-"""Who may come in over a network: a token stands for a tenant, an actor, and what they may do."""
+"""Access over a network: a token stands for a tenant, an actor and their rights."""
 
 import hashlib
 import re
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from tulving.domain import intake
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
 
@@ -19,7 +20,7 @@ _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What the store knows of a token. Its secret is known to its holder alone."""
+    """What the store knows of a token. Only its holder knows the secret."""
 
     tenant_id: str
     id: UUID
@@ -37,29 +38,27 @@ class Token:
         return "active" if self.expires_at is None or self.expires_at > now else "expired"
 
     def caller(self, request_id: str | None = None) -> Caller:
-        """The one on whose behalf its holder acts."""
+        """On whose behalf its holder acts."""
         return Caller(self.tenant_id, self.actor, request_id)
 
 
 def digest(secret: str) -> str:
-    """What is kept of a secret. It holds 256 random bits, which nobody guesses, so a plain hash is enough."""
+    """What is stored of a secret. Its 256 random bits can't be guessed, so a plain hash is enough."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 def check_secret(secret: str) -> str:
-    """A secret that somebody drew, of the form and length of ours."""
+    """A secret of our form and length."""
     if not isinstance(secret, str) or not _SECRET.fullmatch(secret):
         raise InvalidInput("secret", "is not of our form", f"{SECRET_PREFIX} and 32 random bytes as URL-safe base64")
     return secret
 
 
 def check_rights(rights: Sequence[str]) -> tuple[str, ...]:
-    """Rights in their own order, each once."""
-    if isinstance(rights, str) or not isinstance(rights, Sequence):
-        raise InvalidInput("rights", f"must be a list, not {type(rights).__name__}", ", ".join(RIGHTS))
-    for right in rights:
+    """Rights without duplicates, in the order of `RIGHTS`."""
+    for right in intake.items("rights", rights, None, ", ".join(RIGHTS)):
         if right not in RIGHTS:
             raise InvalidInput("rights", f"{right!r:.80} is not known", ", ".join(RIGHTS))
     if not rights:
-        raise InvalidInput("rights", "are none", ", ".join(RIGHTS))
+        raise InvalidInput("rights", "is empty", ", ".join(RIGHTS))
     return tuple(right for right in RIGHTS if right in rights)

@@ -1,5 +1,6 @@
 """A block of memory for a prompt: deterministic, within its budget, and always read as data."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -13,9 +14,9 @@ RULES = "\n## Active Rules\n"
 SECTION_QUOTAS: Mapping[str, float] = {"facts": 0.7, "rules": 0.3}
 SMALLEST_BUDGET = count_tokens(HEADER)
 LARGEST_SHARE, SMALLEST_SHARE = 0.25, 40
-"""What one memory may take: this part of the budget, but never less than so many tokens."""
+"""What one memory may take: this share of the budget, or the smallest share in tokens if that is more."""
 CHARACTERS_A_TOKEN = 16
-"""More than any text has: what is longer than this does not have to be counted to be too long."""
+"""More than any text has: a longer one is too long without being counted."""
 
 
 def render(
@@ -26,9 +27,9 @@ def render(
 ) -> str:
     """001-087, 001-088, 001-127: header, facts, rules, in the order of the hits, never over the budget.
 
-    Each section is sure of its quota; what one leaves unused, the other takes. An item that does not
-    fit is passed over for the next, and of one that would take more than its share, the beginning is shown, with a mark
-    that says how long it is. Hits with equal scores come in their one stable order (001-126).
+    Each section gets its quota, and what one leaves unused goes to the other. An item that does not fit is skipped, and
+    one that would take more than its share is cut, with a mark that says how long it is. Hits with equal scores come in
+    a stable order (001-126).
     """
     hits = sorted(hits, key=lambda hit: stable_order(hit.score, hit.item.created_at, hit.item.id))
     share = max(int(token_budget * LARGEST_SHARE), SMALLEST_SHARE)
@@ -54,16 +55,14 @@ def _fill(text: str, heading: str, lines: list[str], budget: int, tokens: Callab
 
 def _cut(line: Callable[[str], str], content: str, share: int, tokens: Callable[[str], int]) -> str:
     """A memory's line, with as much of its content as its share of the tokens has room for."""
-    least, most = 0, min(len(content), share * CHARACTERS_A_TOKEN)
-    if tokens(line(shortened(content, most))) <= share:
-        return line(shortened(content, most))
-    while least < most:
-        middle = (least + most + 1) // 2
-        if tokens(line(shortened(content, middle))) <= share:
-            least = middle
-        else:
-            most = middle - 1
-    return line(shortened(content, least))
+
+    def size(characters: int) -> int:
+        return tokens(line(shortened(content, characters)))
+
+    most = min(len(content), share * CHARACTERS_A_TOKEN)
+    if size(most) > share:
+        most = max(bisect_right(range(most), share, key=size) - 1, 0)
+    return line(shortened(content, most))
 
 
 def _fact_line(fact: Fact, confidence: float, content: str) -> str:
@@ -75,5 +74,5 @@ def _rule_line(rule: Rule, content: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Memory can't open a section of its own: it stays on its line."""
+    """Stored text stays on its line, so that it can't open a section of its own."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The gate: what a caller offers is stripped of private text, checked, and classified."""
+"""Intake: what a caller passes in is stripped of private text, validated and classified."""
 
 import math
 import re
@@ -20,7 +20,7 @@ MAX_DIGITS = 300
 T = TypeVar("T", bound=str)
 _PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
 _PIECE = re.compile(r"[<>]|[^<>]+")
-# The very first and last moment are infinities to PostgreSQL's driver.
+# PostgreSQL's driver takes the very first and last moment for infinities.
 _FIRST = datetime.min.replace(microsecond=1, tzinfo=UTC)
 LAST = datetime.max.replace(microsecond=999_998, tzinfo=UTC)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -50,16 +50,16 @@ def classify(text: str) -> str:
 
 
 def strip_private(text: str) -> str:
-    """002-014: without what stands between <private> tags; an unclosed one hides all that follows, <private/> nothing.
+    """002-014: without the text between <private> tags; an unclosed one hides all that follows, <private/> nothing.
 
     Removing a part can join its neighbours to another tag, which counts too. One pass finds them all in linear time:
-    text only ever leaves from the end of `kept`, and each piece is tried once, since a `>` that ends no tag rules out
-    every `<` before it.
+    text is only ever removed from the end of `kept`, and each piece is tried once, since a `>` that ends no tag rules
+    out every `<` before it.
     """
     if _PRIVATE.search(text) is None:
         return text
     kept: list[str] = []
-    # For the text itself and each private part inside another: where it begins, and each `<` that may begin a tag.
+    # For the text and each private part nested in it: where it begins, and each `<` that may begin a tag.
     parts: list[tuple[int, list[int]]] = [(0, [])]
     for piece in _PIECE.finditer(text):
         kept.append(piece[0])
@@ -84,12 +84,12 @@ def strip_private(text: str) -> str:
 
 
 def public(text: str) -> str:
-    """Any text on its way in, without what no database can hold and then without its private parts."""
+    """Text without the characters that a database can't hold, and then without its private parts."""
     return strip_private(clean(text))
 
 
 def content(value: object, field: str = "content", most: int | None = None) -> str:
-    """The words of a memory: required, with something left to remember, of at most so many characters if given."""
+    """The content of a memory: not empty without its private text, and of at most `most` characters."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {type(value).__name__}", "a non-empty string")
     text = public(value).strip()
@@ -104,7 +104,7 @@ def content(value: object, field: str = "content", most: int | None = None) -> s
 
 
 def search_query(field: str, value: object, *, cut: bool = False) -> str:
-    """What to look for; nothing is a query too, and finds nothing. One that is too long is refused, or cut."""
+    """A query. None is an empty one, which finds nothing; one that is too long is refused, or cut."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -115,7 +115,7 @@ def search_query(field: str, value: object, *, cut: bool = False) -> str:
 
 
 def identifier(field: str, value: object, most: int = MAX_NAME) -> str:
-    """A name that is compared letter by letter, so nothing in it is silently changed."""
+    """A name that is compared exactly, so nothing in it is silently changed."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {type(value).__name__}", f"1 to {most} characters")
     if not value.strip():
@@ -130,12 +130,12 @@ def identifier(field: str, value: object, most: int = MAX_NAME) -> str:
 
 
 def name(field: str, value: object, most: int = MAX_NAME) -> str:
-    """A name in which a person may have put private text."""
+    """A name that may contain private text, which is removed."""
     return identifier(field, strip_private(value).strip() if isinstance(value, str) else value, most)
 
 
 def key(field: str, *names: str) -> None:
-    """Names that a memory is looked up by together; PostgreSQL's indexes hold no longer ones."""
+    """Names that form one key; PostgreSQL's indexes can't hold a longer one."""
     size = sum(len(name.encode()) for name in names)
     if size > MAX_KEY_BYTES:
         problem = f"is too long: with its tenant, owner and namespace it has {size:,} bytes"
@@ -147,17 +147,17 @@ def optional_name(field: str, value: object) -> str | None:
 
 
 def number(field: str, value: object, low: float, high: float) -> float:
-    """A finite number within its bounds, both allowed."""
+    """A finite number, `low` and `high` included."""
     allowed = f"a number from {low:g} to {high:g}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(field, f"must be a number, not {type(value).__name__}", allowed)
-    if not low <= value <= high:  # never true of what is not a number
+    if not low <= value <= high:  # also of NaN
         raise InvalidInput(field, f"is {_shown(value)}", allowed)
     return float(value)
 
 
 def whole(field: str, value: object, low: int, high: int) -> int:
-    """A whole number within its bounds, both allowed."""
+    """A whole number, `low` and `high` included."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}", f"{low} to {high}")
     if not low <= value <= high:
@@ -166,15 +166,24 @@ def whole(field: str, value: object, low: int, high: int) -> int:
 
 
 def one_of(field: str, value: object, allowed: Sequence[T]) -> T:
-    """One of a few words."""
+    """One of the allowed words."""
     for word in allowed:
         if word == value:
             return word
     raise InvalidInput(field, f"{_shown(value)} is not known", ", ".join(sorted(allowed)))
 
 
+def items(field: str, value: object, most: int | None, allowed: str) -> Sequence[Any]:
+    """A list of at most `most` entries."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidInput(field, f"must be a list, not {type(value).__name__}", allowed)
+    if most is not None and len(value) > most:
+        raise InvalidInput(field, f"has {len(value)} entries", f"at most {most}")
+    return value
+
+
 def memory_id(field: str, value: object) -> UUID:
-    """A UUID, given as such or as its text."""
+    """A UUID, or the text of one."""
     if isinstance(value, UUID):
         return value
     try:
@@ -188,7 +197,7 @@ def optional_id(field: str, value: object) -> UUID | None:
 
 
 def moment(field: str, value: object) -> datetime | None:
-    """A time in UTC; one without a zone is taken as UTC."""
+    """A time in UTC; a time without a zone is taken to be in UTC."""
     if value is None:
         return None
     if not isinstance(value, datetime):
@@ -202,47 +211,38 @@ def moment(field: str, value: object) -> datetime | None:
 
 def tags(value: object) -> list[str]:
     """Labels: stripped, without duplicates, in the order given."""
-    if value is None:
-        return []
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidInput("tags", f"must be a list, not {type(value).__name__}", "a list of short texts")
-    if len(value) > MAX_TAGS:
-        raise InvalidInput("tags", f"has {len(value)} entries", f"at most {MAX_TAGS}")
-    for tag in value:
+    given = [] if value is None else items("tags", value, MAX_TAGS, "a list of short texts")
+    for tag in given:
         if not isinstance(tag, str):
             raise InvalidInput("tags", f"holds a {type(tag).__name__}", "a list of short texts")
-    kept = [stripped for tag in value if (stripped := strip_private(tag).strip())]
+    kept = filter(None, (strip_private(tag).strip() for tag in given))
     return list(dict.fromkeys(identifier("tags", tag, most=200) for tag in kept))
 
 
 def metadata(value: object) -> dict[str, Any]:
     """Free details: JSON values only, private text removed from every string."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping | None):
         raise InvalidInput("metadata", f"must be an object, not {type(value).__name__}", "a JSON object")
-    return {public(str(key)): _json_value(inner, f"metadata.{key}", 1) for key, inner in value.items()}
+    return _json_value(value or {}, "metadata", 0)
 
 
 def _shown(value: object) -> str:
-    """A value in an error message: short, whatever it is."""
+    """A value as an error message shows it: shortened, and without failing itself."""
     try:
         return f"{value!r:.80}"
-    except (ValueError, RecursionError):  # a number of thousands of digits, or a structure without end
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a very deep structure
         return f"some {type(value).__name__}"
 
 
 def _json_value(value: object, where: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidInput("metadata", "is nested too deeply", f"at most {MAX_DEPTH} levels")
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, int) and abs(value) < 10**MAX_DIGITS:
         return int(value)
     if isinstance(value, str):
         return public(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return value
     if isinstance(value, Mapping):
         return {public(str(key)): _json_value(inner, f"{where}.{key}", depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):

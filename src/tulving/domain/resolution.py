@@ -1,5 +1,4 @@
-"""Which entity a name means: four ways for a name to match, what else speaks for a candidate, and what is left of two
-entities that turn out to be one."""
+"""Entity resolution: how a name matches, what the context adds to a candidate's score, and how two entities merge."""
 
 import math
 import re
@@ -24,7 +23,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """All names of an entity, as they are written and as they are compared."""
+    """All names of an entity, as written; the canonical one also as it is compared."""
 
     entity_id: UUID
     entity_type: EntityType
@@ -35,7 +34,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How a name met an entity."""
+    """How a name matched an entity."""
 
     names: Names
     by: NameMatch
@@ -44,7 +43,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is known of the context: its words, and scores from elsewhere. `skipped` are those that are no numbers."""
+    """What is known of the context: its words, and scores by entity. `skipped`: scores that are not numbers."""
 
     terms: frozenset[str] = frozenset()
     scores: Mapping[UUID, float] | None = None
@@ -52,36 +51,32 @@ class Hints:
 
 
 def folded(name: str) -> str:
-    """The form in which two names are the same name: case, white space and ways to write a letter do not count."""
+    """The form in which names are compared: without case, extra white space and compatibility variants of letters."""
     if name.isascii():
         return fold(name)
     return unicodedata.normalize("NFKC", fold(unicodedata.normalize("NFKC", name)))
 
 
 def aliases(value: object, most: int | None = MOST_ALIASES) -> list[str] | None:
-    """Other names, each once, whatever its case. Merging may leave an entity with more of them than may be given."""
+    """Other names, without duplicates in any case. A merge may leave an entity with more than a caller may give."""
     if value is None:
         return None
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidInput("aliases", f"must be a list, not {type(value).__name__}", "a list of names")
-    if most is not None and len(value) > most:
-        raise InvalidInput("aliases", f"has {len(value)} entries", f"at most {most}")
     known: dict[str, str] = {}
-    for name in value:
+    for name in intake.items("aliases", value, most, "a list of names"):
         name = " ".join(intake.name("aliases", name).split())
         known.setdefault(folded(name), name)
     return list(known.values())
 
 
 def trigrams(text: str) -> frozenset[str]:
-    """The letters of each word by threes, with two blanks before it and one behind: those of PostgreSQL's pg_trgm."""
+    """The trigrams of each word, with two blanks before it and one behind, as PostgreSQL's pg_trgm forms them."""
     padded = [f"  {word} " for word in _WORD.findall(text.lower())]
     return frozenset(word[at : at + 3] for word in padded for at in range(len(word) - 2))
 
 
 def similarity(asked: Set[str], text: str) -> float:
-    """001-068: the share of trigrams that are in both. What is below the threshold may be told as 0."""
-    # Sought in the text, which is faster than to take it apart: no trigram reaches over the gap between two words.
+    """001-068: the share of trigrams that are in both; 0 where it is below the threshold anyway."""
+    # Searching the text is faster than splitting it; the gap between two words keeps trigrams from spanning them.
     shared = sum(map(f"  {'   '.join(_WORD.findall(text.lower()))} ".__contains__, asked))
     if not shared or shared < SIMILAR * len(asked):
         return 0.0
@@ -89,7 +84,7 @@ def similarity(asked: Set[str], text: str) -> float:
 
 
 def matching(name: str, known: Iterable[Names], fuzzy: bool) -> list[Match]:
-    """001-065 to 001-068: those whom a folded name may mean, each by the best of the ways in which it does."""
+    """001-065 to 001-068: the entities that a folded name may mean, each by its best kind of match."""
     asked = trigrams(name)
     fuzzy = fuzzy and len(name) >= SHORTEST_FUZZY
     found = []
@@ -113,13 +108,15 @@ def _exactly(name: str, all_names: Sequence[str]) -> NameMatch | None:
 
 
 def rank(matches: Iterable[Match], hints: Hints, facts: Mapping[UUID, Set[str]]) -> list[EntityCandidate]:
-    """001-069 to 001-071: scores with what the context adds, best first, equals by name. `facts` are the words of each
-    entity's facts. Whom the context rules out (a score of 0 or less) is no candidate."""
+    """001-069 to 001-071: candidates with the context's part in their scores, best first, equal ones by name.
+
+    `facts` are the words of each entity's facts. A score of 0 or less rules a candidate out.
+    """
     scored = [
         (round(_base(match, hints) + boost(hints.terms, facts.get(match.names.entity_id, frozenset())), 4), match)
         for match in matches
     ]
-    scored.sort(key=lambda each: (-each[0], *_name(each[1])))
+    scored.sort(key=lambda each: (-each[0], each[1].names.canonical_name, each[1].names.entity_id))
     return [
         EntityCandidate(
             entity_id=match.names.entity_id,
@@ -136,7 +133,7 @@ def rank(matches: Iterable[Match], hints: Hints, facts: Mapping[UUID, Set[str]])
 
 
 def boost(terms: Set[str], facts: Set[str]) -> float:
-    """The overlap of two sets of words (Jaccard's), from 0 to 20."""
+    """The Jaccard similarity of two sets of words, scaled to 0 to 20."""
     shared = len(terms & facts)
     return MOST_BOOST * shared / (len(terms) + len(facts) - shared) if shared else 0.0
 
@@ -145,13 +142,9 @@ def _base(match: Match, hints: Hints) -> float:
     return BASE_SCORES[match.by] + (hints.scores or {}).get(match.names.entity_id, 0.0)
 
 
-def _name(match: Match) -> tuple[str, UUID]:
-    return match.names.canonical_name, match.names.entity_id
-
-
 def read_hints(value: object) -> Hints:
     """Hints as a caller gives them: `topic` and `mentioned_with` are texts or lists of texts, `domain_scores` numbers
-    by entity id. What is neither is left to those who know it."""
+    by entity id. Other keys are ignored."""
     if value is None:
         return Hints()
     if not isinstance(value, Mapping):
@@ -201,25 +194,20 @@ def _number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# -- two that are one --------------------------------------------------------------------------------------------------
-
-
 def new_aliases(target: Entity, source: Entity) -> list[str]:
-    """001-075: the names that a merge adds to the target: the source's own and its aliases, each once."""
+    """001-075: the names that a merge adds to the target: the source's name and aliases that it does not have yet."""
     known = {folded(name) for name in (target.canonical_name, *target.aliases)}
-    added = []
+    added: dict[str, str] = {}
     for name in (source.canonical_name, *source.aliases):
-        if folded(name) not in known:
-            known.add(folded(name))
-            added.append(name)
-    return added
+        added.setdefault(folded(name), name)
+    return [name for form, name in added.items() if form not in known]
 
 
 def joined_metadata(target: Entity, source: Entity) -> dict[str, Any]:
-    """001-075: both, and where they differ the target's."""
+    """001-075: the metadata of both; where they differ, the target's."""
     return {**source.metadata, **target.metadata}
 
 
 def source_wins(source_confidence: float, target_confidence: float) -> bool:
-    """001-074: of two facts in one slot the surer one stays; equally sure, the target's."""
+    """001-074: of two facts with the same key the more confident one stays; of equal ones, the target's."""
     return source_confidence > target_confidence

@@ -2,50 +2,43 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.interfaces import wire
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation
 
+T = TypeVar("T")
+Opened = Callable[[], Awaitable[T]]
+"""How to get something that is opened by the first call."""
+
 log = logging.getLogger("tulving")
-Opened = TypeVar("Opened")
 
-ALWAYS_RISE = (InvalidInput, NotFound, IntegrityError)
+ALWAYS_RAISED = (InvalidInput, NotFound, IntegrityError)
 
 
-class LazyMemory(Generic[Opened]):
-    """A memory that is opened by the first call and shared by all; after a failure the next call tries again."""
+@asynccontextmanager
+async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> AsyncIterator[Opened[T]]:
+    """Something that the first call opens and all calls share; after a failure the next call tries again."""
+    opening: asyncio.Task[T] | None = None
 
-    def __init__(self, opener: Callable[[], AbstractAsyncContextManager[Opened]]) -> None:
-        self._opener = opener
-        self._opening: asyncio.Task[Any] | None = None
-        self._opened = AsyncExitStack()
-
-    async def __call__(self) -> Opened:
-        if self._opening is None or (self._opening.done() and _failed(self._opening)):
-            self._opening = asyncio.create_task(self._opened.enter_async_context(self._opener()))
+    async def get() -> T:
+        nonlocal opening
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
+            opening = asyncio.create_task(stack.enter_async_context(opener()))
         # A caller that gives up must not leave a store half opened for the others.
-        return await asyncio.shield(self._opening)
+        return await asyncio.shield(opening)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._opening is not None:
-            with suppress(Exception):
-                await self._opening
-        await self._opened.aclose()
-
-
-def _failed(opening: asyncio.Task[Any]) -> bool:
-    return opening.cancelled() or opening.exception() is not None
+    async with AsyncExitStack() as stack:
+        try:
+            yield get
+        finally:
+            if opening is not None:
+                with suppress(Exception):
+                    await opening
 
 
 def log_failure(operation: Operation, error: Exception) -> None:
@@ -53,22 +46,22 @@ def log_failure(operation: Operation, error: Exception) -> None:
 
 
 async def call(
-    memory: Callable[[], Awaitable[Memory]],
+    memory: Opened[Memory],
     operation: Operation,
     arguments: Mapping[str, Any],
     failed: Callable[[Operation, Exception], None] = log_failure,
     *,
     by_person: bool = False,
 ) -> dict[str, Any]:
-    """001-099, 001-100: the answer of an operation, in wire form; `by_person` when it is a person who looks.
+    """001-099, 001-100: the answer of an operation, in wire form; `by_person` when a person looks at it.
 
     Where the operation fails open, `failed` is told of the error and the answer is the operation's own fallback.
-    What the caller must correct, and damage, always rise.
+    What the caller must correct, and damage, are always raised.
     """
     try:
         name = operation.by_person if by_person and operation.by_person else operation.name
         result = await getattr(await memory(), name)(**arguments)
-    except ALWAYS_RISE:
+    except ALWAYS_RAISED:
         raise
     except Exception as error:
         if operation.fallback is None:

@@ -18,7 +18,7 @@ from tulving import __version__
 from tulving.config import MemoryModuleConfig, load_config
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import copying, demo, health, logs, safety, schema, setup, tokens, trust, upkeep, views, worker
-from tulving.interfaces.calls import LazyMemory, call
+from tulving.interfaces.calls import call, open_lazily
 from tulving.interfaces.parameters import Parameter, accept, describe, parameters
 from tulving.interfaces.terminal import FAILED, NOTHING, REFUSED, AsJson, Chosen, complain, print_json, warn
 from tulving.providers import EMBEDDERS
@@ -166,14 +166,14 @@ def mcp(
     if not is_postgres(config.url) and (file := new_file(config.url)):
         typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
     if http is not None:
-        from tulving.interfaces.mcp_http import serve as serve_http
+        from tulving.interfaces.http.server import serve as serve_http
 
         return serve_http(config, http, open_)
     if open_:
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("A program should be speaking here: see `tulving init --mcp`. Ctrl-C ends the server.", err=True)
-    from tulving.interfaces.mcp import serve
+    from tulving.interfaces.mcp.server import serve
 
     serve(config)
 
@@ -269,7 +269,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
     failures: list[Exception] = []
 
     async def ask() -> dict[str, Any]:
-        async with LazyMemory(lambda: chosen.open(stores=operation.effect == "write")) as memory:
+        async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
             return await call(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
 
     value = asyncio.run(ask())

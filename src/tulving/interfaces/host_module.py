@@ -8,7 +8,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tulving.bootstrap import choose_embedder, open_memory, own_config
 from tulving.config import MemoryModuleConfig, parse
@@ -17,7 +17,7 @@ from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
 from tulving.ports import Embedder
 from tulving.services.memory import Memory
-from tulving.services.operations import OPERATIONS, Operation
+from tulving.services.operations import Operation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,20 +31,12 @@ DATABASES = "an asyncpg pool, an object that has one as its `pool`, a URL or a p
 class Module(ABC):
     """A part that a host switches on in its settings: it starts and ends with the host and adds tools to it."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the host and its settings call it."""
-
-    @property
-    @abstractmethod
-    def dependencies(self) -> list[str]:
-        """The names of the modules that must be started before it."""
-
-    @property
-    @abstractmethod
-    def config_schema(self) -> type:
-        """What its settings are read into."""
+    name: str
+    """What the host and its settings call it."""
+    dependencies: ClassVar[list[str]]
+    """The names of the modules that must be started before it."""
+    config_schema: type
+    """What its settings are read into."""
 
     @abstractmethod
     def migration_revisions(self) -> str | None:
@@ -66,9 +58,13 @@ class Module(ABC):
 class MemoryModule(Module):
     """The memory as a module of a host.
 
-    `caller` says who asks in the request at hand, from what the host has authenticated; without it everybody is the
-    configured tenant. No tool has a parameter for it.
+    `caller` is asked at each call on whose behalf it is made, from what the host has authenticated; without it every
+    call is the configured tenant's. No tool has a parameter for it.
     """
+
+    name = "memory"
+    dependencies: ClassVar[list[str]] = []
+    config_schema = MemoryModuleConfig
 
     def __init__(self, *, caller: Callable[[], Caller] | None = None) -> None:
         self._caller = caller
@@ -79,18 +75,6 @@ class MemoryModule(Module):
         self._opened = AsyncExitStack()
         self._turn = asyncio.Lock()
 
-    @property
-    def name(self) -> str:
-        return "memory"
-
-    @property
-    def dependencies(self) -> list[str]:
-        return []
-
-    @property
-    def config_schema(self) -> type[MemoryModuleConfig]:
-        return MemoryModuleConfig
-
     def migration_revisions(self) -> str | None:
         """The host has nothing to run: `on_startup` migrates, with a version table of its own."""
         return "memory"
@@ -99,7 +83,7 @@ class MemoryModule(Module):
         """001-113, 004-016: keep the host's database, bring the schema up to date there and open the memory.
 
         Without `config` the settings are those of the environment and, in a trusted folder, of `butler.toml`;
-        without `db` the memory is at the configured URL. To start again is to end what was started before.
+        without `db` the memory is at the configured URL. A second start ends the first.
         """
         settings = _settings(config)
         place = _place(db, settings)
@@ -114,7 +98,7 @@ class MemoryModule(Module):
                 raise
 
     async def on_shutdown(self) -> None:
-        """001-114: close what is ours, which a pool of the host's is not, and let go of the rest."""
+        """001-114: close the memory, but not the host's pool."""
         async with self._turn:
             await self._close()
 
@@ -124,39 +108,40 @@ class MemoryModule(Module):
         """Add the operations to a host's MCP server, before or after the start.
 
         The server is anything with FastMCP's decorator `tool`. `config` decides which operations there are and what
-        their defaults are; `db` is there for the sake of the contract, since tools use the database of the start.
+        their defaults are; `db` is part of the contract only, since tools use the database of the start.
         """
-        from tulving.interfaces.mcp import tool
+        from tulving.interfaces.mcp.tools import offered, tool
 
         settings = (self._config or _settings(None)) if config is None else _settings(config)
         understood = inspect.signature(mcp.tool).parameters
         takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in understood.values())
-        for operation in OPERATIONS.values():
-            if operation.standard or settings.tools == "all":
-                made = tool(operation, settings)
-                about = {"title": made.title, "description": made.description, "annotations": made.annotations}
-                known = {word: value for word, value in about.items() if takes_all or word in understood}
-                mcp.tool(name=operation.tool, **known)(self._function(operation, settings))
+        for name, operation in offered(settings).items():
+            made = tool(operation, settings)
+            about = {word: getattr(made, word) for word in ("title", "description", "annotations")}
+            known = {word: value for word, value in about.items() if takes_all or word in understood}
+            mcp.tool(name=name, **known)(self._function(operation, settings))
 
     def _get_embedding_engine(self) -> Embedder:
-        """001-115: the process's one engine of its kind, taken at the first access; its model loads at first use."""
+        """001-115: the engine that the process shares, fetched at the first access; its model loads at first use."""
         if self._embedding_engine is None:
             self._embedding_engine = choose_embedder(self._config or _settings(None))
         return self._embedding_engine
 
     def _function(self, operation: Operation, settings: MemoryModuleConfig) -> Callable[..., Awaitable[dict[str, Any]]]:
-        """An operation as a function of its parameters only. It answers in wire form, or raises what to tell."""
+        """An operation as a function of its parameters only. It returns the wire form, or raises what to tell."""
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import TextContent
 
-        from tulving.interfaces.mcp import run
+        from tulving.interfaces.mcp.tools import run
 
         signature = _signature(operation, settings)
 
         async def function(*args: Any, **kwargs: Any) -> dict[str, Any]:
             given = signature.bind(*args, **kwargs).arguments
-            # Before the call, which may fail open: a host that does not know the caller refuses in its own words.
-            caller = self._ask_caller()
+            # Before the call, which may fail open: the host refuses a caller that it does not know in its own words.
+            caller = self._caller() if self._caller else None
+            if self._caller and not isinstance(caller, Caller):
+                raise TypeError(f"the host's `caller` must return a Caller, not {type(caller).__name__}")
             result = await run(lambda: self._memory_of(caller), operation, given)
             if result.is_error:
                 # The one kind of error whose text the official server shows to the model.
@@ -170,14 +155,6 @@ class MemoryModule(Module):
         function.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
         return function
 
-    def _ask_caller(self) -> Caller | None:
-        if self._caller is None:
-            return None
-        caller = self._caller()
-        if not isinstance(caller, Caller):
-            raise TypeError(f"the host's `caller` must give a Caller, not {type(caller).__name__}")
-        return caller
-
     async def _memory_of(self, caller: Caller | None) -> Memory:
         if self._memory is None:
             raise StoreUnavailable(NOT_RUNNING)
@@ -189,7 +166,7 @@ class MemoryModule(Module):
 
 
 def _settings(config: Any) -> MemoryModuleConfig:
-    """What a host gives as settings: ours, the plain values of its table for us, or none, which means: look."""
+    """The settings of a host: ours, the plain values of its table for us, or None, which means to look for them."""
     if isinstance(config, MemoryModuleConfig):
         return config
     if config is None:
@@ -200,7 +177,7 @@ def _settings(config: Any) -> MemoryModuleConfig:
 
 
 def _place(db: Any, settings: MemoryModuleConfig) -> "asyncpg.Pool | str | Path":
-    """Where the memory is: in the host's database. Never in one that the host has not named."""
+    """Where the memory is: in the host's database, never in one that the host has not named."""
     place = settings.url if db is None else getattr(db, "pool", db)
     if place is None:
         problem = "is None, and no url is configured" if db is None else "has no pool yet"
@@ -233,9 +210,9 @@ _TYPES: dict[JsonType, Any] = {
 
 
 def _annotation(parameter: Parameter) -> Any:
-    """The type for people and our schema for the server. Values are not judged by it: that is done in one place.
+    """The type for people and our schema for the server. It does not validate values: `parameters.accept` does.
 
-    An optional text is a plain `str` too: of other types the official server reads texts as JSON where it can.
+    An optional text is a plain `str` too: for other types the official server reads texts as JSON where it can.
     """
     from pydantic import Field, SkipValidation, WithJsonSchema
 

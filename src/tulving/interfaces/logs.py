@@ -1,4 +1,4 @@
-"""The log of a process: one record, one line, whatever a caller sent; and no caller can fill a disk with it."""
+"""The log of a process: one line a record, whatever a caller sent, and not so many that they fill a disk."""
 
 import logging
 import sys
@@ -11,15 +11,15 @@ _MINUTE = 60.0
 
 
 def to_stderr() -> None:
-    """Log to standard error, unless the host of this process has arranged otherwise."""
+    """Log to standard error, unless logging is configured already."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines(FORMAT))
-    handler.addFilter(Sparing())
+    handler.addFilter(RateLimit())
     logging.basicConfig(handlers=[handler])
 
 
 class Lines(logging.Formatter):
-    """Escapes what could begin a line or control a terminal, so that every line that is not indented is a record's."""
+    """Escapes what could begin a line or control a terminal, so that only records begin a line without indent."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return escaped(super().formatMessage(record))
@@ -37,7 +37,7 @@ def escaped(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Minute:
     """What one place in the code has logged in the minute that began at `since`."""
 
     since: float
@@ -45,23 +45,23 @@ class _Told:
     dropped: int = 0
 
 
-class Sparing(logging.Filter):
+class RateLimit(logging.Filter):
     """Lets ten warnings or errors a minute pass from each place in the code, and then says how many it dropped."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[tuple[str, int], _Told] = {}
+        self._minutes: dict[tuple[str, int], _Minute] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
         place = record.pathname, record.lineno
-        told = self._told.setdefault(place, _Told(record.created))
-        if not 0 <= record.created - told.since < _MINUTE:
-            if told.dropped:
-                record.msg = f"{record.getMessage()} (and {told.dropped} more like it since the last one)"
+        minute = self._minutes.setdefault(place, _Minute(record.created))
+        if not 0 <= record.created - minute.since < _MINUTE:
+            if minute.dropped:
+                record.msg = f"{record.getMessage()} (and {minute.dropped} more like it since the last one)"
                 record.args = None
-            told = self._told[place] = _Told(record.created)
-        told.lines += 1
-        told.dropped += told.lines > MOST_A_MINUTE
-        return told.lines <= MOST_A_MINUTE
+            minute = self._minutes[place] = _Minute(record.created)
+        minute.lines += 1
+        minute.dropped += minute.lines > MOST_A_MINUTE
+        return minute.lines <= MOST_A_MINUTE

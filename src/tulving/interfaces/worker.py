@@ -1,11 +1,11 @@
-"""The command that runs the jobs: decay sweep, cleanup, care of the indexes."""
+"""The command that runs the scheduled jobs."""
 
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -13,54 +13,57 @@ from tulving.errors import InvalidInput, StoreBusy
 from tulving.interfaces.terminal import FAILED, AsJson, complain, print_json
 from tulving.interfaces.wire import wire
 
+if TYPE_CHECKING:
+    from tulving.workers.scheduler import Scheduler
+
 log = logging.getLogger("tulving")
+T = TypeVar("T")
 
 
 def worker(
     context: typer.Context,
     once: Annotated[str | None, typer.Option(metavar="JOB", help="Do this job now, then end")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --once: only tell what it would do")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --once: only show what it would do")] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show the jobs: when they run and ran, what failed")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do what is due, on schedule and until told to end: the decay sweep, the cleanup of episodes, care of indexes."""
+    """Run the scheduled jobs until stopped: the decay sweep, the cleanup of episodes, index maintenance."""
     if list_ and once is not None:
         raise InvalidInput("worker", "can't do both", "--once JOB or --list")
     if dry_run and once is None:
         raise InvalidInput("dry_run", "needs a job", "--once JOB --dry-run")
-    from tulving.bootstrap import is_postgres, new_file
+    from tulving.bootstrap import is_postgres, new_file, store_name
 
     config = context.obj.config()
     if not is_postgres(config.url):
         new_file(config.url, "never")
     if list_:
-        _show_jobs(asyncio.run(_jobs(config)), as_json)
+        _show_jobs(asyncio.run(_with_scheduler(config, _list)), as_json)
     elif dry_run and once is not None:
-        _show_result(asyncio.run(_rehearsed(config, once)), as_json)
+        _show_result(asyncio.run(_with_scheduler(config, lambda scheduler: scheduler.rehearse(once))), as_json)
     elif once is not None:
-        _show_result(asyncio.run(_stoppable(_done(config, once))), as_json)
+        _show_result(asyncio.run(_stoppable(_with_scheduler(config, lambda scheduler: _do(scheduler, once)))), as_json)
     else:
         if log.level > logging.INFO:
             log.setLevel(logging.INFO)
-            for noisy in ("procrastinate", "psycopg"):  # what matters of it, we say ourselves
-                logging.getLogger(noisy).setLevel(logging.CRITICAL)
-        asyncio.run(_stoppable(_serve(config)))
+        asyncio.run(_stoppable(_with_scheduler(config, lambda scheduler: _serve(scheduler, store_name(config.url)))))
 
 
-async def _serve(config: Any) -> None:
-    from tulving.bootstrap import open_scheduler, store_name
-
-    async with open_scheduler(config) as scheduler:
-        names = [f"{name} ({cron})" for name in scheduler.jobs if (cron := scheduler.schedule.cron(name))]
-        log.info("working on %s: %s", store_name(config.url), ", ".join(names) or "all jobs are switched off")
-        await scheduler.run()
-
-
-async def _done(config: Any, name: str) -> Mapping[str, Any]:
+async def _with_scheduler(config: Any, use: "Callable[[Scheduler], Awaitable[T]]") -> T:
     from tulving.bootstrap import open_scheduler
 
-    async with open_scheduler(config, alone=True) as scheduler:
-        run, pieces = await scheduler.once(name)
+    async with open_scheduler(config) as scheduler:
+        return await use(scheduler)
+
+
+async def _serve(scheduler: "Scheduler", store: str) -> None:
+    names = [f"{name} ({cron})" for name in scheduler.jobs if (cron := scheduler.schedule.cron(name))]
+    log.info("working on %s: %s", store, ", ".join(names) or "all jobs are switched off")
+    await scheduler.run()
+
+
+async def _do(scheduler: "Scheduler", name: str) -> Mapping[str, Any]:
+    run, pieces = await scheduler.once(name)
     if not run.taken:
         until = f", until {run.held_until:%H:%M:%S} at least" if run.held_until else ""
         raise StoreBusy(f"{name} is being done by another process{until}")
@@ -70,29 +73,19 @@ async def _done(config: Any, name: str) -> Mapping[str, Any]:
     return {**run.result, **{piece.name.partition("/")[2]: piece.result for piece in pieces}}
 
 
-async def _rehearsed(config: Any, name: str) -> Mapping[str, Any]:
-    from tulving.bootstrap import open_scheduler
-
-    async with open_scheduler(config, alone=True) as scheduler:
-        return await scheduler.rehearse(name)
-
-
-async def _jobs(config: Any) -> list[dict[str, Any]]:
-    from tulving.bootstrap import open_scheduler
-
-    async with open_scheduler(config, alone=True) as scheduler:
-        return [
-            {
-                "job": name,
-                "cron": scheduler.schedule.cron(name),
-                "last_run": entry.last_started_at,
-                "next_run": entry.due_at,
-                "running": entry.holder,
-                "last_error": entry.last_error,
-                "result": entry.result,
-            }
-            for name, entry in (await scheduler.plan()).items()
-        ]
+async def _list(scheduler: "Scheduler") -> list[dict[str, Any]]:
+    return [
+        {
+            "job": name,
+            "cron": scheduler.schedule.cron(name),
+            "last_run": entry.last_started_at,
+            "next_run": entry.due_at,
+            "running": entry.holder,
+            "last_error": entry.last_error,
+            "result": entry.result,
+        }
+        for name, entry in (await scheduler.plan()).items()
+    ]
 
 
 def _show_jobs(jobs: list[dict[str, Any]], as_json: bool) -> None:
@@ -137,8 +130,8 @@ def _cell(value: Any) -> str:
 
 
 async def _stoppable(work: Coroutine[Any, Any, Any]) -> Any:
-    """Work until it is done, or until a signal says stop: then what is being written is, and leases are given back.
-    A second signal ends the process as it would any other."""
+    """Work until it is done or a signal arrives; then writes in progress are finished and leases are released. A second
+    signal ends the process at once."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
     def stop(number: signal.Signals) -> None:

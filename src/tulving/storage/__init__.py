@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tulving.storage import cleanup as cleanup
+    from tulving.storage import comparing as comparing
     from tulving.storage import completion as completion
-    from tulving.storage import copying as copying
     from tulving.storage import durable_file as durable_file
     from tulving.storage import edits as edits
     from tulving.storage import entities as entities
     from tulving.storage import events as events
+    from tulving.storage import export_file as export_file
     from tulving.storage import facts as facts
     from tulving.storage import health as health
     from tulving.storage import items as items
     from tulving.storage import links as links
     from tulving.storage import maintenance as maintenance
+    from tulving.storage import moving as moving
     from tulving.storage import requests as requests
     from tulving.storage import reviews as reviews
     from tulving.storage import rules as rules
     from tulving.storage import search as search
     from tulving.storage import statistics as statistics
     from tulving.storage import tokens as tokens
-    from tulving.storage import transfer as transfer
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,12 @@
-"""A file that is written beside its place and put there when it is whole and on the disk, or not at all."""
+"""A file that is made beside its place and put there when it is complete and on the disk, or not at all."""
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from tulving.errors import DiskFull, InvalidInput, StoreUnavailable, TulvingError
 
@@ -14,32 +14,51 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def placed(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """A new file to fill in the block, under a name that nobody can foresee and for its owner only; then it is at the
-    path, over what was there only if forced. Whatever goes wrong, nothing of it is left."""
-    unfinished: Path | None = None
+def placed(path: Path, *, force: bool, alone: bool = False) -> Iterator[Path]:
+    """An empty file that only its owner can read, to be filled in the block; then it is at the path. A file that is
+    there is replaced if forced, else FileExistsError is raised. Whatever goes wrong, nothing of the new one is left.
+
+    It is filled in a folder of its own, because SQLite puts files beside it, under a name that can't be guessed. With
+    `alone`, when nothing else can write to the path, the folder has a fixed name and what a killed attempt left is
+    removed.
+    """
+    folder: Path | None = None
     try:
-        _check(path)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".tulving-", suffix=".part", delete=False) as file:
-            unfinished = Path(file.name)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if force:
-            unfinished.replace(path)
+        if alone:
+            folder = path.with_name(path.name + ".part")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o700)
         else:
-            _link(unfinished, path)
+            _check(path)
+            folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=".tulving-", suffix=".part"))
+        file = folder / "file"
+        file.touch(mode=0o600)
+        yield file
+        with file.open("rb+") as whole:
+            os.fsync(whole.fileno())
+        if force:
+            file.replace(path)
+        else:
+            _link(file, path)
         sync_folder(path.parent)
     except OSError as error:
-        if isinstance(error, TulvingError):
+        if isinstance(error, TulvingError | FileExistsError):
             raise
         if error.errno in _NO_ROOM:
             raise DiskFull(f"no room to write {path} ({error.strerror}); nothing was written") from error
         raise StoreUnavailable(f"can't write {path}: {error.strerror or error}") from error
     finally:
-        if unfinished is not None:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _link(file: Path, path: Path) -> None:
+    try:
+        os.link(file, path)
+    except OSError:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "it is there already", str(path)) from None
+        file.rename(path)  # a file system without links
 
 
 def _check(path: Path) -> None:
@@ -49,15 +68,6 @@ def _check(path: Path) -> None:
         raise InvalidInput("file", f"{path} is a folder", "the path of a file")
     if path.exists() and not path.is_file():
         raise InvalidInput("file", f"{path} is not a regular file", "the path of a file")
-
-
-def _link(unfinished: Path, path: Path) -> None:
-    try:
-        os.link(unfinished, path)
-    except OSError as error:
-        if path.exists():
-            raise InvalidInput("file", f"{path} is there already", "another name, or --force") from error
-        unfinished.rename(path)  # a file system without links
 
 
 def make_folder(folder: Path) -> None:

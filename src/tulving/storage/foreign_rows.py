@@ -1,69 +1,103 @@
-"""A row from a file that anybody may have written: every field is read and checked as storing checks it."""
+"""A row from a file of unknown origin: every field is checked as storing checks it."""
 
 import base64
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from tulving.domain import intake
 from tulving.domain.decay import PERMANENCE
-from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, canonical_state
+from tulving.domain.events import Event
+from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, Entity, Link, canonical_state
 from tulving.domain.resolution import aliases, folded
 from tulving.domain.scope import Caller, Owner
 from tulving.domain.text import clean, content_hash
 from tulving.errors import InvalidInput
-from tulving.storage.rows import FLAGS, TIMES, UUIDS, WHOLE_NUMBERS, Row
+from tulving.storage.kinds import INDEX_COLUMNS, KIND
+from tulving.storage.moving import MOVED
+from tulving.storage.rows import FLAGS, TIMES, UUIDS, WHOLE_NUMBERS, Row, optional
 
 Check = Callable[[str, Any], Any]
-"""Makes the stored value of a field's value in JSON, or refuses it."""
+"""From a field's name and its value in JSON to the stored value; raises if that is refused."""
 
 MOST_COUNTED = 1_000_000_000
-"""Counters go on from what is imported; the columns end at twice as much."""
+"""Counters continue from the imported value; their columns hold twice as much."""
 FASTEST_DECAY = 1_000.0
+VALIDITIES = ("active", "superseded", "expired", "retracted")
 
-NULLABLE = frozenset(
-    "content_hash user_id household_id persona_id project type last_referenced_at session_id title source occurred_at"
-    " last_consolidation_error next_consolidation_retry_at expires_at ref entity_id source_butler source_episode_id"
-    " supersedes_id last_confirmed_at next_review_at last_applied_at last_evaluated_at merged_into summary"
-    " ended_at actor request_id run_id context embedding embedding_version facts.status rules.status"
-    " revisions.importance".split()
-)
+_RECORDS = {"entities": Entity, "memory_links": Link, "memory_events": Event}
+_NULLABLE = {
+    **{table: optional(record) for table, record in _RECORDS.items()},
+    **{kind.table: optional(kind.record) - {"accessed_at"} | {*INDEX_COLUMNS} for kind in KIND.values()},
+    "sessions": frozenset({"project", "summary", "ended_at"}),
+    "rule_applications": frozenset({"context"}),
+    "revisions": frozenset({"importance"}),
+}
 
 
-def read(table: str, row: Mapping[str, Any]) -> Row:
-    """The row as it is stored; the first field that is not as it should be is refused by name. What follows from others
-    (the owner's key, the folded name) is made anew."""
-    read = {name: _value(table, name, value) for name, value in row.items()}
-    Caller(read["tenant_id"], read.get("actor"), read.get("request_id"))
-    if "owner" in read:
-        read["owner"] = Owner(read["user_id"], read["household_id"], read["persona_id"]).key
-    if "content_hash" in read:
-        read["content_hash"] = _hash(row, read["content"])
+def read(line: Any, tenant_id: str | None, dimension: int | None) -> tuple[str, Row]:
+    """The table and the row in a line of an export, as it is stored; the first field that is wrong is refused by name.
+    What follows from others (the owner's key, the folded name) is made anew. Vectors must have the dimension, if given.
+    """
+    table, given = _parsed(line, tenant_id)
+    row = {name: _value(table, name, value) for name, value in given.items()}
+    Caller(row["tenant_id"], row.get("actor"), row.get("request_id"))
+    if "owner" in row:
+        row["owner"] = Owner(row["user_id"], row["household_id"], row["persona_id"]).key
+    if row.get("content_hash") is not None:  # a row without one is completed later
+        if row["content_hash"] != content_hash(given["content"]):
+            raise InvalidInput("content_hash", "does not match the content", "the content as exported, or null here")
+        row["content_hash"] = content_hash(row["content"])
     if table == "entities":
-        read["folded_name"] = folded(read["canonical_name"])
+        row["folded_name"] = folded(row["canonical_name"])
     for names in _KEYS.get(table, ()):
-        intake.key(names[-1], *(read[name] for name in ("tenant_id", *names)))
-    return read
+        intake.key(names[-1], *(row[name] for name in ("tenant_id", *names)))
+    vector = row.get("embedding")
+    if vector is not None and dimension is not None and len(vector) != 4 * dimension:
+        raise InvalidInput("embedding", f"has {len(vector)} bytes", f"{4 * dimension} bytes")
+    return table, row
+
+
+def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
+    table = line.get("table") if isinstance(line, dict) else None
+    if not isinstance(table, str) or table not in MOVED or not isinstance(line.get("row"), dict):
+        raise InvalidInput("", "is not a row of a Tulving export", f"table one of {', '.join(MOVED)}")
+    row = dict(line["row"])
+    if tenant_id is None and not isinstance(row.get("tenant_id"), str):
+        raise InvalidInput("", "does not name its tenant", "an export of all tenants")
+    if tenant_id is not None and row.setdefault("tenant_id", tenant_id) != tenant_id:
+        raise InvalidInput("", f"belongs to the tenant {row['tenant_id']!r:.80}", f"rows of {tenant_id!r}")
+    if MOVED[table].kind is not None:  # an export from before these columns existed is still good
+        row.setdefault("accessed_at", row.get("last_referenced_at") or row.get("created_at"))
+        row.setdefault("session_id", None)
+    if wrong := set(MOVED[table].columns).symmetric_difference(row):
+        raise InvalidInput("", f"has missing or unknown columns: {', '.join(sorted(wrong))}")
+    return table, row
 
 
 def _value(table: str, name: str, value: Any) -> Any:
     if value is None:
-        if name in NULLABLE or f"{table}.{name}" in NULLABLE:
+        if name in _NULLABLE[table]:
             return None
         raise InvalidInput(name, "is missing", "a value")
-    return (_CHECKS.get(f"{table}.{name}") or _CHECKS[name])(name, value)
+    if any(clean(text) != text for text in _texts(value)):
+        raise InvalidInput(name, "has a character that no database can hold", "no NUL and no lone surrogates")
+    return (_CHECKS.get(f"{table}.{name}") or _CHECKS.get(name, intake.name))(name, value)
 
 
-def _hash(row: Mapping[str, Any], content: str) -> str | None:
-    """Of the words as they are stored. One that does not suit its content tells of damage on the way; a row without
-    one is completed later."""
-    if row["content_hash"] is None:
-        return None
-    if row["content_hash"] != content_hash(row["content"]):
-        raise InvalidInput("content_hash", "is not that of the content", "the content as it was exported, or null here")
-    return content_hash(content)
+def _texts(value: Any) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case list() as several:
+                waiting += several
+            case dict() as several:
+                waiting += (*several, *several.values())
 
 
 # -- values ----------------------------------------------------------------------------------------------------
@@ -72,22 +106,15 @@ def _hash(row: Mapping[str, Any], content: str) -> str | None:
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidInput(name, f"must be text, not {type(value).__name__}", "a string")
-    if clean(value) != value:
-        raise InvalidInput(name, "holds what no database can", "no NUL and no lone surrogates")
     return value
 
 
-def _content(name: str, value: Any) -> str:
-    return intake.content(_text(name, value), name)
-
-
 def _moment(name: str, value: Any) -> datetime | None:
+    text = _text(name, value)
     try:
-        return intake.moment(name, datetime.fromisoformat(_text(name, value)))
-    except ValueError as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(name, f"{value!r:.80} is not a time", "a time such as 2026-01-31T12:00:00+00:00") from None
+        return intake.moment(name, datetime.fromisoformat(text))
+    except ValueError:
+        raise InvalidInput(name, f"{text!r:.80} is not a time", "a time such as 2026-01-31T12:00:00+00:00") from None
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -96,26 +123,11 @@ def _flag(name: str, value: Any) -> bool:
     return value
 
 
-def _tags(name: str, value: Any) -> list[str]:
-    return intake.tags(value)
-
-
 def _object(name: str, value: Any) -> dict[str, Any]:
     try:
-        read = intake.metadata(value)
+        return intake.metadata(value)
     except InvalidInput as error:
         raise InvalidInput(error.field.replace("metadata", name, 1), error.problem, error.allowed) from None
-    for text in _texts(value):
-        _text(name, text)
-    return read
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for inner in value if isinstance(value, list) else (*value, *value.values()):
-            yield from _texts(inner)
 
 
 def _vector(name: str, value: Any) -> bytes:
@@ -125,57 +137,41 @@ def _vector(name: str, value: Any) -> bytes:
     except ValueError as error:
         raise InvalidInput(name, f"can't be read ({error})", "32-bit numbers in base64") from None
     if not all(map(math.isfinite, numbers)):
-        raise InvalidInput(name, "holds what is not a number", "finite numbers")
+        raise InvalidInput(name, "holds NaN or infinity", "finite numbers")
     return packed
 
 
-def _validity(name: str, value: Any) -> str:
-    states = ("active", "superseded", "expired", "retracted")
-    return intake.one_of(name, canonical_state(_text(name, value)), states)
-
-
-def _one_of(*words: str) -> Check:
-    return lambda name, value: intake.one_of(name, value, words)
-
-
-def _number(low: float, high: float) -> Check:
-    return lambda name, value: intake.number(name, value, low, high)
-
-
-def _each(names: str | frozenset[str], check: Check) -> dict[str, Check]:
-    return dict.fromkeys(names.split() if isinstance(names, str) else names, check)
-
-
-# By column, or by table and column where the same name means something else.
+# By column, or by table and column where the same name means something else. Every other column is a name.
 _CHECKS: dict[str, Check] = {
-    **_each(TIMES, _moment),
-    **_each(UUIDS, intake.memory_id),
-    **_each(FLAGS, _flag),
-    **_each(WHOLE_NUMBERS, lambda name, value: intake.whole(name, value, 0, MOST_COUNTED)),
-    "number": lambda name, value: intake.whole(name, value, 1, MOST_COUNTED),
-    **_each("project type title source source_butler subject predicate scope butler ref", intake.name),
-    **_each("canonical_name event_type entity_type", intake.name),
-    **_each("tenant_id owner user_id household_id persona_id actor request_id content_hash folded_name", _text),
-    **_each("last_consolidation_error summary", _text),
-    **_each("metadata payload context", _object),
-    **_each("source_type target_type memory_type", _one_of(*KINDS)),
-    "content": _content,
-    "tags": _tags,
+    **dict.fromkeys(TIMES, _moment),
+    **dict.fromkeys(UUIDS, intake.memory_id),
+    **dict.fromkeys(FLAGS, _flag),
+    **dict.fromkeys(WHOLE_NUMBERS, partial(intake.whole, low=0, high=MOST_COUNTED)),
+    **dict.fromkeys(
+        "tenant_id owner user_id household_id persona_id actor request_id content_hash folded_name"
+        " last_consolidation_error summary".split(),
+        _text,
+    ),
+    **dict.fromkeys(("metadata", "payload", "context"), _object),
+    **dict.fromkeys(("source_type", "target_type", "memory_type"), partial(intake.one_of, allowed=KINDS)),
+    "number": partial(intake.whole, low=1, high=MOST_COUNTED),
+    "content": lambda name, value: intake.content(value, name),
+    "tags": lambda name, value: intake.tags(value),
     "aliases": lambda name, value: aliases(value, most=None),
     "embedding": _vector,
-    "importance": _number(0, 10),
-    "confidence": _number(0, 1),
-    "effectiveness_score": _number(0, 1),
-    "decay_rate": _number(0, FASTEST_DECAY),
-    "consolidation_status": _one_of("pending", "consolidated", "failed", "dead_letter"),
-    "validity": _validity,
-    "status": _one_of("fading"),
-    "sessions.status": _one_of("active", "completed", "abandoned"),
-    "permanence": _one_of(*PERMANENCE),
-    "maturity": _one_of("candidate", "established", "proven", "anti_pattern"),
-    "relation": _one_of(*RELATIONS),
-    "entities.entity_type": _one_of(*ENTITY_TYPES),
-    "outcome": _one_of("helpful", "harmful"),
+    "importance": partial(intake.number, low=0, high=10),
+    "confidence": partial(intake.number, low=0, high=1),
+    "effectiveness_score": partial(intake.number, low=0, high=1),
+    "decay_rate": partial(intake.number, low=0, high=FASTEST_DECAY),
+    "consolidation_status": partial(intake.one_of, allowed=("pending", "consolidated", "failed", "dead_letter")),
+    "validity": lambda name, value: intake.one_of(name, canonical_state(value), VALIDITIES),
+    "status": partial(intake.one_of, allowed=("fading",)),
+    "sessions.status": partial(intake.one_of, allowed=("active", "completed", "abandoned")),
+    "permanence": partial(intake.one_of, allowed=tuple(PERMANENCE)),
+    "maturity": partial(intake.one_of, allowed=("candidate", "established", "proven", "anti_pattern")),
+    "relation": partial(intake.one_of, allowed=RELATIONS),
+    "entities.entity_type": partial(intake.one_of, allowed=ENTITY_TYPES),
+    "outcome": partial(intake.one_of, allowed=("helpful", "harmful")),
 }
 # What is looked up together, beside the tenant.
 _KEYS: dict[str, Sequence[tuple[str, ...]]] = {

@@ -60,6 +60,11 @@ class IndexEntry:
     embedding_version: int | None
 
 
+def optional(record: type) -> frozenset[str]:
+    """The fields of a record that may be None."""
+    return frozenset(field.name for field in fields(record) if type(None) in get_args(field.type))
+
+
 def insert_statement(table: str, columns: Iterable[str]) -> str:
     columns = tuple(columns)
     values = ", ".join(f":{column}" for column in columns)

@@ -1,1 +1,1 @@
-"""Work that is done by itself: what there is to do, when it is due, and who does it."""
+"""Scheduled work: the jobs, when they are due, and running them."""

@@ -1,46 +1,44 @@
-"""What a memory needs now and then, beside the work of those who have it open. A host never notices."""
+"""Maintenance by a process that has a memory open, beside its own work and without disturbing it."""
 
 import asyncio
 import logging
 
 from tulving.errors import IntegrityError, StoreUnavailable
 from tulving.services.administration import Administration
-from tulving.workers.jobs import jobs_of
+from tulving.workers.jobs import JOBS
 from tulving.workers.schedule import Schedule
-from tulving.workers.scheduler import TableScheduler
+from tulving.workers.scheduler import Scheduler
 
 log = logging.getLogger("tulving")
 
 BEFORE = 5.0
-"""Seconds that a host has for itself at first: who is gone by then leaves the jobs to others."""
+"""Seconds before the first look: a process that ends sooner leaves the jobs to others."""
 SHORTEST_SLEEP, LONGEST_SLEEP = 60.0, 300.0
 LONGEST_PAUSE = 3600.0
 
 
 async def tend(memory: Administration, schedule: Schedule) -> None:
-    """Until cancelled: vectors that are missing at once, then each job when it is due and nobody else does it."""
+    """Until cancelled: make missing vectors at once, then do each job that is due and not being done elsewhere."""
     try:
         await memory.embed_pending()
     except IntegrityError:
         raise
     except Exception as error:
         log.warning("memories that wait for their vectors have to wait longer: %s", error)
-    scheduler = TableScheduler(schedule, memory, jobs_of(), LONGEST_SLEEP)
+    scheduler = Scheduler(schedule, memory, JOBS)
     failures = 0
     await asyncio.sleep(BEFORE)
+    await asyncio.to_thread(__import__, "croniter")
     while True:
         try:
-            # Most often there is nothing to do, and then it costs one query.
-            if await scheduler.wanted():
-                await asyncio.to_thread(__import__, "croniter")
-                await scheduler.look()
-            pause, failures = max(await scheduler.pause(), SHORTEST_SLEEP), 0
+            await scheduler.look()
+            pause, failures = max(await scheduler.pause(LONGEST_SLEEP), SHORTEST_SLEEP), 0
         except IntegrityError:
             raise
         except Exception as error:
-            # A busy store, or a user of the database who may not: then it is the turn of somebody else.
+            # The store is busy, or this database user lacks the rights: another process may do it.
             level = logging.INFO if isinstance(error, StoreUnavailable) else logging.ERROR
-            log.log(level, "maintenance is left to others for now: %s", error)
+            log.log(level, "maintenance is left to other processes for now: %s", error)
             failures += 1
             pause = min(LONGEST_SLEEP * 2**failures, LONGEST_PAUSE)
         await asyncio.sleep(pause)

@@ -1,26 +1,22 @@
-"""The schedule as one process sees it: what is due, and a turn at doing it that nobody else has meanwhile."""
+"""The schedule as one process sees it: when jobs are due, and running one under a lease."""
 
 import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tulving.config import ScheduleConfig
+from tulving.domain.schedule import Entry, next_turns, pause_after_failure
 from tulving.errors import StoreBusy, TulvingError
 from tulving.ports import Clock, Store
 from tulving.storage import jobs
-from tulving.storage.jobs import Entry
-from tulving.workers.cron import tick_after
 
 log = logging.getLogger("tulving")
 T = TypeVar("T")
-
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
-"""After failures, as long as no tick comes first."""
 
 RENEWALS = 4
 """How often a lease is renewed in its time."""
@@ -28,36 +24,46 @@ RENEWALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What became of a turn: a result, an error, or nothing, because it was not due or another one has it."""
+    """The outcome of an attempt: a result or an error, or neither if the job was not `taken`."""
 
     name: str
     as_of: datetime
     taken: bool
     result: Any = None
     error: Exception | None = None
-    due_at: datetime | None = None
     held_until: datetime | None = None
-    """Until when another one has it."""
-    retry_at: datetime | None = None
-    """When it is tried again, if before the next tick."""
+    """When the lease of the process that is doing it ends."""
 
 
 class LeaseLost(StoreBusy):
-    """We were away for so long that another process took the job over."""
+    """The lease ran out before it was renewed, and another process took the job over."""
+
+
+class UncancellableWrites:
+    """Another store, except that a cancelled write is first committed or rolled back."""
+
+    def __init__(self, store: Store) -> None:
+        self.read, self.reindex, self.identity, self.close = store.read, store.reindex, store.identity, store.close
+        self.health = store.health
+        self._write = store.write
+
+    async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        writing = asyncio.ensure_future(self._write(tenant_id, transaction, *args, **kwargs))
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait({writing})
+            raise
 
 
 class Schedule:
-    """The jobs table, for one holder."""
+    """The `jobs` table, for one holder of leases."""
 
     def __init__(self, store: Store, clock: Clock, holder: str, config: ScheduleConfig) -> None:
-        self._store, self._clock, self._holder = store, clock, holder
+        self._store = UncancellableWrites(store)
+        self._clock, self._holder = clock, holder
         self._crons = config.crons()
         self._lease = timedelta(seconds=config.lease)
-
-    @property
-    def lease(self) -> float:
-        """In seconds."""
-        return self._lease.total_seconds()
 
     def now(self) -> datetime:
         return self._clock()
@@ -67,90 +73,86 @@ class Schedule:
         return self._crons.get(name)
 
     async def entries(self) -> dict[str, Entry]:
-        """All that is scheduled, or was."""
         return {entry.name: entry for entry in await self._store.read(None, jobs.entries)}
 
-    async def settle(self, names: Iterable[str]) -> None:
-        """See to it that each job has a time that its expression and the clock of today can explain.
+    def next_turns(self, entries: Mapping[str, Entry], names: Sequence[str]) -> list[tuple[datetime, Entry]]:
+        """What to do next, and the time from which it may be taken (`domain/schedule.py`)."""
+        return next_turns(entries.values(), names, self._clock(), self._lease)
 
-        A time that has passed stays: the tick was missed and is made up for, once. So does one before the next tick,
-        which is a second try, and the tick after the next: the clock was set back a little, the tick before is done.
+    def is_held(self, entry: Entry) -> bool:
+        return entry.held_until(self._clock(), self._lease) is not None
+
+    async def check_rights(self) -> None:
+        """Raise if the database user does not see all tenants."""
+        await self._store.read(None, lambda conn: conn.check_sees_all_tenants())
+
+    async def enroll(self, names: Iterable[str]) -> dict[str, Entry]:
+        """Give each job its next tick, unless the time that it has is still right; the entries before.
+
+        Right are a time that has passed (a tick that was missed is made up for once), one before the next tick (a
+        failed run is tried again), and the tick after the next (the next one is done: the clock was set back a little).
         """
         now, entries = self._clock(), await self.entries()
         for name in names:
-            if (cron := self._crons.get(name)) is None:
+            if (cron := self.cron(name)) is None:
                 continue
-            entry = entries.get(name)
-            tick = tick_after(cron, now)
+            entry, tick = entries.get(name), tick_after(cron, now)
             due_at = entry.due_at if entry else None
             if due_at is None or (due_at > tick and due_at != tick_after(cron, tick)):
-                await self._store.write(None, jobs.enroll, name, entry, tick)
+                await self._write(jobs.enroll, name, entry, tick)
+        return entries
 
-    async def run(
-        self,
-        name: str,
-        work: Callable[[datetime], Awaitable[Any]],
-        *,
-        asked: bool = False,
-        not_before: datetime | None = None,
-    ) -> Run:
-        """Do a job if it is due, or if somebody asked for it, and if nobody else is doing it.
+    async def request_pieces(self, job: str, keys: Iterable[str], at: datetime) -> None:
+        """Have a divided job done for each of these keys."""
+        await self._write(jobs.request_pieces, job, keys, at)
 
-        `not_before` is a time that must have come, whatever our own clock says. A job that fails is tried again.
+    async def run(self, seen: Entry, work: Callable[[datetime], Awaitable[Any]], *, on_demand: bool = False) -> Run:
+        """Do a job that was seen to be due, or `on_demand` any job, unless another process is doing it.
+
+        One that fails is tried again later. One that is cancelled is due as before.
         """
-        as_of = max(self._clock(), not_before) if not_before else self._clock()
-        taken, entry = await self._claim(name, as_of, asked)
+        name = seen.name
+        taken, as_of, entry = await self._claim(seen, on_demand)
         if not taken:
-            held = entry.lease_until if entry.held(as_of, self._lease) and entry.holder != self._holder else None
-            return Run(name, as_of, False, due_at=entry.due_at, held_until=held)
+            return Run(name, as_of, False, held_until=entry.held_until(as_of, self._lease))
         begun = time.monotonic()
         try:
             result = await self._leased(name, work(as_of))
         except (asyncio.CancelledError, LeaseLost):
-            await self._write(jobs.release, name, self._holder)
+            await self._release(name)
             raise
         except Exception as error:
-            log.log(_level(error), "%s failed: %s", name, error, exc_info=None if _expected(error) else error)
-            retry_at = self._second_try(entry, as_of)
-            due_at = retry_at or self._next(name, as_of)
-            said = f"{type(error).__name__}: {error}"[:1000]
-            await self._write(jobs.fail, name, self._holder, self._clock(), due_at, said)
-            return Run(name, as_of, True, error=error, due_at=due_at, retry_at=retry_at)
-        log.info("%s: %s in %.1f s", name, _told(result), time.monotonic() - begun)
-        if entry.key:
+            expected = isinstance(error, TulvingError)
+            level = logging.WARNING if expected else logging.ERROR
+            log.log(level, "%s failed: %s", name, error, exc_info=None if expected else error)
+            await self._fail(entry, as_of, error)
+            return Run(name, as_of, True, error=error)
+        log.info("%s: %s in %.1f s", name, _described(result), time.monotonic() - begun)
+        if seen.key:
             await self._write(jobs.finish_piece, name, self._holder, as_of)
-            return Run(name, as_of, True, result=result)
-        due_at = self._next(name, as_of)
-        await self._write(jobs.finish, name, self._holder, self._clock(), due_at, result)
-        return Run(name, as_of, True, result=result, due_at=due_at)
+        else:
+            await self._write(jobs.finish, name, self._holder, self._clock(), self._tick_after(name, as_of), result)
+        return Run(name, as_of, True, result=result)
 
-    async def ask(self, name: str, key: str, at: datetime) -> None:
-        """Ask for a piece of a job that is divided."""
-        await self._write(jobs.ask, f"{name}/{key}", at)
-
-    async def _claim(self, name: str, as_of: datetime, asked: bool) -> tuple[bool, Entry]:
-        """One who is told to stop just when the job becomes ours must not leave it held."""
-        claiming = asyncio.ensure_future(
-            self._store.write(None, jobs.claim, name, self._holder, as_of, self._lease, asked)
-        )
+    async def _claim(self, seen: Entry, on_demand: bool) -> tuple[bool, datetime, Entry]:
+        names = tuple(self._crons)
         try:
-            return await asyncio.shield(claiming)
+            return await self._write(jobs.claim, seen, names, self._holder, self._clock, self._lease, on_demand)
         except asyncio.CancelledError:
-            await asyncio.wait({claiming})
-            if not claiming.cancelled() and claiming.exception() is None and claiming.result()[0]:
-                await self._write(jobs.release, name, self._holder)
+            await self._release(seen.name)
             raise
 
     async def _leased(self, name: str, work: Awaitable[T]) -> T:
-        """Work as long as the lease is ours."""
+        """Work for as long as the lease can be renewed."""
         task = asyncio.ensure_future(work)
-        expires = time.monotonic() + self.lease
+        lease = self._lease.total_seconds()
+        expires = time.monotonic() + lease
         try:
-            while not (await asyncio.wait({task}, timeout=self.lease / RENEWALS))[0]:
+            while not (await asyncio.wait({task}, timeout=lease / RENEWALS))[0]:
                 begun = time.monotonic()
                 try:
                     kept = await self._write(jobs.renew, name, self._holder, self._clock() + self._lease)
-                    expires = begun + self.lease
+                    expires = begun + lease
                 except TulvingError as error:
                     log.warning("the lease of %s could not be renewed: %s", name, error)
                     kept = begun < expires
@@ -162,36 +164,37 @@ class Schedule:
                 task.cancel()
                 await asyncio.wait({task})
 
-    async def _write(self, transaction: Callable[..., Any], *args: Any) -> Any:
-        """Brought to an end even if we are told to stop meanwhile: a lease that is not given back blocks the others."""
-        writing = asyncio.ensure_future(self._store.write(None, transaction, *args))
+    async def _fail(self, before: Entry, as_of: datetime, error: Exception) -> None:
+        """Try again after a pause, or at the next tick if that comes first. A piece keeps its place in the order."""
+        retry_at = self._tick_after(before.name, as_of)
+        if retry_at is not None:
+            retry_at = min(retry_at, as_of + pause_after_failure(before, as_of))
+        due_at, blocked_until = (before.due_at, retry_at) if before.key else (retry_at, None)
+        reason = f"{type(error).__name__}: {error}"[:1000]
+        await self._write(jobs.fail, before.name, self._holder, self._clock(), due_at, reason, blocked_until)
+
+    async def _release(self, name: str) -> None:
+        """Never raises: an error would take the place of the cancellation that led here, and a worker would go on."""
         try:
-            return await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait({writing})
-            raise
+            await self._write(jobs.release, name, self._holder)
+        except TulvingError as error:
+            log.warning("%s could not be released, and stays leased for a while: %s", name, error)
 
-    def _next(self, name: str, as_of: datetime) -> datetime | None:
-        cron = self._crons.get(name.partition("/")[0])
-        return None if cron is None else tick_after(cron, as_of)
+    async def _write(self, transaction: Callable[..., Any], *args: Any) -> Any:
+        return await self._store.write(None, transaction, *args)
 
-    def _second_try(self, entry: Entry, as_of: datetime) -> datetime | None:
-        """Twice as long after a failure as that was after the one before it; None if the next tick comes first."""
-        pause = FIRST_PAUSE
-        if entry.last_error is not None and entry.last_started_at is not None:
-            pause = min(max(pause, 2 * (as_of - entry.last_started_at)), LONGEST_PAUSE)
-        tick = self._next(entry.name, as_of)
-        return as_of + pause if tick is not None and as_of + pause < tick else None
+    def _tick_after(self, name: str, moment: datetime) -> datetime | None:
+        cron = self.cron(name.partition("/")[0])
+        return None if cron is None else tick_after(cron, moment)
 
 
-def _told(result: Any) -> str:
+def tick_after(cron: str, moment: datetime) -> datetime:
+    """The first tick of a cron expression after a moment, in UTC; a sixth field is seconds."""
+    from croniter import croniter  # takes a tenth of a second
+
+    return croniter(cron, moment).get_next(datetime)
+
+
+def _described(result: Any) -> str:
     told = {name: value for name, value in result.items() if value} if isinstance(result, Mapping) else result
     return json.dumps(told, default=str) if told else "nothing to do"
-
-
-def _expected(error: Exception) -> bool:
-    return isinstance(error, TulvingError)
-
-
-def _level(error: Exception) -> int:
-    return logging.WARNING if _expected(error) else logging.ERROR

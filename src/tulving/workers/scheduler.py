@@ -1,75 +1,66 @@
-"""A scheduler that lives on the jobs table alone: it looks what is due, does it, and sleeps until something is.
+"""The scheduler: it does what is due, and waits until something is.
 
-Any number of processes may do so. It serves SQLite, the background of every open memory, and a job asked for by hand.
+Any number of processes may run one, on either engine: workers, and every open memory in its background.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from tulving.domain.schedule import Entry
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.services.administration import Administration
-from tulving.storage.jobs import Entry
-from tulving.workers.cron import tick_after
 from tulving.workers.jobs import Job, Result
-from tulving.workers.schedule import Run, Schedule
+from tulving.workers.schedule import Run, Schedule, tick_after
 
 log = logging.getLogger("tulving")
 
-LONGEST_SLEEP = 30.0
+AT_ONCE = 4
+"""How many pieces of divided jobs a process does at a time."""
+BATCH = 100
+"""How many pieces are done before jobs that have become due have their turn."""
+LONGEST_SLEEP = 5.0
+"""In seconds: how soon a worker notices pieces that other processes have requested."""
 SHORTEST_SLEEP = 0.05
 
 
-class TableScheduler:
-    """Does the jobs that are switched on, one after the other."""
+class Scheduler:
+    """Does the jobs that are switched on one after the other, and the pieces of divided ones several at a time."""
 
-    def __init__(
-        self, schedule: Schedule, memory: Administration, jobs: Mapping[str, Job], longest_sleep: float = LONGEST_SLEEP
-    ) -> None:
+    def __init__(self, schedule: Schedule, memory: Administration, jobs: Mapping[str, Job]) -> None:
         self.schedule, self.jobs = schedule, jobs
-        self._memory, self._longest_sleep = memory, longest_sleep
+        self._memory = memory
         self._names = [name for name in jobs if schedule.cron(name) is not None]
 
     async def run(self) -> None:
-        """Until cancelled. A store that can't be reached now is tried again."""
+        """Until cancelled. A store that can't be reached is tried again."""
+        await self.schedule.check_rights()
         while True:
-            pause = self._longest_sleep
+            pause = LONGEST_SLEEP
             try:
                 await self.look()
-                pause = await self.pause()
+                pause = await self.pause(LONGEST_SLEEP)
             except StoreUnavailable as error:
                 log.warning("the jobs wait: %s", error)
             await asyncio.sleep(pause)
 
     async def look(self) -> list[Run]:
-        """Do everything that is due and that nobody else does; what was done."""
-        now = self.schedule.now()
-        await self.schedule.settle(self._names)
-        runs = [await self._do(name) for name in await self._due(now)]
-        while pieces := await self._due(self.schedule.now(), pieces=True):
-            done = [await self._do(name) for name in pieces]
-            runs += done
-            if not any(run.taken for run in done):
-                break
+        """Do what is due and not being done elsewhere, at most one batch of pieces; what was done."""
+        entries = await self.schedule.enroll(self._names)
+        runs = [await self._do(entry) for entry in self._due(entries) if not entry.key]
+        if runs:
+            entries = await self.schedule.entries()
+        runs += await self._do_pieces([entry for entry in self._due(entries) if entry.key][:BATCH])
         return [run for run in runs if run.taken]
 
-    async def wanted(self) -> bool:
-        """Whether anything is due, or has no time yet."""
-        now, entries = self.schedule.now(), await self.schedule.entries()
-        mine = [entry for entry in entries.values() if self._concerns(entry)]
-        missing = set(self._names) - {entry.name for entry in mine if entry.due_at is not None}
-        return bool(missing) or any(entry.due_at is not None and entry.due_at <= now for entry in mine)
-
-    async def pause(self) -> float:
-        """For how many seconds there is nothing to do."""
-        now, times = self.schedule.now(), []
-        for entry in (await self.schedule.entries()).values():
-            if self._concerns(entry) and entry.due_at is not None:
-                times.append(max(entry.due_at, entry.lease_until) if entry.lease_until else entry.due_at)
-        wait = min(((each - now).total_seconds() for each in times), default=self._longest_sleep)
-        return min(max(wait, SHORTEST_SLEEP), self._longest_sleep)
+    async def pause(self, longest: float) -> float:
+        """How many seconds there is nothing to do."""
+        turns = self.schedule.next_turns(await self.schedule.entries(), self._names)
+        now = self.schedule.now()
+        wait = min(((free_at - now).total_seconds() for free_at, _ in turns), default=longest)
+        return min(max(wait, SHORTEST_SLEEP), longest)
 
     async def plan(self) -> dict[str, Entry]:
         """Every job, with the time when it is due next if it is switched on."""
@@ -77,59 +68,62 @@ class TableScheduler:
         plan = {}
         for name in self.jobs:
             entry, cron = entries.get(name) or Entry(name), self.schedule.cron(name)
-            due_at = entry.due_at or (tick_after(cron, now) if cron else None)
-            held = entry.held(now, timedelta(seconds=self.schedule.lease))
-            plan[name] = replace(entry, due_at=due_at if cron else None, holder=entry.holder if held else None)
+            due_at = (entry.due_at or tick_after(cron, now)) if cron else None
+            plan[name] = replace(entry, due_at=due_at, holder=entry.holder if self.schedule.is_held(entry) else None)
         return plan
 
     async def once(self, name: str) -> tuple[Run, list[Run]]:
-        """Do a job now, whenever it is due: what became of it, and of its pieces."""
-        self._known(name)
-        run = await self._do(name, asked=True)
-        pieces = await self._due(run.as_of, pieces=True, of=name)
-        return run, [await self._do(piece, asked=True) for piece in pieces]
+        """Do a job now, whenever it is due: the outcome, and that of its pieces."""
+        self._check_known(name)
+        run = await self._do(Entry(name), on_demand=True)
+        pieces = [
+            entry
+            for entry in (await self.schedule.entries()).values()
+            if run.taken and entry.job == name and entry.key and entry.due_at and entry.due_at <= run.as_of
+        ]
+        return run, await self._do_pieces(pieces, on_demand=True)
 
     async def rehearse(self, name: str) -> Result:
         """What a job would do now."""
-        return await self._known(name).rehearse(self._memory, self.schedule.now())
+        job, now = self._check_known(name), self.schedule.now()
+        if job.keys is not None:
+            return {"shards": list(await job.keys(self._memory, now))}
+        return await job.run(self._memory, now, dry_run=True)
 
-    def _known(self, name: str) -> Job:
+    def _check_known(self, name: str) -> Job:
         if name not in self.jobs:
             raise InvalidInput("job", f"there is no job {name!r:.60}", ", ".join(self.jobs))
         return self.jobs[name]
 
-    async def _due(self, now: datetime, pieces: bool = False, of: str | None = None) -> list[str]:
-        """In the order in which they became due; of those at the same time, in the order of the jobs."""
-        due = [
-            entry
-            for entry in (await self.schedule.entries()).values()
-            if (entry.name.startswith(f"{of}/") if of else self._concerns(entry))
-            and bool(entry.key) == pieces
-            and entry.due_at is not None
-            and entry.due_at <= now
-        ]
-        order = list(self.jobs)
-        due.sort(key=lambda entry: (entry.due_at, order.index(entry.name.partition("/")[0]), entry.name))
-        return [entry.name for entry in due]
+    def _due(self, entries: Mapping[str, Entry]) -> list[Entry]:
+        now = self.schedule.now()
+        return [entry for free_at, entry in self.schedule.next_turns(entries, self._names) if free_at <= now]
 
-    def _concerns(self, entry: Entry) -> bool:
-        return entry.name.partition("/")[0] in self._names
+    async def _do_pieces(self, pieces: Iterable[Entry], on_demand: bool = False) -> list[Run]:
+        waiting, runs = iter(pieces), []
 
-    async def _do(self, name: str, asked: bool = False) -> Run:
-        job, _, key = name.partition("/")
+        async def do_in_order() -> None:
+            for entry in waiting:
+                runs.append(await self._do(entry, on_demand))
+
+        # Not a TaskGroup: cancelled after a task has failed, it raises the error only, and a worker would go on.
+        tasks = [asyncio.ensure_future(do_in_order()) for _ in range(AT_ONCE)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        return runs
+
+    async def _do(self, entry: Entry, on_demand: bool = False) -> Run:
+        job = self.jobs[entry.job]
 
         async def work(as_of: datetime) -> Result:
-            if key:
-                return await self.jobs[job].run(self._memory, as_of, key)
-            return await self._perform(self.jobs[job], as_of)
+            if entry.key or job.keys is None:
+                return await job.run(self._memory, as_of, entry.key)
+            keys = await job.keys(self._memory, as_of)
+            await self.schedule.request_pieces(job.name, keys, as_of)
+            return {"shards": len(keys)}
 
-        return await self.schedule.run(name, work, asked=asked)
-
-    async def _perform(self, job: Job, as_of: datetime) -> Result:
-        """A job as a whole. One that is divided asks for its pieces, which are done after it."""
-        if job.keys is None:
-            return await job.run(self._memory, as_of, "")
-        keys = await job.keys(self._memory, as_of)
-        for key in keys:
-            await self.schedule.ask(job.name, key, as_of)
-        return {"shards": len(keys)}
+        return await self.schedule.run(entry, work, on_demand=on_demand)

@@ -1,12 +1,11 @@
 """Connection pools: our own for a URL, or one that a host lends us."""
 
-import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import asyncpg
 
-from tulving.errors import ConfigError, StoreUnavailable
+from tulving.errors import ConfigError
 from tulving.storage.postgres import schema
 from tulving.storage.postgres.errors import DRIVER_ERRORS, URL_FORM, named_error
 from tulving.storage.postgres.row_security import SECURED, Roles, enable_row_security
@@ -15,8 +14,6 @@ from tulving.storage.schema import missing
 
 if TYPE_CHECKING:
     from tulving.config import PostgresConfig
-
-log = logging.getLogger("tulving")
 
 STATEMENTS_KEPT = 512
 
@@ -62,7 +59,6 @@ async def migrate(
             if dry_run:
                 return before, missing(before)
             await schema.prepare(raw)
-            await _prepare_queue(raw)
             if wanted:
                 await enable_row_security(raw, wanted)
             return before, missing(before)
@@ -70,16 +66,6 @@ async def migrate(
         raise named_error(error) from error
     finally:
         await store.close()
-
-
-async def _prepare_queue(raw: Any) -> None:
-    """Only workers need the queue, and they can also create it themselves if they have the rights."""
-    from tulving.storage.postgres import queue
-
-    try:
-        await queue.prepare(raw)
-    except StoreUnavailable as error:
-        log.warning("the workers' queue was not created: %s", error)
 
 
 async def borrow_postgres(pool: Any, config: "PostgresConfig") -> PostgresStore:

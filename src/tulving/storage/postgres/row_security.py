@@ -3,8 +3,7 @@
 Every transaction names its tenant in the setting `tulving.tenant_id` (`store._tenant_setting`). The policies show only
 rows of that tenant, and none when no tenant is set; they also apply to the owner of the tables. Only members of the
 maintenance role see all tenants; the user who enables row-level security becomes one. `access_tokens` has no policy,
-because it is read to find out which tenant a caller belongs to. `jobs` and the workers' queue are accessible to the
-maintenance role only.
+because it is read to find out which tenant a caller belongs to. `jobs` is accessible to the maintenance role only.
 
 Under policies PostgreSQL does not use the full-text index, because full-text operators are not leakproof. So the
 service finds words through views that filter by tenant and are read with the rights of the user who enabled row-level
@@ -15,13 +14,12 @@ from dataclasses import dataclass
 
 from tulving.domain import intake
 from tulving.storage.kinds import MEMORY_TABLES
-from tulving.storage.postgres import queue
+from tulving.storage.moving import MOVED
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.schema import VERSION_TABLE
 from tulving.storage.postgres.values import Raw, quoted
-from tulving.storage.transfer import TABLES
 
-SECURED_TABLES = (*TABLES, "next_embeddings", "requests", "tenant_keys")
+SECURED_TABLES = (*MOVED, "next_embeddings", "requests", "tenant_keys")
 _SHARED = ("embedding_versions", "access_tokens")
 _TENANT = "NULLIF(current_setting('tulving.tenant_id', true), '')"
 _MINE = f"tenant_id = {_TENANT}"
@@ -61,7 +59,6 @@ async def enable_row_security(raw: Raw, roles: Roles) -> None:
                 await raw.execute(f"GRANT {'SELECT' if table in _SHARED else rights} ON {table} TO {service}")
             await raw.execute(f"GRANT SELECT ON {VERSION_TABLE} TO {both}")
             await raw.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON jobs TO {maintenance}")
-            await queue.grant(raw, maintenance)
             for table in SECURED_TABLES:
                 await raw.execute(
                     f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {table} FORCE ROW LEVEL SECURITY;"

@@ -5,13 +5,13 @@ import os
 import re
 import sqlite3
 import sys
-import tempfile
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from tulving.errors import DamagedStore, IntegrityError, StoreUnavailable
-from tulving.storage.durable_file import make_folder, sync_folder
+from tulving.storage.durable_file import make_folder, placed, sync_folder
 from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
@@ -129,38 +129,24 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
 
 
 def _create(path: Path) -> None:
-    """Build the file in a folder beside its path, then link it: a kill leaves no partial file, and of two processes one
-    wins."""
+    """A kill leaves no partial file, and of two processes that create it one wins."""
     if log_size(path) and not path.exists():
         raise DamagedStore(f"{path} is missing but {_log(path).name} is there: the database was removed from under it")
     make_folder(path.parent)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".tulving-new-") as folder:
-        fresh = Path(folder) / "memory.db"
-        fresh.touch(mode=0o600)
-        with closing(sqlite3.connect(fresh, isolation_level=None)) as raw:
-            raw.execute("PRAGMA temp_store = MEMORY")  # no temporary files elsewhere
-            raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            raw.execute("PRAGMA journal_mode = WAL")
-            with raw:
-                raw.execute("BEGIN")
-                _upgrade(raw, REVISIONS)
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        with fresh.open("rb+") as file:
-            os.fsync(file.fileno())
-        _put_in_place(fresh, path)
-        sync_folder(path.parent)
-
-
-def _put_in_place(fresh: Path, path: Path) -> None:
-    """Never overwrites a file that another process created first."""
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        return
-    except OSError:
-        if not path.exists():  # the file system has no hard links
-            fresh.rename(path)
+    with (
+        suppress(FileExistsError),
+        placed(path, force=False) as file,
+        closing(sqlite3.connect(file, isolation_level=None)) as raw,
+    ):
+        raw.execute("PRAGMA temp_store = MEMORY")  # no temporary files elsewhere
+        raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute("PRAGMA journal_mode = WAL")
+        with raw:
+            raw.execute("BEGIN")
+            _upgrade(raw, REVISIONS)
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    sync_folder(path.parent)  # the process that won may not have done so yet
 
 
 def check_header(path: Path) -> None:
@@ -233,22 +219,32 @@ def _migrate(path: Path, raw: sqlite3.Connection) -> None:
         raw.execute("BEGIN IMMEDIATE")
         revision = read_revision(path, raw)
         if revision != HEAD:
-            _copy(path, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"))
+            with closing(sqlite3.connect(path)) as source:
+                copy(source, path.with_name(f"{path.name}.before-{HEAD}-from-{revision}"), force=True, alone=True)
             _upgrade(raw, missing(revision))
 
 
-def _copy(path: Path, copy: Path) -> None:
-    """An online copy of the committed state, complete or absent. The partial copy has a fixed name, so that the next
-    attempt removes what a kill has left."""
-    partial = copy.with_name(copy.name + ".part")
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600, exist_ok=False)
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
-        source.backup(target)
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.replace(copy)
-    sync_folder(copy.parent)
+def copy(
+    source: sqlite3.Connection,
+    place: Path,
+    *,
+    force: bool = False,
+    alone: bool = False,
+    check: Callable[[sqlite3.Connection], Any] = lambda raw: None,
+) -> Any:
+    """Put what is committed into a file of its own, also while others write to the source; what `check` makes of it.
+
+    Free pages are left out. The arguments are those of `placed`.
+    """
+    with placed(place, force=force, alone=alone) as file:
+        source.execute("VACUUM INTO ?", (str(file),))
+        with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+            raw.execute("PRAGMA journal_mode = WAL")
+            checked = check(raw)
+        if force:
+            for suffix in ("-wal", "-shm", "-journal"):  # of the file that is replaced; they must not outlive it
+                place.with_name(place.name + suffix).unlink(missing_ok=True)
+    return checked
 
 
 def _upgrade(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:

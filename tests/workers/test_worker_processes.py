@@ -1,7 +1,8 @@
-"""What every scheduler promises, shown on each engine's own with real processes and a cron of seconds."""
+"""What the scheduler promises, shown on each engine with several processes, some of which are killed."""
 
+import random
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 from raw_sql import run_sql
@@ -10,6 +11,7 @@ from tulving import open_memory
 from tulving.testing import WordEmbedder
 
 EVERY_SECOND = "* * * * * *"
+NEVER = "0 0 29 2 *"
 KEYS = ["a:x", "b:x", "b:y"]
 
 
@@ -25,7 +27,7 @@ def ticks(said):
 
 
 def turns(workers, key):
-    """When each run of a key began and ended; one that was killed has no end."""
+    """When each run of a key began and ended; a run that was killed has no end."""
     found = []
     for each in workers.said(key=key):
         if each["what"] == "begin":
@@ -76,6 +78,52 @@ def _running(workers, pid):
     ended = {(each["key"], each["as_of"]) for each in workers.said("end")}
     mine = [each for each in workers.said("begin", pid=pid) if (each["key"], each["as_of"]) not in ended]
     return mine[-1] if mine else None
+
+
+@pytest.mark.parametrize("keys", [70, pytest.param(334, marks=pytest.mark.soak)])
+async def test_pieces_keep_the_order_of_their_keys_through_failures_and_kills(workers, url, engine, keys):
+    """Three jobs have a piece for each key. Some fail the first time; every other worker is killed and replaced."""
+    draw = random.Random(keys)
+    jobs = ["consolidation", "decay_sweep", "episode_cleanup"]
+    start = datetime.now(UTC) - timedelta(hours=1)
+    order = {f"t{number}:x": draw.sample(jobs, 3) for number in range(keys)}
+    due = {
+        f"{job}/{key}": start + timedelta(seconds=number, minutes=place)
+        for number, (key, turns_of_key) in enumerate(order.items())
+        for place, job in enumerate(turns_of_key)
+    }
+    values = ", ".join(["(?, ?)"] * len(due))
+    run_sql(url, f"INSERT INTO jobs (name, due_at) VALUES {values}", *chain.from_iterable(due.items()))
+    orders = {
+        "crons": dict.fromkeys(jobs, NEVER),
+        "keys": [],
+        "failing": draw.sample(sorted(due), 20),
+        "work": 0.02,
+        "lease": 5.0,
+    }
+    processes = workers.start_together(2 if engine == "sqlite" else 4, **orders)
+    killed = set()
+    for number in range(len(processes) // 2):
+        victim = processes[number]
+        workers.wait(lambda: len(workers.said("end")) > len(due) * (number + 1) / 4)  # noqa: B023
+        workers.wait(lambda: _running(workers, victim.pid))  # noqa: B023
+        workers.kill(victim)
+        killed.add(victim.pid)
+        processes[number] = workers.start(**orders)
+    workers.wait(lambda: not run_sql(url, "SELECT name FROM jobs WHERE name LIKE '%/%'"), 60 if keys < 200 else 110)
+    assert set(workers.stop(*processes)) == {0}
+    log = workers.said()
+    for key, expected in order.items():
+        said = [each for each in log if each.get("key") == key]
+        assert {each["job"] for each in said if each["what"] == "end"} == set(jobs), f"{key}: one was left out"
+        done = [each["job"] for each in said if each["what"] == "end" and each["pid"] not in killed]
+        assert len(done) == len(set(done)), f"{key}: one was done twice"
+        begun = [each["job"] for each in said if each["what"] == "begin"]
+        assert begun == sorted(begun, key=expected.index), f"{key}: an earlier one was not done yet"
+        for this, following in pairwise(said):
+            over = this["what"] != "begin" or this["pid"] in killed
+            assert over or following["what"] != "begin", f"{key}: two at once"
+    assert {f"{each['job']}/{each['key']}" for each in workers.said("fail")} == set(orders["failing"])
 
 
 async def test_a_stopped_worker_finishes_what_it_writes_and_gives_the_rest_back(workers, url):

@@ -1,0 +1,124 @@
+"""The web application: the MCP endpoint behind its checks, and the state of the server."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import typer
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tulving.bootstrap import Served
+from tulving.config import MemoryModuleConfig
+from tulving.interfaces.calls import Opened
+from tulving.interfaces.http.authentication import TokenAuthentication, principal_of
+from tulving.interfaces.http.hosts import Address, HostCheck
+from tulving.interfaces.mcp.server import build_server
+
+log = logging.getLogger("tulving")
+
+PATH = "/mcp"
+LARGEST_BODY = 4 * 1024 * 1024
+HEALTH_SECONDS = 5
+
+
+def application(config: MemoryModuleConfig, served: Opened[Served], address: Address, is_open: bool) -> Starlette:
+    """What is served at an address, to holders of a token or, while it is open, to every local program."""
+    manager = StreamableHTTPSessionManager(
+        build_server(config, principal_of), json_response=True, stateless=True, max_request_body_size=LARGEST_BODY
+    )
+    authentication = TokenAuthentication(served, is_open)
+    checks = [
+        Middleware(AuthenticationMiddleware, backend=authentication, on_error=lambda _, error: error.args[0]),
+        Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST_BODY),
+        Middleware(whole_requests),
+    ]
+    # Browsers ask for permission before a page of another origin may read a response.
+    pages = sorted(address.allowed_origins)
+    cors = Middleware(CORSMiddleware, allow_origins=pages, allow_methods=["POST"], allow_headers=["*"])
+
+    @asynccontextmanager
+    async def running(app: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            typer.echo(f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}", err=True)
+            yield
+
+    return Starlette(
+        routes=[
+            Route("/live", live),
+            Route("/health", Health(served).answer),
+            Route(PATH, manager.asgi_app, methods=["POST"], middleware=checks),
+        ],
+        middleware=[Middleware(HostCheck, address), *([cors] if pages else [])],
+        lifespan=running,
+    )
+
+
+def whole_requests(app: ASGIApp) -> ASGIApp:
+    """Passes on the requests whose body arrived whole; a client that leaves before that is worth one line of log.
+
+    Comes after `RequestBodyLimitMiddleware`, which makes one message of the body.
+    """
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        unread = [await receive()]
+
+        async def replay() -> Message:
+            return unread.pop() if unread else await receive()
+
+        if unread[0].get("more_body", unread[0]["type"] != "http.request"):
+            log.warning("a client went away before its request was whole")
+        else:
+            await app(scope, replay, send)
+
+    return handle
+
+
+async def live(request: Request) -> PlainTextResponse:
+    """That the process answers, whatever the state of the store: no reason to restart it."""
+    return PlainTextResponse("ok")
+
+
+class Health:
+    """Whether requests can be answered well. It needs no token, gives no details, and looks at most once a second."""
+
+    def __init__(self, served: Opened[Served]) -> None:
+        self._served, self._turn = served, asyncio.Lock()
+        self._problem: str | None = None
+        self._known_until = 0.0
+
+    async def answer(self, request: Request) -> PlainTextResponse:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            if loop.time() >= self._known_until:
+                self._problem = await self._look()
+                self._known_until = loop.time() + 1
+        return PlainTextResponse(self._problem or "ok", 503 if self._problem else 200)
+
+    async def _look(self) -> str | None:
+        try:
+            async with asyncio.timeout(HEALTH_SECONDS):
+                served = await self._served()
+                await served.authentication.needs_token()
+        except Exception as error:
+            log.error("the store can't be reached: %s", str(error) or f"no answer in {HEALTH_SECONDS} s")
+            return "the store can't be reached"
+        return "the embedder is not ready: memories are found by keyword only" if served.memory.warning else None
+
+
+def _to_whom(is_open: bool) -> str:
+    if not is_open:
+        return "to those who have a token"
+    return (
+        "WITHOUT A TOKEN (--open): to every program on this machine, and to everybody for whom a proxy or tunnel"
+        " forwards requests to it; `tulving token create` closes it"
+    )

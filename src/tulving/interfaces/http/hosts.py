@@ -1,0 +1,104 @@
+"""Host names and web origins: what a server answers to, so that a web page can't reach it by DNS rebinding."""
+
+import logging
+import re
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tulving.errors import ConfigError
+
+log = logging.getLogger("tulving")
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HOST = r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+_LOOPBACK_ORIGIN = re.compile(rf"https?://({'|'.join(map(re.escape, LOOPBACK))})(:[0-9]{{1,5}})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens, and the further host names and the web origins that it accepts."""
+
+    host: str
+    port: int
+    is_loopback: bool = True
+    allowed_hosts: frozenset[str] = frozenset()
+    allowed_origins: frozenset[str] = frozenset()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it: another host name is one for other machines to call it by."""
+        return self.is_loopback and not self.allowed_hosts
+
+    def __str__(self) -> str:
+        return _with_port(self.host, self.port)
+
+    @property
+    def hosts(self) -> set[str]:
+        """The accepted values of the header Host, where port 80 is left out."""
+        names = (*LOOPBACK, *self.allowed_hosts)
+        found = {str(self).lower(), *(f"{name}:{self.port}" for name in names)} | self.allowed_hosts
+        return found | {name.removesuffix(":80") for name in found}
+
+    def accepts_origin(self, origin: str) -> bool:
+        """Whether a page of this origin may call the server."""
+        origin = origin.lower()
+        return origin in self.allowed_origins or (self.is_loopback and _LOOPBACK_ORIGIN.fullmatch(origin) is not None)
+
+
+class HostCheck:
+    """Refuses requests under a foreign host name or from a foreign web page.
+
+    A browser says by which name it called (Host) and which page calls (Origin); programs send no Origin. The MCP
+    library's check compares letter case, overlooks an empty or second Origin and guards its own route only;
+    starlette's ignores ports.
+    """
+
+    def __init__(self, app: ASGIApp, address: Address) -> None:
+        self._app, self._address, self._hosts = app, address, address.hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refused(scope) if scope["type"] == "http" else None
+        await (refused or self._app)(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host, reached = headers.get("host", "").lower(), scope.get("server")
+        # The address that the connection was made to is never a name that a page has of its own.
+        if host not in self._hosts and not (reached and host == _with_port(*reached)):
+            log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
+            return error_response(421, "misdirected_request", "this server does not answer to that host name")
+        for origin in headers.getlist("origin"):
+            if not self._address.accepts_origin(origin):
+                log.warning("refused a request from the origin %.100r: allowed_origins does not have it", origin)
+                return error_response(403, "forbidden_origin", "this server does not answer to pages of that origin")
+        return None
+
+
+def host_names(setting: str | None) -> frozenset[str]:
+    """The setting `allowed_hosts`: names under which the server is known beside its address."""
+    return _listed("allowed_hosts", setting, _HOST, "a host name", "names such as memory.example.com")
+
+
+def origins(setting: str | None) -> frozenset[str]:
+    """The setting `allowed_origins`: where web pages come from that may call the server."""
+    return _listed("allowed_origins", setting, rf"https?://{_HOST}", "an origin", "such as https://app.example.com")
+
+
+def error_response(status: int, error: str, description: str, **headers: str) -> Response:
+    """A refusal in the form of RFC 6749."""
+    return JSONResponse({"error": error, "error_description": description}, status, headers)
+
+
+def _listed(field: str, setting: str | None, form: str, meant: str, allowed: str) -> frozenset[str]:
+    found = frozenset(filter(None, (part.strip().lower() for part in (setting or "").split(","))))
+    for each in found:
+        if not re.fullmatch(form, each):
+            raise ConfigError(field, f"{each!r:.80} is not {meant}", allowed)
+    return found
+
+
+def _with_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

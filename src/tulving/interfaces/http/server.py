@@ -1,0 +1,125 @@
+"""The HTTP server: it listens at an address and runs the application there until the process is told to end."""
+
+import asyncio
+import ipaddress
+import logging
+import os
+import re
+import signal
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+
+from tulving.bootstrap import Served, open_served
+from tulving.config import HttpConfig, MemoryModuleConfig
+from tulving.errors import ConfigError, InvalidInput
+from tulving.interfaces.calls import Opened, open_lazily
+from tulving.interfaces.http.application import application
+from tulving.interfaces.http.connections import limited
+from tulving.interfaces.http.hosts import Address, host_names, origins
+
+log = logging.getLogger("tulving")
+
+GRACE_SECONDS = 30
+BACKLOG = 2048
+_ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\]):([0-9]{1,5})")
+
+
+def serve(config: MemoryModuleConfig, address: str, is_open: bool = False) -> None:
+    """Serve the memory at an address until the process is told to end; requests under way are answered first.
+
+    A request needs a token; `is_open` admits every program on this machine while the store has none.
+    """
+    host, port = parse_address(address)
+    names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
+    with listen(host, port) as listener:
+        bound, port = listener.getsockname()[:2]
+        is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
+        at = Address(host, port, is_loopback, names, pages)
+        if is_open and not at.is_local:
+            allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
+            raise ConfigError("open", "is not possible where others can reach the server", allowed)
+        asyncio.run(_serve(config, at, listener, is_open))
+
+
+async def _serve(config: MemoryModuleConfig, address: Address, listener: socket.socket, is_open: bool) -> None:
+    async with open_lazily(lambda: open_served(config)) as served:
+        await _check_tokens(served, is_open)
+        server = web_server(application(config, served, address, is_open), config.http)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
+            signal.signal(number, lambda *_: None)
+        await server.serve([listener])
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST:PORT; port 0 takes any that is free."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > 65_535:
+        raise InvalidInput("http", f"{text!r:.80} is not an address", "HOST:PORT, as 127.0.0.1:8321 or [::1]:8321")
+    return match[1] or match[2], int(match[3])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at the first address of a host; clients that connect early wait in its queue."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        raise InvalidInput("http", f"the host {host!r:.80} is not known ({error})") from error
+    family, _, _, _, place = min(found, key=lambda each: each[0] != socket.AF_INET)
+    try:
+        return socket.create_server(place, family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(f"can't listen on {host}, port {port}: {reason}") from error
+
+
+async def _check_tokens(served: Opened[Served], is_open: bool) -> None:
+    """A closed server needs a token in the store, and an open one must not have any.
+
+    While the store can't be reached the server starts nevertheless: each request asks again.
+    """
+    try:
+        needed = await (await served()).authentication.needs_token()
+    except Exception as error:
+        log.error("the store can't be used yet: %s", error)
+        return
+    if needed and is_open:
+        raise ConfigError("open", "is not possible, since the store has tokens", "no --open, or `tulving token revoke`")
+    if not needed and not is_open:
+        allowed = "first `tulving token create`, or --open for every program on this machine"
+        raise ConfigError("http", "there is no token yet, so every request would be refused", allowed)
+
+
+class WebServer(uvicorn.Server):
+    """Accepts a few connections at a time out of a long queue.
+
+    Asyncio has one number for both, and accepts as many as it says before the first of them can be refused: enough to
+    use up the file descriptors of the process.
+    """
+
+    AT_A_TIME = 8
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
+
+
+def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
+    """The server beneath the application, kept to the limits."""
+    return WebServer(
+        uvicorn.Config(
+            app,
+            http=limited(limits),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=WebServer.AT_A_TIME,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
