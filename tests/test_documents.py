@@ -22,7 +22,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
-import typer.main
 from postgres_server import Server
 from raw_sql import in_thread
 
@@ -231,7 +230,7 @@ def test_the_other_pages(page: Path, reader: Reader) -> None:
 
 def test_every_command_that_is_mentioned_exists() -> None:
     """`tulving reindex --method hnsw` in a sentence: the command is there, and so is the option."""
-    app: Any = typer.main.get_command(application())
+    app: Any = application()
     wrong = []
     for page in PAGES:
         for text in COMMAND.findall(page.read_text()):

@@ -1,4 +1,4 @@
-"""How a memory will fade, and how that is drawn."""
+"""How a memory will fade."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,6 @@ import pytest
 from tulving.domain.decay import EXPIRED_BELOW, FADING_BELOW, next_review_at
 from tulving.domain.forecast import forecast
 from tulving.domain.model import Episode, Fact
-from tulving.interfaces import chart
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FACT = Fact(
@@ -69,9 +68,3 @@ def test_what_is_doubted_from_the_start_is_over_now():
     ahead = forecast(replace(FACT, confidence=0.01), NOW, 5)
     assert ahead is not None
     assert ahead.expires_at == ahead.fading_at == NOW
-
-
-def test_an_area_is_drawn_in_eighths():
-    assert chart.area([1.0, 0.5, 0.25, 0.0], 2) == ["█   ", "██▄ "]
-    assert chart.area([0.0001], 1) == ["▁"], "what is there is seen"
-    assert chart.area([], 3) == ["", "", ""]

@@ -152,6 +152,7 @@ def test_arguments_are_read_as_the_method_takes_them():
         ({"query": "x", "limit": 2.5}, "limit", "a whole number"),
         ({"query": "x", "limit": True}, "limit", "a whole number"),
         ({"query": "x", "min_confidence": "NaN"}, "min_confidence", "a number"),
+        ({"query": "x", "min_confidence": "-Infinity"}, "min_confidence", "a number"),
         ({"query": "x", "types": 5}, "types", "episode, fact, rule"),
         ({"query": "x", "types": [5]}, "types", "episode, fact, rule"),
         ({"query": "x", "since": "soon"}, "since", "ISO 8601"),
@@ -164,6 +165,10 @@ def test_what_does_not_fit_is_refused_by_name(given: dict, field: str, allowed: 
         accept(OPERATIONS["memory_search"], given)
     assert refused.value.field == field
     assert allowed in str(refused.value)
+
+
+def test_a_number_too_large_for_a_float_is_left_to_the_verb():
+    assert accept(OPERATIONS["memory_search"], {"query": "x", "min_confidence": 10**400})["min_confidence"] == 10**400
 
 
 def test_a_whole_number_may_come_as_a_float():

@@ -19,7 +19,7 @@ from raw_sql import run_sql
 
 from tulving import DiskFull, __version__
 from tulving.bootstrap import is_postgres, store_name
-from tulving.interfaces.terminal import visible
+from tulving.interfaces.cli.terminal import printable, table
 from tulving.services.memory import Memory
 
 UNKNOWN = str(UUID(int=1))
@@ -54,6 +54,21 @@ class TestAsAProcess:
         assert "Usage: tulving" in help_text
         heavy = {"numpy", "onnxruntime", "sqlalchemy", "alembic", "mcp", "rich", "pydantic", "sqlite3", "platformdirs"}
         assert not heavy & set(loaded.split())
+
+    @pytest.mark.parametrize(
+        ("arguments", "not_needed"),
+        [
+            (["--version"], ("tulving.services", "asyncio", "tulving.interfaces.cli.render")),
+            (["config", "--json"], ("tulving.interfaces.cli.worker", "tulving.interfaces.cli.operation")),
+            (["list", "fact"], ("tulving.interfaces.cli.config", "tulving.interfaces.cli.init", "rich")),
+        ],
+    )
+    def test_a_command_loads_what_it_needs(self, environ, arguments: list[str], not_needed: tuple[str, ...]):
+        script = f"import sys; from tulving.interfaces.cli import run; run({arguments}); print('loaded', *sys.modules)"
+        ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        loaded = ran.stdout.split("loaded ")[1].split()
+        assert "tulving.interfaces.cli.commands" in loaded
+        assert not set(not_needed) & set(loaded)
 
     def test_help_is_cheap(self, environ: dict[str, str]):
         def cpu() -> float:
@@ -405,10 +420,12 @@ def test_tenants_are_chosen_before_the_command(cli, fact: str):
     assert cli("--tenant", "other", "show", "fact", fact).code == 3
 
 
-def test_memories_cannot_take_hold_of_a_terminal(cli):
+def test_memories_cannot_take_hold_of_a_terminal(cli, capsys: pytest.CaptureFixture[str]):
     hostile = "\x1b[2J\x1b]0;title\x07 [red]x[/red] \u202egnp.exe \x9b1m"
-    assert visible(hostile) == "\ufffd[2J\ufffd]0;title\ufffd [red]x[/red] \ufffdgnp.exe \ufffd1m"
-    assert visible("Grüße, 世界\n\tok") == "Grüße, 世界\n\tok"
+    assert printable(hostile) == "\ufffd[2J\ufffd]0;title\ufffd [red]x[/red] \ufffdgnp.exe \ufffd1m"
+    assert printable("Grüße, 世界\n\tok") == "Grüße, 世界\n\tok"
+    table([[hostile, "x"]])
+    assert "\x1b" not in capsys.readouterr().out
     cli("store", "note", f"clear {hostile}")
     for arguments in (["list", "fact"], ["search", "clear"]):
         out = cli(*arguments).out

@@ -64,7 +64,7 @@ def test_commands(cli):
     assert "prefix · also Annie, Nan" in found.out
     fuzzy = cli("entity", "resolve", "Ana Smyth", "--enable-fuzzy")
     assert "fuzzy (0.40)" in fuzzy.out
-    assert cli("entity", "resolve", "Zoe").out == "nobody and nothing is known by that name\n"
+    assert cli("entity", "resolve", "Zoe").out == "no entity is known by that name\n"
     updated = json.loads(cli("entity", "update", anna, "--metadata", '{"born": 1990}', "--json").out)
     assert updated["entity"]["metadata"] == {"born": 1990}
     nan = json.loads(cli("entity", "create", "Nan", "person", "--json").out)["entity_id"]

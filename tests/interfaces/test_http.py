@@ -163,7 +163,7 @@ async def test_no_tenant_reaches_anothers_memory(environ, mode: str):
                 wanted = {"memory_type": kind, "memory_id": id_}
                 assert (await ask(theirs, "memory_get", **wanted))["memory"] is None
                 assert await ask(theirs, "memory_get_links", **wanted) == {"links": []}
-                assert await ask(theirs, "memory_history", **wanted) == {"events": []}
+                assert await ask(theirs, "memory_events", **wanted) == {"events": []}
                 assert await ask(theirs, "memory_forget", **wanted) == {"forgotten": False}
                 assert "there is no" in await refused(theirs, "memory_delete", **wanted)
                 assert (await ask(theirs, "memory_list", memory_type=kind))["items"] == []
@@ -196,7 +196,7 @@ async def test_requests_at_once_keep_their_tenants(server, token):
                 assert memory["memory"]["content"] == f"heliotrope of {about}"
                 found = (await ask(client, "memory_search", query="heliotrope", limit=100))["results"]
                 assert found and all(hit["content"].startswith(f"heliotrope of {tenant}") for hit in found)
-                events = await ask(client, "memory_history", memory_type="fact", memory_id=stored["id"])
+                events = await ask(client, "memory_events", memory_type="fact", memory_id=stored["id"])
                 assert {event["actor"] for event in events["events"]} == {tenant}
 
     await asyncio.gather(
@@ -253,7 +253,7 @@ async def test_the_id_of_a_request_is_in_the_trail(environ):
             }
             answer = await here.send(json=body, headers=bearer(secret) | {"x-request-id": sent})
             id_ = answer.json()["result"]["structuredContent"]["id"]
-            assert [event.request_id for event in await memory.history("rule", id_)] == [kept]
+            assert [event.request_id for event in await memory.events("rule", id_)] == [kept]
 
 
 async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):

@@ -43,7 +43,7 @@ async def test_a_model_marks_counts_and_cleans_up(connect):
         assert cleaned == {"expired_deleted": 1, "capacity_deleted": 0, "remaining": 0}
         assert "max_entries" in await refused(client, "memory_run_episode_cleanup", max_entries=-1)
         future = {"as_of": "2999-01-01T00:00:00Z"}
-        assert "yet to come" in await refused(client, "memory_run_episode_cleanup", **future)
+        assert "in the future" in await refused(client, "memory_run_episode_cleanup", **future)
         assert (await ask(client, "memory_run_episode_cleanup", dry_run=True, **future))["remaining"] == 0
         edited = await ask(client, "memory_edit", memory_type="rule", memory_id=rule, content="greet last")
         assert edited["memory"]["content"] == "greet last"

@@ -3,13 +3,14 @@
 import inspect
 
 import pytest
-from typer.main import get_command
 
-from tulving import Memory
+from tulving import Memory, Stored
 from tulving.config import MemoryModuleConfig
 from tulving.interfaces.cli import application
+from tulving.interfaces.cli.commands import BY_HAND
+from tulving.interfaces.cli.render import RENDERERS
 from tulving.interfaces.mcp.tools import tool
-from tulving.interfaces.parameters import describe, parameters
+from tulving.interfaces.parameters import describe, parameters, returned, without_none
 from tulving.services.operations import OPERATIONS
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
@@ -20,7 +21,7 @@ def signature(operation) -> list[str]:
 
 
 def command_of(operation):
-    command = get_command(application())
+    command = application()
     for word in operation.command.split():
         command = command.commands[word]  # pyright: ignore
     return command
@@ -54,6 +55,12 @@ def test_it_is_a_command_with_all_its_parameters(operation):
     assert arguments == list(operation.positional)
     for name in set(signature(operation)) - set(operation.positional):
         assert f"--{name.replace('_', '-')}" in options[name].opts
+
+
+@EVERY
+def test_its_answer_can_be_shown_to_a_person(operation):
+    answered = without_none(returned(operation))
+    assert operation.command in BY_HAND or answered in RENDERERS or answered in (str, bool, Stored)
 
 
 def test_no_two_operations_share_a_command():

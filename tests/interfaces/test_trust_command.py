@@ -91,7 +91,7 @@ def test_folders_are_listed_and_removed(own: Callable, clone: Path, tmp_path: Pa
     other.rmdir()
     listed = json.loads(own("trust", "--list", "--json").out)["folders"]
     assert [each["state"] for each in listed] == ["settings changed", "gone"]
-    assert own("trust", "--remove", str(other)).out == f"trusted no more: {other}\n"
+    assert own("trust", "--remove", str(other)).out == f"no longer trusted: {other}\n"
     assert own("trust", "--remove").code == 0
     assert own("trust", "--list", "--json").out == '{\n  "folders": []\n}\n'
 

@@ -116,7 +116,7 @@ async def test_links_and_events_are_objects(memory: Memory):
     [link] = wire(await memory.get_links("fact", new.id))
     assert link["source_id"] == str(new.id)
     assert link["target_id"] == str(old.id)
-    events = wire(await memory.history("fact", new.id))
+    events = wire(await memory.events("fact", new.id))
     assert events[0]["entity_id"] == str(new.id)
     assert isinstance(events[0]["occurred_at"], str)
 
@@ -133,3 +133,26 @@ def test_every_operation_declares_what_it_answers():
         assert declared["properties"]
         if operation.answer:
             assert declared["required"] == [operation.answer]
+
+
+def test_a_schema_is_the_record_that_is_answered():
+    text, maybe_text, count = {"type": "string"}, {"type": ["string", "null"]}, {"type": "integer"}
+    rows = {"type": "array", "items": {"type": "object"}}
+    stored = {"id": text, "outcome": text, "superseded_id": maybe_text, "expires_at": maybe_text}
+    assert schema(OPERATIONS["memory_store_fact"]) == {
+        "type": "object",
+        "properties": {**stored, "ref": text, "warning": text},
+        "required": list(stored),
+    }
+    found = {"results": rows, "mode": text, "candidates": count, "below_confidence": count, "warning": text}
+    assert schema(OPERATIONS["memory_recall"]) == {"type": "object", "properties": found}, "it fails open"
+    assert schema(OPERATIONS["memory_health"])["properties"] == {
+        "ok": {"type": "boolean"},
+        "schema": text,
+        "pending": {"type": ["integer", "null"]},
+        "findings": rows,
+        "jobs": {"type": ["array", "null"], "items": {"type": "object"}},
+    }
+    counts = schema(OPERATIONS["memory_stats"])
+    assert counts["properties"] == {kind: {"type": "object"} for kind in ("episodes", "facts", "rules")}
+    assert schema(OPERATIONS["memory_confirm"])["properties"] == {"confirmed": {"type": "boolean"}}

@@ -147,7 +147,7 @@ async def test_each_change_is_one_event_of_the_tokens_tenant_without_the_secret(
     token = await administer(memory.bind(caller=Caller("anna", "boss"))).create_token(secret, name="laptop", days=1)
     await administer(memory.bind(caller=Caller("default", "chief"))).revoke_token(str(token.id))
     await administer(memory).revoke_token(str(token.id))
-    kept = await memory.bind(caller=Caller("anna")).history("fact", str(token.id))
+    kept = await memory.bind(caller=Caller("anna")).events("fact", str(token.id))
     assert [(event.event_type, event.entity_type, event.actor) for event in kept] == [
         ("token_created", "token", "boss"),
         ("token_revoked", "token", "chief"),
@@ -157,7 +157,7 @@ async def test_each_change_is_one_event_of_the_tokens_tenant_without_the_secret(
     everything = repr(kept) + repr(token)
     assert secret not in everything
     assert digest(secret) not in everything
-    assert await memory.history("fact", str(token.id)) == []
+    assert await memory.events("fact", str(token.id)) == []
 
 
 async def test_an_export_has_no_tokens(memory: Memory, tmp_path):

@@ -168,5 +168,5 @@ async def test_the_same_calls_write_the_same_events(new_url, clock, embedder):
     for _ in range(2):
         async with open_memory(new_url(), embedder=embedder, clock=clock, ids=SequentialIds()) as memory:
             id_ = await store(memory, "fact")
-            written.append(await memory.history("fact", id_))
+            written.append(await memory.events("fact", id_))
     assert written[0] == written[1]

@@ -47,7 +47,7 @@ async def test_new_words_take_the_place_of_the_old(memory, clock, kind):
     assert (revision.number, revision.content, revision.tags) == (1, "tea at noon", ["old"])
     assert (revision.created_at, revision.metadata) == (clock.now, {})
     assert revision.importance == (None if kind == "rule" else 5.0)
-    event = (await memory.history(kind, id_))[-1]
+    event = (await memory.events(kind, id_))[-1]
     assert (event.event_type, event.payload["revision"]) == (f"{kind}_edited", 1)
     assert event.payload["changed"] == ["content", "tags"]
     assert not any(word in str(event.payload) for word in ("coffee", "tea"))
@@ -62,7 +62,7 @@ async def test_what_changes_nothing_leaves_no_trace(memory, clock, kind):
     again = await memory.edit(kind, id_, content="tea at noon", tags=["old"])
     assert (again.updated_at, again.content) == (before.updated_at, "tea at noon")
     assert await memory.revisions(kind, id_) == []
-    assert len(await memory.history(kind, id_)) == 1
+    assert len(await memory.events(kind, id_)) == 1
 
 
 async def test_tags_and_importance_alone_keep_the_vector_and_the_decay(memory, clock, embedder):
@@ -75,7 +75,7 @@ async def test_tags_and_importance_alone_keep_the_vector_and_the_decay(memory, c
     assert (item.last_confirmed_at, item.next_review_at) == (before.last_confirmed_at, before.next_review_at)
     [revision] = await memory.revisions(kind, id_)
     assert (revision.importance, revision.tags) == (5.0, ["old"])
-    assert (await memory.history(kind, id_))[-1].payload["changed"] == ["tags", "importance"]
+    assert (await memory.events(kind, id_))[-1].payload["changed"] == ["tags", "importance"]
 
 
 @pytest.mark.parametrize("kind", ["fact", "rule"])
@@ -392,7 +392,7 @@ async def test_two_calls_of_one_trace_are_two_calls(memory):
     traced = memory.bind(caller=Caller("default", "anna", request_id="trace-1"))
     stored = [await traced.store_fact("user", "likes", word) for word in ("tea", "coffee")]
     assert [each.outcome for each in stored] == ["stored", "superseded"]
-    assert {event.request_id for each in stored for event in await memory.history("fact", each.id)} == {"trace-1"}
+    assert {event.request_id for each in stored for event in await memory.events("fact", each.id)} == {"trace-1"}
     assert (await traced.store_episode("it rained", butler="b")).id != (
         await traced.store_episode("it rained", butler="b")
     ).id

@@ -671,7 +671,7 @@ async def test_of_two_facts_in_one_slot_the_surer_stays(memory, sql, ours, their
     )
     (link,) = await memory.get_links("fact", winner)
     assert (link.source_id, link.target_id, link.relation) == (winner, loser, "supersedes")
-    assert [event.event_type for event in await memory.history("fact", loser)] == ["fact_created", "fact_superseded"]
+    assert [event.event_type for event in await memory.events("fact", loser)] == ["fact_created", "fact_superseded"]
     assert sql("SELECT 1 FROM facts WHERE entity_id = ?", source) == []
     assert {hit.item.content for hit in await memory.search("lives in")} == {"Bonn", "Rome" if source_wins else "Oslo"}
 
@@ -726,7 +726,7 @@ async def test_each_fact_that_is_repointed_has_its_own_event(memory, clock, sql)
             clock.now,
             {"source_entity_id": str(source), "target_entity_id": str(target), "by": "entity_merge"},
         )
-        assert (await memory.history("fact", event.entity_id))[-1].id == event.id
+        assert (await memory.events("fact", event.entity_id))[-1].id == event.id
     assert heard[-1].event_type == "entity_merge"
     assert [row["id"] for row in sql("SELECT id FROM memory_events ORDER BY seq")][-len(heard) :] == [
         event.id for event in heard

@@ -241,7 +241,7 @@ async def use(memory, path):
     for kind in KINDS:
         for item in (await memory.list_memories(kind, state="any", limit=100)).items:
             assert (await memory.get(kind, item.id)).id == item.id
-            await memory.history(kind, item.id)
+            await memory.events(kind, item.id)
             await memory.revisions(kind, item.id)
             await memory.get_links(kind, item.id)
     for mode in ("keyword", "semantic", "hybrid"):

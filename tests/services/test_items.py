@@ -125,7 +125,7 @@ async def test_deleting_is_for_good(memory, kind):
     id_ = await store_and_delete(memory, kind)
     assert await memory.get(kind, id_) is None
     assert len(await memory.search("zanzibar trip", mode="keyword")) == 0
-    assert [event.event_type for event in await memory.history(kind, id_)][-1] == f"{kind}_deleted"
+    assert [event.event_type for event in await memory.events(kind, id_)][-1] == f"{kind}_deleted"
     assert (await administer(memory).verify()).ok
     with pytest.raises(KeyError, match=f"there is no {kind}"):
         await memory.delete(kind, id_)
@@ -229,7 +229,7 @@ async def test_every_mutation_has_its_event(memory, clock, sql):
     assert (rows[0]["actor"], rows[0]["request_id"], rows[0]["tenant_id"]) == ("anna", "request-7", "default")
     assert rows[0]["entity_id"] == fact
     assert not any(word in str(row["payload"]) for row in rows for word in ("tea", "coffee", "greet", "hello"))
-    created, superseded = await memory.history("fact", fact)
+    created, superseded = await memory.events("fact", fact)
     assert created.created_at == created.occurred_at == clock.now
     assert superseded.payload["superseded_by"]
 

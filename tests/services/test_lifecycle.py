@@ -34,7 +34,7 @@ def came_to(**counts):
 
 
 async def events_of(memory, kind, id_):
-    return [event.event_type for event in await memory.history(kind, id_)]
+    return [event.event_type for event in await memory.events(kind, id_)]
 
 
 # -- the decay sweep -------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ async def test_a_fact_fades_and_expires(memory, clock):
     assert len(await memory.search("tea", min_confidence=0)) == 0
     assert await memory.run_decay_sweep(as_of=clock.now + timedelta(days=9999)) == NOTHING
     assert await events_of(memory, "fact", id_) == ["fact_created", "fact_fading", "fact_expired"]
-    fading, expired = (await memory.history("fact", id_))[1:]
+    fading, expired = (await memory.events("fact", id_))[1:]
     assert (fading.actor, fading.tenant_id, fading.payload["by"]) == (None, "default", "decay")
     assert fading.payload["effective_confidence"] == pytest.approx(0.2, abs=0.001)
     assert fading.run_id != expired.run_id, "each sweep is a run of its own"
@@ -186,7 +186,7 @@ async def test_each_tenant_has_its_own_events(memory, clock):
     assert (await administer(memory).run_decay_sweep())["facts_fading"] == 2
     for other, id_ in zip(others, ids, strict=True):
         assert await events_of(other, "fact", id_) == ["fact_created", "fact_fading"]
-        assert (await other.history("fact", id_))[-1].actor == "maintenance"
+        assert (await other.events("fact", id_))[-1].actor == "maintenance"
     assert [(event.event_type, event.tenant_id) for event in heard] == [("fact_fading", "acme")]
 
 
@@ -456,7 +456,7 @@ async def test_expired_episodes_are_deleted(memory, clock, sql):
     assert await memory.get_links("fact", fact) == await memory.get_links("episode", ids["waiting"]) == []
     assert sql("SELECT * FROM revisions") == []
     assert (await events_of(memory, "episode", ids["learned"]))[-2:] == ["episode_edited", "episode_deleted"]
-    assert (await memory.history("episode", ids["learned"]))[-1].payload == {"by": "expiry"}
+    assert (await memory.events("episode", ids["learned"]))[-1].payload == {"by": "expiry"}
     clock.advance(days=7, microseconds=-1)
     assert (await memory.run_episode_cleanup())["expired_deleted"] == 0
     clock.advance(microseconds=1)

@@ -112,7 +112,7 @@ async def test_they_are_completed_and_found(memory, sql):
     for kind in KINDS:
         (item,) = found[kind]
         assert item.content_hash is not None
-        events = [(event.event_type, dict(event.payload)) for event in await memory.history(kind, item.id)]
+        events = [(event.event_type, dict(event.payload)) for event in await memory.events(kind, item.id)]
         assert events == [(f"{kind}_created", {"by": "insert"}), (f"{kind}_embedded", {})]
     for kind in ("fact", "rule"):
         (item,) = found[kind]
@@ -137,7 +137,7 @@ async def test_every_verb_copes_with_them_before(memory, sql, tmp_path, new_url,
     ids = {kind: found[kind][0].id for kind in KINDS}
     for kind, id_ in ids.items():
         assert (await memory.get(kind, id_)).content_hash is None
-        assert await memory.history(kind, id_) == []
+        assert await memory.events(kind, id_) == []
         assert await memory.edit(kind, id_, tags=["t"])
     await memory.recall("coffee")
     await memory.context("coffee", butler="b")
@@ -168,7 +168,7 @@ async def test_of_two_notes_that_say_the_same_one_is_in_use(memory, sql):
     assert sorted(used) == ["cats purr", "dogs bark", "trains are nice"]
     (again,) = [item for item in (await items(memory))["fact"] if item.content == "trains are  nice"]
     assert (again.validity, again.next_review_at) == ("superseded", None)
-    told = [event for event in await memory.history("fact", again.id) if event.event_type == "fact_superseded"]
+    told = [event for event in await memory.events("fact", again.id) if event.event_type == "fact_superseded"]
     assert told[0].payload == {"superseded_by": str(stored.id)}
     assert await problems(memory) == []
 

@@ -46,7 +46,7 @@ async def test_the_answer_shows_the_count_and_the_row_has_it_soon_after(memory, 
     (row,) = sql("SELECT reference_count, last_referenced_at FROM facts")
     assert (row["reference_count"], row["last_referenced_at"]) == (3, clock.now)
     assert (await memory.get("fact", fact)).reference_count == 4
-    assert [event.event_type for event in await memory.history("fact", fact)] == ["fact_created"]
+    assert [event.event_type for event in await memory.events("fact", fact)] == ["fact_created"]
 
 
 async def test_recall_and_get_answer_while_another_process_holds_the_write_lock(memory, url, sql):

@@ -78,7 +78,7 @@ async def test_what_is_given_explicitly_is_taken_over_and_the_rest_stays(memory,
     [revision] = await memory.revisions("fact", id_)
     assert (revision.number, revision.content, revision.importance) == (1, "tea", 7.0)
     assert (list(revision.tags), revision.metadata, revision.created_at) == (["old"], {"a": 1}, clock.now)
-    confirmed = (await memory.history("fact", id_))[-1]
+    confirmed = (await memory.events("fact", id_))[-1]
     assert (confirmed.event_type, confirmed.payload["by"], confirmed.payload["revision"]) == (
         "fact_confirmed",
         "repetition",
@@ -94,12 +94,12 @@ async def test_the_event_tells_what_was_believed_before(memory):
     id_ = await first(memory, **given, source="a letter")
     changed = {"confidence": 0.4, "permanence": "volatile", "category": "context", "occurred_at": LONG_AGO}
     await first(memory, **changed, source="another letter")
-    confirmed = (await memory.history("fact", id_))[-1]
+    confirmed = (await memory.events("fact", id_))[-1]
     before = {"confidence": 0.9, "permanence": "stable", "type": "goal", "occurred_at": None}
     assert confirmed.payload["before"] == before
     later = (await memory.store_episode("Ben said so", butler="b")).id
     await first(memory, source_episode_id=later, occurred_at=LONG_AGO + timedelta(days=1))
-    confirmed = (await memory.history("fact", id_))[-1]
+    confirmed = (await memory.events("fact", id_))[-1]
     assert confirmed.payload["before"] == {"source_episode_id": str(episode), "occurred_at": str(LONG_AGO)}
     assert "letter" not in str(confirmed.payload), "events hold no words"
 
@@ -112,7 +112,7 @@ async def test_what_changes_nothing_only_confirms(memory, clock, given):
     after = await memory.get("fact", id_)
     assert (after.last_confirmed_at, after.importance, list(after.tags)) == (clock.now, 7.0, ["old"])
     assert await memory.revisions("fact", id_) == []
-    assert [event.payload for event in await memory.history("fact", id_)][1:] == [{"by": "repetition"}]
+    assert [event.payload for event in await memory.events("fact", id_)][1:] == [{"by": "repetition"}]
 
 
 async def test_the_next_review_follows_what_is_believed_now(memory, clock):
@@ -140,7 +140,7 @@ async def test_one_batch_may_say_the_same_several_times(memory):
     assert (fact.importance, list(fact.tags)) == (9.0, ["b", "c"])
     revisions = await memory.revisions("fact", fact.id)
     assert [(each.importance, list(each.tags)) for each in revisions] == [(3.0, ["a"]), (9.0, ["a"])]
-    changed = [event.payload.get("changed") for event in await memory.history("fact", fact.id)]
+    changed = [event.payload.get("changed") for event in await memory.events("fact", fact.id)]
     assert changed == [None, ["importance"], None, ["tags"]]
 
 
@@ -195,7 +195,7 @@ async def test_a_bad_repetition_changes_nothing(memory, sql, given, field):
         await first(memory, **given)
     assert refused.value.field == field
     assert sql("SELECT * FROM facts") == before
-    assert len(await memory.history("fact", id_)) == 1
+    assert len(await memory.events("fact", id_)) == 1
 
 
 async def test_what_is_left_out_of_a_new_fact_is_the_default(memory):

@@ -44,7 +44,7 @@ async def test_confirming_brings_an_expired_fact_back(memory, clock):
     for mode in ("keyword", "semantic"):
         assert [hit.parts["confidence"] for hit in await memory.search("tea", mode=mode)] == [1.0]
     assert [event.event_type for event in heard] == ["fact_confirmed"]
-    assert [event.event_type for event in await memory.history("fact", id_)] == [
+    assert [event.event_type for event in await memory.events("fact", id_)] == [
         "fact_created",
         "fact_expired",
         "fact_confirmed",
@@ -86,11 +86,11 @@ async def test_an_expired_fact_does_not_push_out_the_one_in_its_place(memory, cl
     else:
         new = await memory.store_fact("Ann", "likes", "coffee", **about)
     assert new.outcome == "stored"
-    before = await memory.history("fact", old.id)
+    before = await memory.events("fact", old.id)
     with pytest.raises(InvalidInput, match=f"memory_id: the fact {old.ref or old.id} .*{new.ref or new.id} has taken"):
         await memory.confirm("fact", old.id)
     assert (await memory.get("fact", old.id)).state == "expired"
-    assert await memory.history("fact", old.id) == before
+    assert await memory.events("fact", old.id) == before
     await memory.forget("fact", new.id)
     assert await memory.confirm("fact", old.id) is True
 

@@ -42,7 +42,7 @@ async def test_a_helpful_mark_is_counted_and_recorded(memory, clock, sql):
         clock.now,
         {"task": 7},
     )
-    _, marked = await memory.history("rule", id_)
+    _, marked = await memory.events("rule", id_)
     assert (marked.event_type, marked.actor) == ("rule_marked_helpful", "anna")
     assert marked.payload["application_id"] == str(application["id"])
     assert marked.payload["effectiveness_score"] == 1.0
@@ -66,7 +66,7 @@ async def test_harmful_marks_keep_their_reasons(memory, clock, sql):
     rows = sql("SELECT outcome, context FROM rule_applications ORDER BY id")
     assert [row["outcome"] for row in rows] == ["harmful"] * 3
     assert [row["context"] for row in rows] == [{"reason": "it was rude"}, None, {"task": 7}]
-    assert "rude" not in str([event.payload for event in await memory.history("rule", id_)])
+    assert "rude" not in str([event.payload for event in await memory.events("rule", id_)])
 
 
 @pytest.mark.scenario("001-009", "001-010", "001-011", "001-012")
@@ -84,7 +84,7 @@ async def test_the_career_of_a_rule(memory, clock):
         rule = await memory.mark_harmful(id_)
         assert rule.maturity == maturity
     assert (await memory.mark_helpful(id_)).maturity == "candidate", "17 of 20, but the harm is not wiped out"
-    steps = [event.payload.get("maturity") for event in await memory.history("rule", id_)][1:]
+    steps = [event.payload.get("maturity") for event in await memory.events("rule", id_)][1:]
     assert (
         steps == ["candidate"] * 4 + ["established"] * 11 + ["proven", "established", "established"] + ["candidate"] * 2
     )
@@ -133,7 +133,7 @@ async def test_marks_at_the_same_time_are_all_counted(memory, url, clock, embedd
     rule = await memory.get("rule", id_)
     assert (rule.applied_count, rule.success_count, rule.harmful_count) == (30, 20, 10)
     assert sorted(rule.metadata["harmful_reasons"]) == sorted(f"{n}" for n in range(5) for _ in range(2))
-    assert len(await memory.history("rule", id_)) == 31
+    assert len(await memory.events("rule", id_)) == 31
 
 
 async def test_a_mark_that_fails_leaves_nothing(memory, sql, monkeypatch):
@@ -180,9 +180,9 @@ async def test_a_refuted_rule_becomes_a_warning(memory, clock):
         1.0, abs=CLOSE
     )
     assert (await administer(memory).verify()).ok
-    events = await memory.history("rule", id_)
+    events = await memory.events("rule", id_)
     assert replace_references(await memory.invert_rule(id_), rule) == rule
-    assert await memory.history("rule", id_) == events, "once inverted it stays"
+    assert await memory.events("rule", id_) == events, "once inverted it stays"
     assert "anti_pattern" in await memory.context("greet everybody", butler="b")
 
 
@@ -192,11 +192,11 @@ async def test_a_rule_that_is_not_refuted_stays(memory, marks):
     id_ = (await memory.store_rule("greet")).id
     for mark in marks:
         await (memory.mark_harmful if mark == "h" else memory.mark_helpful)(id_)
-    before = await memory.history("rule", id_)
+    before = await memory.events("rule", id_)
     assert await memory.invert_rule(id_) is None
     assert await memory.invert_refuted() == 0
     assert (await memory.get("rule", id_)).content == "greet"
-    assert await memory.history("rule", id_) == before
+    assert await memory.events("rule", id_) == before
 
 
 async def test_a_reason_added_during_the_inversion_is_in_the_warning(memory, monkeypatch):
@@ -249,7 +249,7 @@ async def test_refuted_rules_of_all_tenants_are_inverted(memory, clock, monkeypa
         who = memory.bind(caller=Caller(tenant))
         found = [(await who.get("rule", id_)).maturity for id_ in theirs]
         assert found == ["candidate" if tenant == "default" else "anti_pattern", "anti_pattern", "candidate"]
-        last = (await who.history("rule", theirs[1]))[-1]
+        last = (await who.events("rule", theirs[1]))[-1]
         assert (last.event_type, last.actor, last.tenant_id) == ("rule_inverted", "maintenance", tenant)
 
 

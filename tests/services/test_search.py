@@ -377,7 +377,7 @@ async def test_without_an_embedder_words_must_do(memory, embedder, clock):
     assert [event.event_type for event in heard] == ["fact_embedded"]
     assert await memory.count_pending() == 0
     assert len(await memory.search("tea", mode="semantic")) == 1
-    assert [event.event_type for event in await memory.history("fact", stored.id)] == ["fact_created", "fact_embedded"]
+    assert [event.event_type for event in await memory.events("fact", stored.id)] == ["fact_created", "fact_embedded"]
 
 
 STORED = {

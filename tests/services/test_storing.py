@@ -144,7 +144,7 @@ async def test_the_same_again_confirms(memory, clock):
     assert (again.id, again.outcome, again.superseded_id) == (first.id, "confirmed", None)
     fact = await memory.get("fact", first.id)
     assert (fact.last_confirmed_at, fact.content) == (clock.now, "green tea")
-    assert [event.event_type for event in await memory.history("fact", first.id)] == ["fact_created", "fact_confirmed"]
+    assert [event.event_type for event in await memory.events("fact", first.id)] == ["fact_created", "fact_confirmed"]
 
 
 async def test_a_note_is_skipped_when_it_is_there(memory, sql):

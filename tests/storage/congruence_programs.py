@@ -555,7 +555,7 @@ WEIGHTS = {
     on_one("confirm"): 4,
     on_one("forget"): 4,
     on_one("delete"): 4,
-    on_one("history"): 2,
+    on_one("events"): 2,
     on_one("revisions"): 2,
     edit: 5,
     fact_history: 2,

@@ -40,7 +40,7 @@ from tulving.services.search import RECALL_POOL
 from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder
 
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
-READING = {"search", "search_similar", "all_pages", "get", "get_links", "history", "fact_history", "revisions", "stats"}
+READING = {"search", "search_similar", "all_pages", "get", "get_links", "events", "fact_history", "revisions", "stats"}
 READING |= {"get_entity", "resolve_entity"}
 
 
@@ -222,7 +222,7 @@ class Twins:
         """Numbers of changes have gaps, which are an engine's own."""
 
         async def events(side: Side) -> list[Any]:
-            return [replace(event, seq=None) for event in await side.bound(who).history(**args)]
+            return [replace(event, seq=None) for event in await side.bound(who).events(**args)]
 
         await self.both(events)
 

@@ -39,14 +39,14 @@ async def state_of(memory: Memory) -> list[Any]:
     items = await everything(memory)
     kinds: list[Kind] = [kind for kind in KINDS for _ in items]
     ids = [*items] * len(KINDS)
-    read = (memory.history, memory.get_links, memory.revisions)
+    read = (memory.events, memory.get_links, memory.revisions)
     return [items, [[await look(kind, id_) for kind, id_ in zip(kinds, ids, strict=True)] for look in read]]
 
 
 Attempt = Callable[[Memory, Kind, Any], Awaitable[Any]]
 SILENT: dict[str, tuple[Attempt, Any]] = {
     "get": (lambda memory, kind, id_: memory.get(kind, id_), None),
-    "history": (lambda memory, kind, id_: memory.history(kind, id_), []),
+    "events": (lambda memory, kind, id_: memory.events(kind, id_), []),
     "get_links": (lambda memory, kind, id_: memory.get_links(kind, id_), []),
     "revisions": (lambda memory, kind, id_: memory.revisions(kind, id_), []),
     "forget": (lambda memory, kind, id_: memory.forget(kind, id_), False),
@@ -129,8 +129,8 @@ async def test_what_a_bound_connection_stores_it_finds_and_may_change(url: str, 
             assert kind == "episode" or await ann.confirm(kind, ids[kind])
             assert await ann.forget(kind, ids[kind])
             assert await ann.delete(kind, ids[kind])
-            assert await ann.history(kind, ids[kind]) == [], "the row that named the owner is gone"
-            assert [event.event_type for event in await memory.history(kind, ids[kind])][-1] == f"{kind}_deleted"
+            assert await ann.events(kind, ids[kind]) == [], "the row that named the owner is gone"
+            assert [event.event_type for event in await memory.events(kind, ids[kind])][-1] == f"{kind}_deleted"
 
 
 @pytest.mark.scenario("001-117")

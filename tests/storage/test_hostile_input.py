@@ -266,7 +266,7 @@ VALID: dict[str, dict[str, Any]] = {
     "confirm": {"memory_type": "fact", "memory_id": UUID(int=1)},
     "forget": {"memory_type": "fact", "memory_id": UUID(int=1)},
     "delete": {"memory_type": "fact", "memory_id": UUID(int=1)},
-    "history": {"memory_type": "fact", "memory_id": UUID(int=1)},
+    "events": {"memory_type": "fact", "memory_id": UUID(int=1)},
     "get_links": {"memory_type": "fact", "memory_id": UUID(int=1)},
     "create_link": {
         "source_type": "fact",
@@ -365,7 +365,7 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
     "get_links": {"direction": [None, *NO_WORD]},
 } | {
     verb: {"memory_type": [None, *NO_WORD], "memory_id": [None, *NO_ID]}
-    for verb in ("get", "confirm", "forget", "delete", "history")
+    for verb in ("get", "confirm", "forget", "delete", "events")
 }  # fmt: skip
 
 
@@ -459,7 +459,7 @@ async def test_a_batch_with_a_bad_last_item_is_refused_whole(memory: Memory, cen
     assert not problems(await administer(memory).verify())
 
 
-@pytest.mark.parametrize("verb", ["get", "confirm", "forget", "delete", "history", "get_links"])
+@pytest.mark.parametrize("verb", ["get", "confirm", "forget", "delete", "events", "get_links"])
 async def test_ids_that_are_none_of_ours_are_answered_without_a_trace(
     memory: Memory, census: Census, verb: str
 ) -> None:

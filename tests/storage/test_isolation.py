@@ -198,7 +198,7 @@ async def test_reading_by_id_shows_the_tenants_own(crowd: Crowd) -> None:
         assert isinstance(note, Fact) and note.ref is not None
         by_ref = await memory.get("fact", note.ref)
         assert by_ref is not None and by_ref.tenant_id == name
-        events = await memory.history("fact", ids["fact"])
+        events = await memory.events("fact", ids["fact"])
         assert {event.tenant_id for event in events} == {name}
         assert [event.event_type for event in events] == ["fact_created", "link_created"]
         (link,) = await memory.get_links("fact", ids["fact"])
@@ -288,7 +288,7 @@ async def state_of(memory: Memory) -> dict[str, Any]:
     for mode in ("keyword", "semantic"):
         found[mode] = {hit.item.id for hit in await memory.search("common", mode=mode, limit=1000)}
     items = await everything(memory)
-    histories = {kind: [await memory.history(kind, id_) for id_ in items] for kind in KINDS}
+    histories = {kind: [await memory.events(kind, id_) for id_ in items] for kind in KINDS}
     links = {kind: [await memory.get_links(kind, id_) for id_ in items] for kind in KINDS}
     return {"items": items, "found": found, "histories": histories, "links": links}
 
@@ -305,7 +305,7 @@ async def test_another_tenants_ids_are_unknown_ids(url: str) -> None:
         for kind, id_ in [*((kind, ids[kind]) for kind in KINDS), ("fact", note.ref)]:
             assert await mine.get(kind, id_) is None
             assert await mine.forget(kind, id_) is False
-            assert await mine.history(kind, id_) == []
+            assert await mine.events(kind, id_) == []
             assert await mine.get_links(kind, id_) == []
             if kind != "episode":
                 assert await mine.confirm(kind, id_) is False
@@ -329,7 +329,7 @@ async def test_a_short_reference_leads_to_the_tenants_own(url: str) -> None:
         for memory, note, text in ((one, notes[0], "note of one"), (two, notes[1], "note of two")):
             item = await memory.get("fact", note.ref)
             assert item is not None and (item.id, item.content) == (note.id, text)
-            assert {event.entity_id for event in await memory.history("fact", note.ref)} == {note.id}
+            assert {event.entity_id for event in await memory.events("fact", note.ref)} == {note.id}
 
 
 @pytest.mark.scenario("001-117")
@@ -478,7 +478,7 @@ async def test_another_users_ids_are_unknown_ids(url: str) -> None:
         for kind in KINDS:
             assert await ann.get(kind, ids[kind]) is None
             assert await ann.forget(kind, ids[kind]) is False
-            assert await ann.history(kind, ids[kind]) == []
+            assert await ann.events(kind, ids[kind]) == []
             assert await ann.get_links(kind, ids[kind]) == []
             if kind != "episode":
                 assert await ann.confirm(kind, ids[kind]) is False

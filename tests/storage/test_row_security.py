@@ -108,7 +108,7 @@ async def test_the_service_works_under_row_level_security(secured):
         assert await memory.confirm("fact", stored.id)
         assert await memory.forget("fact", old.id)
         assert await memory.delete("fact", old.id)
-        assert (await memory.history("fact", old.id))[-1].event_type == "fact_deleted"
+        assert (await memory.events("fact", old.id))[-1].event_type == "fact_deleted"
 
 
 async def test_no_tenant_means_no_rows(secured):
@@ -241,7 +241,7 @@ async def test_the_user_who_enables_row_level_security_still_sees_all_tenants(po
 @pytest.mark.parametrize("bad", ["", "x" * 64, "a\0b"])
 def test_bad_role_names_are_refused(bad):
     with pytest.raises(InvalidInput, match="service_role"):
-        Roles(service=bad)
+        Roles(service=bad, maintenance="all_tenants")
 
 
 async def test_a_file_has_no_row_level_security(tmp_path):

@@ -76,7 +76,7 @@ async def test_statements_are_answered_by_indexes(memory, path, sql):
         await memory.list_memories("fact", state="any")
         await memory.list_memories("episode", scope="b")
         await memory.get_links("rule", rule)
-        await memory.history("rule", rule)
+        await memory.events("rule", rule)
     await memory.confirm("rule", rule)
     await memory.forget("rule", rule)
     await memory.delete("rule", rule)

@@ -45,27 +45,31 @@ def log_failure(operation: Operation, error: Exception) -> None:
     log.error("%s failed, and its caller goes on without it: %s", operation.tool, error, exc_info=error)
 
 
-async def call(
+async def invoke(
     memory: Opened[Memory],
     operation: Operation,
     arguments: Mapping[str, Any],
     failed: Callable[[Operation, Exception], None] = log_failure,
     *,
     by_person: bool = False,
-) -> dict[str, Any]:
-    """001-099, 001-100: the answer of an operation, in wire form; `by_person` when a person looks at it.
+) -> Any:
+    """001-099, 001-100: the result of an operation; `by_person` when a person looks at it.
 
-    Where the operation fails open, `failed` is told of the error and the answer is the operation's own fallback.
+    Where the operation fails open, `failed` is told of the error and the result is the operation's own fallback.
     What the caller must correct, and damage, are always raised.
     """
     try:
         name = operation.by_person if by_person and operation.by_person else operation.name
-        result = await getattr(await memory(), name)(**arguments)
+        return await getattr(await memory(), name)(**arguments)
     except ALWAYS_RAISED:
         raise
     except Exception as error:
         if operation.fallback is None:
             raise
         failed(operation, error)
-        result = operation.fallback(error)
-    return wire.answer(operation, result)
+        return operation.fallback(error)
+
+
+async def call(memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of an operation, in wire form."""
+    return wire.answer(operation, await invoke(memory, operation, arguments))

@@ -4,9 +4,11 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
-from types import UnionType
+from functools import cache
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
@@ -31,7 +33,7 @@ class Parameter:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Its JSON schema. What may be left out is not required; no schema says null, since hosts differ there."""
+        """Its JSON schema. What may be left out is not required, but never nullable: hosts differ about null."""
         schema: dict[str, Any] = {"type": self.type, "description": self.help}
         words = {"enum": list(self.choices)} if self.choices else {}
         if self.type == "array":
@@ -45,77 +47,79 @@ class Parameter:
         return schema
 
     def read(self, value: Any) -> Any:
-        """The value that the method takes. Text that holds a number, a list or an object is read as such."""
-        if self.type == "string":
-            return _time(self.name, value) if self.is_time else self._expect(value, isinstance(value, str))
-        if isinstance(value, str):
-            value = self._unwrap(value)
+        """The value that the method takes. Text that holds a number, a list or an object is read as such: some hosts,
+        and every command line, send all values as text."""
+        if self.is_time:
+            return _time(self.name, value)
+        given = value
+        if isinstance(value, str) and self.type != "string":
+            with suppress(ValueError, RecursionError):
+                value = json.loads(value)
         if self.type == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)
-        return self._expect(value, _FITS[self.type](value))
-
-    def _unwrap(self, text: str) -> Any:
-        """Some hosts, and every command line, send all values as text."""
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._refused(f"{text!r:.80}") from None
-
-    def _expect(self, value: Any, fits: bool) -> Any:
-        if not fits:
-            raise self._refused(f"{value!r:.80}")
+        name, fits = _TYPES[self.type]
+        if not fits(value):
+            raise InvalidInput(self.name, f"{given!r:.80} is not {name}", self.allowed)
         return value
-
-    def _refused(self, given: str) -> InvalidInput:
-        return InvalidInput(self.name, f"{given} is not {_NAMES[self.type]}", self.allowed)
 
     @property
     def allowed(self) -> str:
-        return ", ".join(self.choices) or f"{_NAMES[self.type]} ({self.help})"
+        return ", ".join(self.choices) or f"{_TYPES[self.type][0]} ({self.help})"
 
 
-_NAMES: dict[JsonType, str] = {
-    "string": "text",
-    "number": "a number",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list of texts",
-    "object": "a JSON object",
+_TYPES: dict[JsonType, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("text", lambda value: isinstance(value, str)),
+    "number": ("a number", lambda value: type(value) in (int, float) and -math.inf < value < math.inf),
+    "integer": ("a whole number", lambda value: type(value) is int),
+    "boolean": ("true or false", lambda value: type(value) is bool),
+    "array": (
+        "a list of texts",
+        lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
+    ),
+    "object": ("a JSON object", lambda value: isinstance(value, dict)),
 }
-
-_FITS: dict[JsonType, Callable[[Any], bool]] = {
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-    "array": lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
-    "object": lambda value: isinstance(value, dict),
-}
+"""How each type is called, and which values are of it."""
 
 _JSON_TYPES: dict[Any, JsonType] = {
-    str: "string",
-    UUID: "string",
-    datetime: "string",
+    **dict.fromkeys((str, UUID, datetime, Literal), "string"),
     float: "number",
     int: "integer",
     bool: "boolean",
-    dict: "object",
+    list: "array",
 }
 
 
+def json_type(hint: Any) -> JsonType:
+    """What a value of this type is in JSON, if it is not null; a record is an object."""
+    present = without_none(hint)
+    return _JSON_TYPES.get(get_origin(present) or present, "object")
+
+
+def without_none(hint: Any) -> Any:
+    """The type of a value that is given; the first one, if there are several."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    return next(part for part in get_args(hint) if part is not NoneType)
+
+
 def parameters(operation: Operation, settings: MemoryModuleConfig | None = None) -> list[Parameter]:
-    """What an operation takes, in the order of its signature, with the defaults that are configured."""
-    hints = get_type_hints(operation.method, include_extras=True)
+    """What an operation takes, in the order of its signature, with the configured defaults."""
     defaults = operation.defaults if settings is None else settings.defaults(operation.defaults)
+    configured = {name: value for name, value in defaults.items() if value is not None}
     return [
-        _parameter(name, hints[name], declared.default, defaults.get(name))
-        for name, declared in inspect.signature(operation.method).parameters.items()
-        if name != "self"
+        replace(parameter, default=configured[name]) if name in configured else parameter
+        for name, parameter in _declared(operation.method).items()
     ]
 
 
+def returned(operation: Operation) -> Any:
+    """The type of an operation's result."""
+    return _hints(operation.method)["return"]
+
+
 def accept(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call as the method takes them; null means left out. What is unknown or missing is refused."""
-    known = {parameter.name: parameter for parameter in parameters(operation)}
+    """The arguments of a call as the method takes them; null means left out. Refuses what is unknown or missing."""
+    known = _declared(operation.method)
     for name in arguments:
         if name not in known:
             raise InvalidInput(f"{name!s:.80}", f"is not a parameter of {operation.tool}", ", ".join(known))
@@ -132,24 +136,33 @@ def describe(operation: Operation) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _parameter(name: str, hint: Any, declared: Any, configured: Any) -> Parameter:
+@cache
+def _hints(method: Callable[..., Any]) -> dict[str, Any]:
+    """Evaluating annotations is slow, so it is done once for each method."""
+    return get_type_hints(method, include_extras=True)
+
+
+@cache
+def _declared(method: Callable[..., Any]) -> Mapping[str, Parameter]:
+    hints, taken = _hints(method), inspect.signature(method).parameters
+    return {name: _parameter(name, hints[name], taken[name].default) for name in taken if name != "self"}
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     note = ""
     if get_origin(hint) is Annotated:
         hint, note, *_ = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        hint = next(part for part in get_args(hint) if part is not type(None))
-    is_list = get_origin(hint) is list
-    inner = get_args(hint)[0] if is_list else hint
-    is_choice = get_origin(inner) is Literal
-    required = declared is inspect.Parameter.empty
+    present = without_none(hint)
+    element = get_args(present)[0] if get_origin(present) is list else present
+    required = default is inspect.Parameter.empty
     return Parameter(
         name=name,
         help=note,
-        type="array" if is_list else "string" if is_choice else _JSON_TYPES[get_origin(inner) or inner],
+        type=json_type(present),
         required=required,
-        default=configured if configured is not None or required else declared,
-        choices=get_args(inner) if is_choice else (),
-        is_time=inner is datetime,
+        default=None if required else default,
+        choices=get_args(element) if get_origin(element) is Literal else (),
+        is_time=element is datetime,
     )
 
 

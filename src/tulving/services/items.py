@@ -265,14 +265,14 @@ class Items(Service):
         return [] if address is None else await self._read(storage.links.of_item, address, direction, self.bound)
 
     @operation(
-        "memory_history",
+        "memory_events",
         effect="read",
         command="events",
         positional=("memory_type", "memory_id"),
         answer="events",
         standard=False,
     )
-    async def history(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
+    async def events(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
         """List the audit events of a memory, oldest first; they remain after it is deleted.
 
         Then only a connection to the whole tenant can list them, since the row that named the owner is gone.

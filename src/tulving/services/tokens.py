@@ -42,8 +42,8 @@ class Tokens(Service):
     ) -> Token:
         """Grant the holder of a secret access to the caller's tenant, for some days or until it is revoked.
 
-        The secret is injected like all randomness: `interfaces.tokens.new_secret` generates one. Only its hash is
-        stored. Without an actor, the token's name is the actor.
+        The secret is injected like all randomness: `tulving token create` generates one. Only its hash is stored.
+        Without an actor, the token's name is the actor.
         """
         now = self._env.clock()
         name = None if name is None else intake.name("name", name, most=200)

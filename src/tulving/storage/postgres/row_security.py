@@ -32,8 +32,8 @@ SELECT row_security_active('facts') AND COALESCE(has_table_privilege(to_regclass
 class Roles:
     """The roles that the policies and grants are for. The administrator makes login roles members of them."""
 
-    service: str = "tulving_service"
-    maintenance: str = "tulving_maintenance"
+    service: str
+    maintenance: str
 
     def __post_init__(self) -> None:
         for field in ("service", "maintenance"):

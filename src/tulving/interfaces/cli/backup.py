@@ -1,11 +1,12 @@
-"""Commands for the day that something goes wrong: a copy of the store, and its return."""
+"""`tulving backup` and `tulving restore`: a copy of the store's file, and the way back."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tulving.interfaces.terminal import AsJson, print_json
+from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.terminal import report
 
 
 def backup(
@@ -18,11 +19,12 @@ def backup(
     from tulving.bootstrap import backup_store
 
     done = backup_store(context.obj.config(), file, force=force)
-    if as_json:
-        print_json({"file": str(done.path), "bytes": done.size, "schema": done.revision})
-    else:
-        typer.echo(f"wrote {done.path} ({done.size / 1e6:.1f} MB, schema {done.revision}); put it back with")
-        typer.echo(f"  tulving restore {done.path}")
+    report(
+        {"file": str(done.path), "bytes": done.size, "schema": done.revision},
+        as_json,
+        f"wrote {done.path} ({done.size / 1e6:.1f} MB, schema {done.revision}); put it back with",
+        f"  tulving restore {done.path}",
+    )
 
 
 def restore(
@@ -35,9 +37,7 @@ def restore(
 
     config = context.obj.config()
     done = restore_store(config, file)
-    if as_json:
-        print_json({"schema": done.revision, "replaced": str(done.replaced) if done.replaced else None})
-        return
-    typer.echo(f"restored  {store_name(config.url)} from {file}")
-    if done.replaced:
-        typer.echo(f"kept      {done.replaced}")
+    replaced = str(done.replaced) if done.replaced else None
+    kept = [f"kept      {replaced}"] if replaced else []
+    said = f"restored  {store_name(config.url)} from {file}"
+    report({"schema": done.revision, "replaced": replaced}, as_json, said, *kept)

@@ -1,38 +1,31 @@
 """`tulving demo`: half a minute with a memory, on a story that is made up."""
 
-import asyncio
 import shlex
 import tempfile
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
-from tulving.interfaces.terminal import Chosen, warn
-from tulving.interfaces.wire import wire
+from tulving.interfaces.cli import render
+from tulving.interfaces.cli.options import Chosen
+from tulving.interfaces.cli.terminal import lines, warn
 from tulving.providers import EMBEDDERS
-
-if TYPE_CHECKING:
-    from tulving.services.memory import Memory
+from tulving.services.memory import Memory
 
 SCOPE = "demo"
 BEFORE = [
-    NewFact(subject="Mira", predicate="home", content="lives in Lisbon", scope=SCOPE),
-    NewFact(
-        subject="Mira",
-        predicate="allergy",
-        content="is allergic to peanuts",
-        importance=9.5,
-        permanence="permanent",
-        scope=SCOPE,
-    ),
-    NewFact(subject="Mira", predicate="style", content="likes short answers with an example", scope=SCOPE),
-    NewFact(subject="Friday dinner", predicate="guests", content="eight people, two of them vegetarian", scope=SCOPE),
-    NewFact(subject="booking service", predicate="database", content="PostgreSQL, backed up every night", scope=SCOPE),
+    NewFact(subject=subject, predicate=predicate, content=content, scope=SCOPE, **details)
+    for subject, predicate, content, details in (
+        ("Mira", "home", "lives in Lisbon", {}),
+        ("Mira", "allergy", "is allergic to peanuts", {"importance": 9.5, "permanence": "permanent"}),
+        ("Mira", "style", "likes short answers with an example", {}),
+        ("Friday dinner", "guests", "eight people, two of them vegetarian", {}),
+        ("booking service", "database", "PostgreSQL, backed up every night", {}),
+    )
 ]
 EPISODES = [
     NewEpisode(content="I moved to Porto last week. Still unpacking!", butler=SCOPE, source="Mira"),
@@ -56,33 +49,32 @@ def demo(context: typer.Context) -> None:
 
     They go into a file of their own, or into the store that --url names before the command.
     """
+    from tulving.bootstrap import store_name
+
     chosen: Chosen = context.obj
     if chosen.url is None:  # not the configured store, which holds memories that are not made up
         chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
-    asyncio.run(_demonstrate(chosen))
-    from tulving.bootstrap import store_name
-
+    by_meaning = EMBEDDERS[chosen.config().embedder].by_meaning
+    chosen.run(lambda memory: _demonstrate(memory, by_meaning), create="file")
     url = shlex.quote(store_name(chosen.url))
     typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
 
 
-async def _demonstrate(chosen: Chosen) -> None:
-    async with chosen.open(create="file") as memory:
-        await _store(memory)
-        await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
-        if memory.warning:
-            warn(f"memories are found by their words only. {memory.warning}")
-            await _ask("Search, by words", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
-        else:
-            await _ask("Search, by words and by meaning", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
-        if not memory.warning and EMBEDDERS[chosen.config().embedder].by_meaning:
-            await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
-        await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
-        _heading("Context, for the prompt of an agent", SESSION)
-        typer.echo(await memory.context(SESSION, butler=SCOPE))
+async def _demonstrate(memory: Memory, by_meaning: bool) -> None:
+    await _store(memory)
+    await memory.search(PLACE, scope=SCOPE)  # loads what is loaded once, so that the times below are a search's own
+    if memory.warning:
+        warn(f"memories are found by their words only. {memory.warning}")
+    how = "by words" if memory.warning else "by words and by meaning"
+    await _ask(f"Search, {how}", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
+    if by_meaning and not memory.warning:
+        await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
+    await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
+    _heading("Context, for the prompt of an agent", SESSION)
+    typer.echo(await memory.context(SESSION, butler=SCOPE))
 
 
-async def _store(memory: "Memory") -> None:
+async def _store(memory: Memory) -> None:
     """Tell the story, unless this store has heard it."""
     if (await memory.list_memories("rule", scope=SCOPE)).items:
         _heading("This store knows the story already")
@@ -96,19 +88,14 @@ async def _store(memory: "Memory") -> None:
     [moved] = await memory.store_facts([AFTER])
     typer.echo(f"\n  {len(EPISODES)} episodes, {len(BEFORE)} facts and {len(RULES)} rules stored.")
     if moved.superseded_id is not None:
-        old = await memory.get("fact", moved.superseded_id)
-        old_content = "" if old is None else old.content
-        typer.echo(f"  Mira · home: {AFTER.content}  replaces  {old_content} (kept as superseded)")
+        typer.echo(f"  Mira · home: {AFTER.content}  replaces  {BEFORE[0].content} (kept as superseded)")
 
 
 async def _ask(what: str, question: str, finding: Awaitable[Found]) -> None:
-    from tulving.interfaces import show
-
     start = time.perf_counter()
     found = await finding
-    took = time.perf_counter() - start
-    _heading(f"{what} ({took * 1000:.1f} ms)", question)
-    show.lines(show.hits(wire(found)))
+    _heading(f"{what} ({(time.perf_counter() - start) * 1000:.1f} ms)", question)
+    lines(render.hits(found))
 
 
 def _heading(text: str, question: str = "") -> None:

@@ -1,15 +1,14 @@
 """`tulving copy`: a memory moved to another store, of the same engine or the other one."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tulving.interfaces.terminal import FAILED, AsJson, Chosen, complain, print_json, visible, warn
+from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.terminal import FAILED, complain, print_json, progress, table, warn
 from tulving.interfaces.wire import wire
-
-if TYPE_CHECKING:
-    from tulving.services.copying import Copied, Difference
+from tulving.services.copying import Copied, Difference
 
 PROBLEMS = {
     "missing": "are not in the target",
@@ -34,19 +33,11 @@ def copy(
     tokens are not copied: create new ones for the new server.
     """
     from tulving.bootstrap import copy_store, store_name
-    from tulving.interfaces import show
 
-    chosen: Chosen = context.obj
-    with show.progress("copy:") as progress:
+    tenant, config = context.obj.tenant, context.obj.config()
+    with progress("copy:") as tell:
         done = asyncio.run(
-            copy_store(
-                source,
-                target,
-                tenant=chosen.tenant,
-                config=chosen.config(),
-                verify_only=verify_only,
-                progress=progress,
-            )
+            copy_store(source, target, tenant=tenant, config=config, verify_only=verify_only, progress=tell)
         )
     if as_json:
         print_json({"ok": done.ok, "source": store_name(source), "target": store_name(target), **wire(done)})
@@ -58,26 +49,16 @@ def copy(
         raise typer.Exit(FAILED)
 
 
-def _show(done: "Copied") -> None:
-    from tulving.interfaces import show
-
-    rows = [
-        (
-            table,
-            f"{each.source} in the source",
-            f"{each.copied} copied",
-            f"{each.present} there before",
-            f"{each.verified} the same",
-        )
-        for table, each in done.tables.items()
-    ]
-    show.table(("",) * 5, rows)
+def _show(done: Copied) -> None:
+    columns = {"source": "in the source", "copied": "copied", "present": "there before", "verified": "the same"}
+    counts = wire(done.tables)
+    table([(name, *(f"{each[key]} {words}" for key, words in columns.items())) for name, each in counts.items()])
     if done.ok:
-        rows_in_all = sum(each.source for each in done.tables.values())
-        typer.echo(f"\nverified: all {rows_in_all} rows are in the target, sha256 {done.digest}")
+        total = sum(each["source"] for each in counts.values())
+        typer.echo(f"\nverified: all {total} rows are in the target, sha256 {done.digest}")
 
 
-def _words(difference: "Difference") -> str:
-    named = ", ".join(f"{key} of {visible(tenant)}".removeprefix(" of ") for tenant, key in difference.named)
+def _words(difference: Difference) -> str:
+    named = ", ".join(f"{key} of {tenant}".removeprefix(" of ") for tenant, key in difference.named)
     more = ", ..." if difference.rows > len(difference.named) else ""
     return f"{difference.table}: {difference.rows} {PROBLEMS[difference.problem]}: {named}{more}"

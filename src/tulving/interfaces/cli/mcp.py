@@ -1,0 +1,36 @@
+"""`tulving mcp`: the memory as a server for MCP hosts."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tulving.errors import InvalidInput
+
+
+def mcp(
+    context: typer.Context,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Over HTTP instead, at this address; see `tulving token`")
+    ] = None,
+    open_: Annotated[
+        bool, typer.Option("--open", help="With --http: to every program on this machine, while there is no token")
+    ] = False,
+) -> None:
+    """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
+    from tulving.bootstrap import is_postgres, new_file
+
+    config = context.obj.config()
+    if not is_postgres(config.url) and (file := new_file(config.url)):
+        typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
+    if http is not None:
+        from tulving.interfaces.http.server import serve as serve_http
+
+        return serve_http(config, http, open_)
+    if open_:
+        raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
+    if sys.stdin.isatty():
+        typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
+    from tulving.interfaces.mcp.server import serve
+
+    serve(config)

@@ -1,0 +1,97 @@
+"""An operation as a command: its parameters as arguments and options, its answer printed."""
+
+import asyncio
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from tulving.config import MemoryModuleConfig
+from tulving.interfaces.calls import invoke, open_lazily
+from tulving.interfaces.cli.options import AsJson, Chosen
+from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, warn
+from tulving.interfaces.parameters import Parameter, accept, parameters
+from tulving.interfaces.wire import answer
+from tulving.services.operations import Operation
+
+log = logging.getLogger("tulving")
+
+BUTLER = "cli"
+"""The agent on whose behalf a person acts by hand, unless the person says otherwise."""
+
+METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
+
+
+def command(operation: Operation, settings: MemoryModuleConfig | None) -> Callable[..., None]:
+    """A function with the signature from which Typer makes a command."""
+    taken = {parameter.name: parameter for parameter in parameters(operation, settings)}
+    order = dict.fromkeys((*operation.positional, *taken))
+
+    def run(context: typer.Context, as_json: bool, **given: Any) -> None:
+        if operation.positional and given[operation.positional[-1]] == "-":
+            given[operation.positional[-1]] = sys.stdin.read()
+        perform(context.obj, operation, accept(operation, given), as_json)
+
+    run.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [
+            _keyword("context", typer.Context),
+            *(_offered(taken[name], name in operation.positional) for name in order),
+            _keyword("as_json", AsJson, False),
+        ]
+    )
+    return run
+
+
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
+    """A parameter as an argument or an option. Its text is read by `accept`, as on every other surface."""
+    words, note = parameter.choices, parameter.help
+    if parameter.type == "boolean":
+        flag = typer.Option(f"--{parameter.name.replace('_', '-')}", help=note)
+        return _keyword(parameter.name, Annotated[bool, flag], False)
+    complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
+    default = BUTLER if parameter.name == "butler" else inspect.Parameter.empty if parameter.required else None
+    if positional:
+        info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
+    else:
+        shown = default if default == BUTLER else parameter.default
+        note += "; may be repeated" if parameter.type == "array" else ""
+        note += f" [default: {shown:g}]" if isinstance(shown, float) else f" [default: {shown}]" if shown else ""
+        metavar = "TIME" if parameter.is_time else "|".join(words) or METAVARS.get(parameter.type, "TEXT")
+        info = typer.Option(metavar=metavar, help=note, show_default=False, autocompletion=complete)
+    kind = list[str] | None if parameter.type == "array" else str | None
+    return _keyword(parameter.name, Annotated[kind, info], default)
+
+
+def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], as_json: bool) -> None:
+    """Call an operation and print its answer; a memory that does not exist has an exit code of its own."""
+    failures: list[Exception] = []
+
+    async def ask() -> Any:
+        async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
+            return await invoke(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
+
+    result = asyncio.run(ask())
+    named = next((name for name in ("memory_id", "entity_id") if name in arguments), None)
+    nothing = named is not None and (result is None or result is False)
+    if as_json:
+        print_json(answer(operation, result))
+    elif isinstance(result, str) or not (nothing or failures):
+        from tulving.interfaces.cli import render
+
+        render.answer(operation, arguments, result)
+        if warning := getattr(result, "warning", None):
+            warn(warning)
+    if failures:
+        log.debug("failed open", exc_info=failures[0])
+        complain(failures[0])
+        raise typer.Exit(FAILED)
+    if nothing:
+        complain(f"there is no {arguments.get('memory_type', 'entity')} {arguments[str(named)]}")
+        raise typer.Exit(NOTHING)

@@ -1,0 +1,227 @@
+"""Answers as lines for a person, by their type."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tulving.domain import model
+from tulving.domain.editing import Revision
+from tulving.domain.events import Event
+from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
+from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
+from tulving.interfaces.parameters import returned
+from tulving.interfaces.wire import wire
+from tulving.services.operations import Operation
+from tulving.services.statistics import Statistics
+from tulving.services.upkeep import CleanedUp
+
+CLIP = 400
+BAR = 30
+KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
+ENTITY_STYLE = "blue"
+LANES = frozenset({"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"})
+OUTCOMES = {
+    "stored": "stored",
+    "superseded": "stored",
+    "confirmed": "known already, so confirmed:",
+    "duplicate": "known already:",
+}
+
+
+def answer(operation: Operation, arguments: Mapping[str, Any], result: Any) -> None:
+    """Print what an operation answered: by the type of the result or, where that is a plain list or dict, by the type
+    that the operation declares."""
+    match result:
+        case str():
+            block(result)
+        case bool():
+            lines([_verdict(str(operation.answer), arguments, result)])
+        case Stored():
+            lines([_stored((operation.command or operation.tool).split()[-1], result)])
+        case Page(items=[]):
+            lines([(0, f"no {arguments['memory_type']}s")])
+        case _:
+            lines((RENDERERS.get(type(result)) or RENDERERS[returned(operation)])(result))
+
+
+def hits(found: Found) -> Iterator[Line]:
+    """Each hit: its score, what it says, the parts of the score, its id."""
+    for hit in found.hits:
+        yield 0, (f"{hit.score:.3f}", "bold cyan"), "  ", *_headline(hit.item)
+        yield 7, (" · ".join(_parts(hit)), "dim")
+        yield 7, (str(hit.item.id), "dim")
+    if not found.hits:
+        left_out = found.below_confidence
+        yield 0, "nothing found" + (f"; {left_out} are believed too little" if left_out else "")
+
+
+def memory(item: Item) -> Iterator[Line]:
+    """One memory with all that is known of it."""
+    kind = KIND_OF[type(item)]
+    yield 0, (kind, KIND_STYLES[kind]), "  ", (str(item.id), "bold")
+    yield 2, item.content
+    yield (0,)
+    yield from _details(item, leave_out=("id", "content"))
+
+
+def links(found: Sequence[Link]) -> Iterator[Line]:
+    for link in found:
+        source, target = f"{link.source_type} {link.source_id}", f"{link.target_type} {link.target_id}"
+        yield 0, source, (f"  {link.relation}  ", "cyan"), target
+    if not found:
+        yield 0, "no links"
+
+
+def events(found: Sequence[Event]) -> Iterator[Line]:
+    for event in found:
+        payload = " · ".join(
+            f"{name} {_cell(value)}" for name, value in wire(event.payload).items() if value is not None
+        )
+        by = f"  by {event.actor}" if event.actor else ""
+        yield 0, (moment(event.occurred_at), "dim"), "  ", (event.event_type, "cyan"), by, (f"  {payload}", "dim")
+    if not found:
+        yield 0, "no events"
+
+
+def _parts(hit: model.Hit) -> Iterator[str]:
+    """What made the score. A lane that did not find the memory has a rank too, but nothing to show for it."""
+    for name, value in hit.parts.items():
+        if name not in LANES:
+            yield f"{name} {value:.2f}"
+    if "similarity" in hit.parts:
+        place = f" (no. {hit.parts['semantic_rank']})" if "semantic_rank" in hit.parts else ""
+        yield f"similarity {hit.parts['similarity']:.2f}{place}"
+    if "rank" in hit.parts:
+        yield "words match" + (f" (no. {hit.parts['keyword_rank']})" if "keyword_rank" in hit.parts else "")
+
+
+def _page(page: Page) -> Iterator[Line]:
+    for item in page.items:
+        yield 0, *_headline(item)
+        details = [str(item.id), _state(item), moment(item.created_at), *(f"#{tag}" for tag in item.tags)]
+        yield 2, (" · ".join(filter(None, details)), "dim")
+    if page.next_cursor:
+        yield 0, (f"more: --cursor {page.next_cursor}", "dim")
+
+
+def _state(item: Item) -> str | None:
+    if isinstance(item, Fact):
+        return item.state
+    return "forgotten" if item.forgotten else item.maturity if isinstance(item, Rule) else item.type
+
+
+def _headline(item: Item) -> Iterator[Part]:
+    """The memory in one line: its kind, what it is about, what it says."""
+    about = ""
+    if isinstance(item, Fact):
+        about = f"{item.subject} · {item.predicate}" if item.keyed else item.predicate
+    elif isinstance(item, Episode):
+        about = ", ".join(filter(None, (item.title, item.source)))
+    content = " ".join(item.content.split())
+    if len(content) > CLIP:
+        content = f"{content[: CLIP - 1]}… ({len(item.content):,} characters)"
+    kind = KIND_OF[type(item)]
+    yield kind, KIND_STYLES[kind]
+    yield "  "
+    yield f"{about}: " if about else "", "bold"
+    yield content
+
+
+def _stored(noun: str, stored: Stored) -> Line:
+    ref = f" ({stored.ref})" if stored.ref else ""
+    old = f", which supersedes {stored.superseded_id}" if stored.superseded_id else ""
+    end = f", expires {moment(stored.expires_at)}" if stored.expires_at else ""
+    outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
+    return 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
+
+
+def _entity(entity: model.Entity) -> Iterator[Line]:
+    yield 0, (entity.entity_type, ENTITY_STYLE), "  ", (str(entity.id), "bold")
+    yield 2, entity.canonical_name
+    yield (0,)
+    yield from _details(entity, leave_out=("id", "canonical_name", "entity_type"))
+
+
+def _candidates(candidates: Sequence[model.EntityCandidate]) -> Iterator[Line]:
+    for each in candidates:
+        score, kind = (f"{each.score:7.3f}", "bold cyan"), (each.entity_type, ENTITY_STYLE)
+        yield 0, score, "  ", kind, "  ", (each.canonical_name, "bold")
+        likeness = f" ({each.similarity:.2f})" if each.name_match == "fuzzy" else ""
+        also = f" · also {', '.join(each.aliases)}" if each.aliases else ""
+        yield 9, (f"{each.name_match}{likeness}{also}", "dim")
+        yield 9, (str(each.entity_id), "dim")
+    if not candidates:
+        yield 0, "no entity is known by that name"
+
+
+def _details(record: Any, leave_out: Sequence[str]) -> Iterator[Line]:
+    shown = {name: value for name, value in wire(record).items() if name not in leave_out}
+    shown = {name: value for name, value in shown.items() if value not in (None, "", [], {})}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        yield 2, (name.ljust(width), "dim"), "  ", _cell(value)
+
+
+def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
+    """Each state with its share of the kind as a bar; states without memories are left out."""
+    for kind, states in counts.items():
+        total, style = states["total"], KIND_STYLES[kind.removesuffix("s")]
+        yield 0, (kind, style), "  ", (f"{total:,}", "bold")
+        for state, count in states.items():
+            name = state.replace("_", " ").ljust(17), "dim"
+            if state == "backlog_age_hours" and count is not None:
+                yield 2, name, f"{count:12,.1f}"
+            elif isinstance(count, int) and count and state != "total":
+                yield 2, name, f"{count:12,}  ", ("█" * max(1, round(BAR * count / total)), style)
+
+
+def _revisions(revisions: Sequence[Revision]) -> Iterator[Line]:
+    for revision in revisions:
+        yield 0, (str(revision.number), "bold"), f"  until {moment(revision.created_at)}"
+        yield 3, revision.content
+    if not revisions:
+        yield 0, "never edited"
+
+
+def _history(facts: Sequence[Fact]) -> Iterator[Line]:
+    """What was said of one thing, oldest first, with what became of each."""
+    for fact in facts:
+        state = fact.state.ljust(10), "green" if fact.state == "active" else "dim"
+        scope = f"  ({fact.scope})" if fact.scope != "global" else ""
+        yield 0, (moment(fact.created_at), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
+        yield 22, (str(fact.id), "dim")
+
+
+def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Line:
+    ends = ("source", "target") if "relation" in arguments else ("memory",)
+    named = [f"{arguments[f'{end}_type']} {arguments[f'{end}_id']}" for end in ends]
+    about = f" {arguments.get('relation')} ".join(named)
+    return 0, (word if positive else "was there already:", "green"), f" {about}"
+
+
+def _counts(record: Any) -> Iterator[Line]:
+    for name, value in wire(record).items():
+        yield 0, (f"{name}  ", "dim"), _cell(value)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
+    Found: hits,
+    Page: _page,
+    **dict.fromkeys((Episode, Fact, Rule), memory),
+    model.Entity: _entity,
+    **dict.fromkeys((model.EntityCreated, model.EntitiesMerged, CleanedUp), _counts),
+    Statistics: _statistics,
+    list[model.EntityCandidate]: _candidates,
+    list[Event]: events,
+    list[Fact]: _history,
+    list[Link]: links,
+    list[Revision]: _revisions,
+}
