@@ -54,10 +54,10 @@ async def run(stores: Stores, report: Report, total: int, large: bool) -> None:
         for share in SHARES:
             index = " through IVFFlat" if share == "60 %" else ""
             await _measure(memory, report, raw, embedder, share, texts[share], index)
-        walled = await _behind_wall(place)
-        async with open_memory(walled, embedder=embedder, config=config, background=False) as service:
+        secured = await _with_row_security(place)
+        async with open_memory(secured, embedder=embedder, config=config, background=False) as service:
             for share in ("1 %", "10 %"):
-                await _measure(service, report, raw, embedder, share, texts[share], " behind the wall")
+                await _measure(service, report, raw, embedder, share, texts[share], " with row-level security")
         if large:
             await _reindex(memory, report, "hnsw")
             await _measure(memory, report, raw, embedder, "60 %", texts["60 %"], " through HNSW")
@@ -79,7 +79,7 @@ async def _beside_one(engine: Engine, report: Report, embedder: Warm, total: int
     await raw.close()
 
 
-async def _behind_wall(place: Place) -> Place:
+async def _with_row_security(place: Place) -> Place:
     """The same database for the service's role, for which the policies hold."""
     await migrate_store(place, MemoryModuleConfig(), roles=("bench_service", "bench_maintenance"))
     return f"{place}{'&' if '?' in place else '?'}role=bench_service"

@@ -1,6 +1,6 @@
-"""The composition root: settings become an environment, an environment becomes a memory.
+"""The composition root: builds the environment from the settings, and the memory from the environment.
 
-The only module that names adapters, reads the system clock and draws random numbers.
+The only module that names adapters, reads the system clock and generates random numbers.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 Create = Literal["never", "file", "folders"]
-"""What may be made where there is no store: nothing, the store in a folder that is there, or missing folders too. The
-user's own place is made whole, unless nothing may be."""
+"""What may be created where there is no store: nothing, the store in an existing folder, or missing folders too. The
+default location also gets its folders, except with "never"."""
 
 
 def utc_now() -> datetime:
@@ -76,13 +76,13 @@ async def open_memory(
 ) -> AsyncIterator[Memory]:
     """Open the memory at a URL or path, else the configured one, else that of the project or the user.
 
-    Where there is none it is made, but no folder for it: a mistyped path is an error unless `create` is "folders".
+    A missing store is created, but not its folder: a mistyped path is an error unless `create` is "folders".
 
-    A host may hand in the asyncpg pool of its own PostgreSQL database instead; it stays open afterwards.
+    A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
 
-    `embedder` is a name or an object of your own. With `background`, and unless the settings say otherwise, memories
-    that were stored before the embedder was ready get their vectors while you work, and jobs that are due are done.
-    `may_reembed` opens a store of another embedder, to convert it.
+    `embedder` is a name or an object of your own. With `background`, unless the settings disable it, memories that
+    were stored before the embedder was ready get their vectors in the background, and due jobs are run.
+    `may_reembed` also opens a store with vectors of another embedder, to convert it.
     """
     config = config or own_config()
     if embedder is None or isinstance(embedder, str):
@@ -114,14 +114,14 @@ async def open_memory(
 async def open_administration(
     url: "str | Path | asyncpg.Pool | None" = None, **options: Any
 ) -> AsyncIterator[Administration]:
-    """Open what concerns a whole store, with the arguments of `open_memory`. Nothing else works in the background."""
+    """Open the administration of a whole store, with the arguments of `open_memory`, without background work."""
     async with open_memory(url, **{"background": False, **options}) as memory:
         yield Administration(memory._env, memory.caller)
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server over a network needs: the memory it serves, and who may use it."""
+    """What a network server needs: the memory that it serves, and the authentication of its callers."""
 
     memory: Memory
     authentication: Authentication
@@ -129,20 +129,20 @@ class Served:
 
 @asynccontextmanager
 async def open_served(config: MemoryModuleConfig) -> AsyncIterator[Served]:
-    """Open the configured memory to serve it to others."""
+    """Open the configured memory for a network server."""
     async with open_memory(config=config) as memory:
         yield Served(memory, Authentication(memory._env, memory.caller))
 
 
 def own_config() -> MemoryModuleConfig:
-    """The settings of this process, for code that was given none; what is ignored of those lying about is logged."""
+    """The settings of this process, for code that was passed none; settings files that are ignored are logged."""
     if warning := find_project().warning:
         log.warning("%s", warning)
     return load_config()
 
 
 def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embedder:
-    """The embedder of a name, else the configured one."""
+    """The embedder of this name, or the configured one."""
     name = name or config.embedder
     sizable = name in EMBEDDERS and "dimension" in EMBEDDERS[name].takes
     return get_embedding_engine(name, dimension=config.dimension if sizable else None)
@@ -153,9 +153,9 @@ _making = Lock()
 
 
 def get_embedding_engine(name: str = "minilm", *, dimension: int | None = None, home: Path | None = None) -> Embedder:
-    """The embedder of that name, made at the first call and shared by all later ones (001-040).
+    """The embedder of this name, created at the first call and shared by later ones (001-040).
 
-    `home`, under which an embedder's files are, is the user's data directory by default.
+    `home`, the folder of an embedder's files, defaults to the user's data directory.
     """
     if name not in EMBEDDERS:
         raise InvalidInput("embedder", f"{name!r} is not known", ", ".join(EMBEDDERS))
@@ -172,7 +172,7 @@ def get_embedding_engine(name: str = "minilm", *, dimension: int | None = None, 
 
 
 async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "file", field: str = "url") -> Store:
-    """The engine that a URL names, or that works on the asyncpg pool of a host."""
+    """The engine for a URL, or for a host's asyncpg pool."""
     if url is None or isinstance(url, str | Path):
         if is_postgres(place := str(url) if url is not None else None):
             if create == "never" and (await migrate_store(place, config, dry_run=True)).before is None:
@@ -195,25 +195,25 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
 
 
 def new_file(url: str | None, create: Create = "file", field: str = "url") -> Path | None:
-    """The file that opening this URL would make, None if there is one; refuses what may not be made, so that a mistyped
-    path does not become an empty memory."""
+    """The file that opening this URL would create, None if it exists. Raises if it may not be created, so that a
+    mistyped path does not become an empty memory."""
     path = database_path(url)
     try:
         if path.exists():
             return None
         folder_is_there = path.parent.exists()
     except OSError:
-        return None  # the engine will say what is wrong with it
+        return None  # the engine will report what is wrong
     if create == "never":
         raise _no_memory(field, url)
     if create == "file" and url is not None and not folder_is_there:
-        allowed = "a path in a folder that is there; `tulving init` makes folders too"
+        allowed = "a path in an existing folder; `tulving init` creates folders too"
         raise ConfigError(field, f"there is no folder {path.parent.absolute()} for a memory", allowed)
     return path.absolute()
 
 
 def _no_memory(field: str, url: str | None) -> ConfigError:
-    allowed = "the place of an existing one; `tulving init` makes a new one"
+    allowed = "the location of an existing memory; `tulving init` creates a new one"
     return ConfigError(field, f"there is no memory at {store_name(url)}", allowed)
 
 
@@ -222,7 +222,7 @@ def is_postgres(url: str | None) -> bool:
 
 
 def store_name(url: str | None) -> str:
-    """Where a store is, for people: its file, or its server without the password."""
+    """The location of a store as shown to people: its file, or its URL without the password."""
     if url is None or not is_postgres(url):
         return str(database_path(url).absolute())
     parts = urlsplit(url)
@@ -231,7 +231,7 @@ def store_name(url: str | None) -> str:
 
 
 def database_path(url: str | None) -> Path:
-    """The file of a `sqlite:///` URL or a plain path; without either, the project's or the user's."""
+    """The file of a `sqlite:///` URL or a plain path; by default the project's or the user's."""
     if url is None:
         return find_database()
     if not url.strip():
@@ -250,7 +250,7 @@ def database_path(url: str | None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The schema's revision before, and those that were applied, or would be."""
+    """The schema revision before, and the revisions that were applied, or would be in a dry run."""
 
     before: str | None
     applied: tuple[str, ...]
@@ -259,8 +259,8 @@ class Migration:
 async def migrate_store(
     url: str | None, config: MemoryModuleConfig, *, dry_run: bool = False, roles: tuple[str, str] | None = None
 ) -> Migration:
-    """Bring a store's schema up to date. On PostgreSQL, `roles` (the service's and that of maintenance) are made and
-    walled off from each other's tenants by row-level security."""
+    """Bring a store's schema up to date. On PostgreSQL, `roles` (of the service and of maintenance) enables row-level
+    security: the roles are created, and the service sees one tenant at a time."""
     if not is_postgres(url):
         if roles is not None:
             raise InvalidInput("row_security", "is for PostgreSQL: a file belongs to its owner", "a postgresql:// URL")
@@ -275,7 +275,7 @@ async def migrate_store(
     if not dry_run:
         store = await pool.open_postgres(str(url), config.postgres)
         try:
-            # A service without the rights of an owner could not set the dimension of the vectors later.
+            # The service may lack the owner's rights and could not set the dimension of the vectors later.
             await adopt(store, choose_embedder(config), utc_now, may_differ=True)
         finally:
             await store.close()
@@ -283,7 +283,7 @@ async def migrate_store(
 
 
 async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool) -> int | None:
-    """The store's version of this embedder, recorded if the store is new."""
+    """The number of this embedder's version in the store; it is recorded if the store is new."""
     from tulving.storage import maintenance
 
     active = await store.read(None, maintenance.active_version)
@@ -293,11 +293,11 @@ async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()):
-        log.error("the store could not be tended: %s", error)
+        log.error("background work on the store failed: %s", error)
 
 
 def new_holder() -> str:
-    """A unique name for a holder of leases: its host and process, and random digits since those repeat."""
+    """A unique name for the holder of a lease: host, process id and a random suffix."""
     return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
 
 
@@ -309,7 +309,7 @@ async def open_scheduler(
     jobs: Mapping[str, Job] = JOBS,
     embedder: str | Embedder | None = None,
 ) -> AsyncIterator[Scheduler]:
-    """The jobs of the configured store, to be run, rehearsed or listed. Nothing else works in the background."""
+    """The jobs of the configured store, to be run, dry-run or listed, without other background work."""
     config = config or own_config()
     async with open_memory(config=config, clock=clock, embedder=embedder, background=False) as memory:
         env = memory._env
@@ -318,14 +318,14 @@ async def open_scheduler(
 
 
 def backup_store(config: MemoryModuleConfig, file: Path, *, force: bool = False) -> "Copy":
-    """Copy the configured store, which may be in use, to a file."""
+    """Copy the configured store to a file, even while it is in use."""
     from tulving.storage.sqlite import backup
 
     return backup.backup(_own_file("backup", config), file, config.busy_timeout, force)
 
 
 def restore_store(config: MemoryModuleConfig, file: Path, *, clock: Clock = utc_now) -> "Restored":
-    """Put a backup in the place of the configured store, and keep what was there."""
+    """Replace the configured store by a backup, and keep the old one."""
     from tulving.storage.sqlite import backup
 
     return backup.restore(file, _own_file("restore", config), config.busy_timeout, clock())
@@ -334,7 +334,7 @@ def restore_store(config: MemoryModuleConfig, file: Path, *, clock: Clock = utc_
 def _own_file(verb: str, config: MemoryModuleConfig) -> Path:
     if is_postgres(config.url):
         tools = {"backup": "pg_dump --format=custom --file=FILE URL", "restore": "pg_restore --dbname=URL FILE"}
-        raise InvalidInput(verb, "is for SQLite; PostgreSQL has tools of its own", tools[verb])
+        raise InvalidInput(verb, "is for SQLite; PostgreSQL has its own tools", tools[verb])
     new_file(config.url, "never" if verb == "backup" else "file")
     return database_path(config.url)
 
@@ -352,7 +352,7 @@ async def copy_store(
 ) -> "Copied":
     """Copy a memory, or one tenant's part of it, from one store to another of any engine, and compare the two.
 
-    The source must be there. The target is made if it is not, unless both are only to be compared.
+    The source must exist. A missing target is created, unless `verify_only` just compares the two.
     """
     from tulving.services.copying import Copying
 

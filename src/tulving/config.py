@@ -1,8 +1,8 @@
-"""Settings: what is passed in code, then the environment, then the project's file, then the defaults.
+"""Settings, by precedence: values passed in code, the environment, the project's file, the defaults.
 
 The file is `tulving.toml`, or the table `[modules.memory]` of `butler.toml`, found in the working directory or above
-it, in a folder that is trusted (`project.py`). In the environment a setting is `TULVING_` and its name, a nested one
-has two underscores: `TULVING_RETRIEVAL__DEFAULT_LIMIT=30`.
+it, in a trusted folder (`project.py`). In the environment a setting is `TULVING_` and its name, with two underscores
+for nesting: `TULVING_RETRIEVAL__DEFAULT_LIMIT=30`.
 """
 
 import os
@@ -27,7 +27,7 @@ CRONS = {
 
 
 class _Unchosen(int):
-    """A default that nobody chose: the written defaults of the verbs go before it."""
+    """A default that was not configured explicitly: the verbs' own defaults take precedence over it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RetrievalConfig:
 
     @property
     def configured_limit(self) -> int | None:
-        """The limit that somebody configured, if anybody did."""
+        """The limit if it was configured explicitly, else None."""
         return None if isinstance(self.default_limit, _Unchosen) else self.default_limit
 
 
@@ -75,7 +75,7 @@ class PostgresConfig:
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """What a server over HTTP puts up with."""
+    """The limits of the HTTP server."""
 
     request_timeout: float = 30.0
     max_connections: int = 256
@@ -90,7 +90,7 @@ class HttpConfig:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleConfig:
-    """When work is done by itself: cron expressions, in UTC. 001-121, 001-122."""
+    """When jobs run: cron expressions, in UTC. 001-121, 001-122."""
 
     consolidation: str | None = CRONS["consolidation"]
     decay_sweep: str | None = CRONS["decay_sweep"]
@@ -102,17 +102,17 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         _check("schedule.lease", 1 <= self.lease <= 86_400, "1 to 86400 seconds")
         for name, text in self.crons().items():
-            if text is not None and text != CRONS[name]:  # those are right, and the parser takes a while to load
+            if text is not None and text != CRONS[name]:  # the defaults are valid, and the parser is slow to import
                 _check_cron(f"schedule.{name}", text)
 
     def crons(self) -> dict[str, str | None]:
-        """The expression of every job; None for one that is switched off."""
+        """The cron expression of every job; None if it is switched off."""
         return {name: getattr(self, name) for name in CRONS}
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
-    """All settings. Every one of them is read somewhere, and documented in docs/configuration.md."""
+    """All settings, each documented in docs/configuration.md."""
 
     url: str | None = None
     tenant: str = "default"
@@ -158,7 +158,7 @@ class MemoryModuleConfig:
         _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")
 
     def defaults(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """A verb's written defaults, overridden by what is configured."""
+        """A verb's defaults, overridden by what is configured."""
         configured = {
             "limit": self.retrieval.configured_limit,
             "mode": self.retrieval.default_mode,
@@ -173,19 +173,19 @@ def _check(name: str, fine: bool, allowed: str) -> None:
         raise ConfigError(name, "has a value that is not allowed", allowed)
 
 
-_DRAWN_OR_HASHED = re.compile(r"(?<![a-z])[hr](?![a-z])", re.IGNORECASE)
+_RANDOM_OR_HASHED = re.compile(r"(?<![a-z])[hr](?![a-z])", re.IGNORECASE)
 
 
 def _check_cron(name: str, text: str) -> None:
-    """An expression that can be read, means the same each time, and comes to pass."""
+    """Raise unless the expression is valid, deterministic, and has a next time."""
     from croniter import CroniterError, croniter
 
     problem = None
     try:
         if len(text.split()) > 6:
             problem = "a year is not supported"
-        elif _DRAWN_OR_HASHED.search(text):
-            problem = "times that are drawn by chance are not supported"
+        elif _RANDOM_OR_HASHED.search(text):
+            problem = "random and hashed times are not supported"
         else:
             croniter(text, 0.0).get_next()
     except (CroniterError, ValueError, OverflowError) as error:
@@ -198,29 +198,29 @@ def _check_cron(name: str, text: str) -> None:
 def load_config(
     folder: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
 ) -> MemoryModuleConfig:
-    """The settings for a working directory; `overrides` that are not None win over all."""
+    """The settings for a working directory; `overrides` that are not None take precedence over everything."""
     values = find_project(folder, environ).values
     values = _merge(values, _from_environment(os.environ if environ is None else environ))
     return parse(_merge(values, {name: value for name, value in overrides.items() if value is not None}))
 
 
 def find_project(folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Project:
-    """What counts of the settings and stores in a working directory and above it."""
+    """The settings and the store that apply to a working directory, found in it or above it."""
     return find(folder or Path.cwd(), trust_record(environ))
 
 
 def find_database(folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """Where memory lives unless a URL says so: in the trusted project, else with the user."""
+    """The database used without a URL: that of the trusted project, else the user's."""
     return find_project(folder, environ).database or data_directory(environ) / DATABASE
 
 
 def trust_record(environ: Mapping[str, str] | None = None) -> Path:
-    """Where it is written down which folders are trusted."""
+    """The file that lists the trusted folders."""
     return data_directory(environ) / "trusted.json"
 
 
 def data_directory(environ: Mapping[str, str] | None = None) -> Path:
-    """The user's own directory for weights and for memory outside any project."""
+    """The user's directory for weights and for memory outside any project."""
     if home := (os.environ if environ is None else environ).get("TULVING_HOME"):
         return Path(home).expanduser()
     from platformdirs import user_data_path
@@ -229,7 +229,7 @@ def data_directory(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def parse(values: Mapping[str, Any]) -> MemoryModuleConfig:
-    """Settings from plain values, each checked; an unknown name is an error, not a silence."""
+    """Settings from plain values, each checked; an unknown name is an error."""
     given = dict(values)
     tables = {name: _table(name, cls, given.pop(name)) for name, cls in _TABLES.items() if given.get(name) is not None}
     return MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""), **tables)
@@ -254,7 +254,7 @@ def _typed(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _value(name: str, kind: str, value: Any) -> Any:
-    """A value of the declared type; the environment has only text, so numbers and `none` are read from it."""
+    """A value of the declared type; numbers and `none` are parsed from text, because the environment has only text."""
     if value is None or (isinstance(value, str) and value.lower() == "none"):
         if "None" in kind:
             return None
@@ -289,12 +289,12 @@ def _is_number(value: Any) -> bool:
 
 
 NOT_SETTINGS = ("TULVING_HOME", "TULVING_WEIGHTS")
-"""Variables that are read before there are settings."""
+"""Variables that are read before the settings are loaded."""
 _OTHERS = ("TULVING_TEST_", "TULVING_BENCH_")
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """`TULVING_*` as nested values. A name that is not known is refused: ignored, a typo would mean another memory."""
+    """`TULVING_*` as nested values. Unknown names are refused: a typo that is ignored could open another memory."""
     known = set(_variables())
     values: dict[str, Any] = {}
     for name, text in environ.items():
@@ -312,7 +312,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _variables() -> Iterator[str]:
-    """The environment's names of all settings; of a table of numbers, those of its parts."""
+    """The environment variables of all settings; for a table of numbers, one for each entry."""
     parts = {"score_weights": WEIGHTS, "section_quotas": SECTION_QUOTAS}
     for cls, prefix in ((MemoryModuleConfig, ""), *((cls, f"{name}__") for name, cls in _TABLES.items())):
         for each in fields(cls):
@@ -322,7 +322,7 @@ def _variables() -> Iterator[str]:
 
 
 def _unknown(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """That a name is not a setting, and which one it resembles, whatever prefix they all have."""
+    """A message that a name is not a setting, with the most similar one; their common prefix is not compared."""
     from difflib import get_close_matches
 
     alike = get_close_matches(name.removeprefix(prefix), sorted(each.removeprefix(prefix) for each in known), 1)

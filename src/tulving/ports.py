@@ -1,4 +1,4 @@
-"""What the core needs from outside, as protocols. `bootstrap` chooses who fulfils them."""
+"""What the core needs from outside, as protocols. `bootstrap` chooses the implementations."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ class Ids(Protocol):
 class Embedder(Protocol):
     """Turns text into vectors of one fixed dimension. Deterministic; safe to call from any thread.
 
-    `model` and `version` are recorded with the store: two embedders whose vectors may not be
-    compared must differ in one of them. `light` means a short text costs microseconds, so that no
-    thread is worth its hand-over.
+    `model` and `version` are recorded with the store: two embedders whose vectors must not be
+    compared must differ in one of them. `light` means that a short text takes microseconds, less
+    than handing it to a thread.
 
     An embedder that was ready but fails raises `EmbedderUnavailable`: memories are then stored without a vector and
-    with a warning, and get the vector later. Any other error counts as a bug and rises. An embedder that depends on
-    files or services can also be `Checkable`, one whose files are not shipped `Installable`.
+    with a warning, and get the vector later. Any other error counts as a bug and propagates. An embedder that depends
+    on files or services can also be `Checkable`, one whose files are not shipped `Installable`.
     """
 
     model: str
@@ -40,7 +40,7 @@ class Embedder(Protocol):
     light: bool
 
     def unready(self) -> str | None:
-        """Why it can't embed yet and what to do about it, in words for a person; None when it can."""
+        """Why it can't embed yet and what to do about it, as a message for people; None if it can."""
         ...
 
     def embed(self, text: str | None) -> list[float]: ...
@@ -50,23 +50,23 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Checkable(Protocol):
-    """What an embedder may offer beside its port: to look for damage in what it depends on."""
+    """An optional ability of an embedder: to check what it depends on for damage."""
 
     def problems(self) -> list[str]:
-        """All that is wrong, in words for a person, with what to do about it; empty when nothing is.
+        """Everything that is wrong and what to do about it, as messages for people; empty if all is well.
 
-        Thorough rather than fast: it trusts no record and may take a second. What is missing altogether is not
-        damaged; `unready` reports that. `verify`, `health` and `config` call it.
+        Thorough rather than fast: it trusts no cached result and may take a second. Missing files are not reported
+        here but by `unready`. `verify`, `health` and `config` call it.
         """
         ...
 
 
 @runtime_checkable
 class Installable(Protocol):
-    """What an embedder may offer beside its port: to install the files that it depends on."""
+    """An optional ability of an embedder: to install the files that it depends on."""
 
     def install(self, source: Path | None = None) -> Path:
-        """Fetch the files, or take them from `source`; the folder they are in. What is there and whole is left alone.
+        """Download the files, or take them from `source`; returns their folder. Intact files are left alone.
 
         Progress is shown on standard error.
         """
@@ -74,25 +74,25 @@ class Installable(Protocol):
 
 
 class Publisher(Protocol):
-    """Receives the events of a transaction after it has been committed."""
+    """Receives the events of a transaction after its commit."""
 
     def __call__(self, events: Sequence[Event]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check of `verify` or `health`: what was looked at, what is wrong with it (nothing, when empty), and what is
-    worth knowing all the same."""
+    """The result of one check of `verify` or `health`. No problems means that it passed; `note` is information worth
+    showing either way."""
 
     check: str
     problems: tuple[str, ...] = ()
-    told: str = ""
+    note: str = ""
 
 
 class Store(Protocol):
-    """An engine: runs transaction functions and reads, on behalf of one tenant or (None) of the whole store.
+    """An engine: runs transaction functions and reads for one tenant or (None) for the whole store.
 
-    A transaction function takes a connection and may be run again. When it has committed, its events go to `publish`.
+    A transaction function takes a connection and may be retried. After the commit its events go to `publish`.
     """
 
     publish: Callable[[Sequence[Event]], None]

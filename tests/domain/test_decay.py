@@ -111,7 +111,7 @@ def test_a_review_that_finds_no_change_is_not_due_again_at_once():
 
 @given(st.floats(0.05, 1), st.floats(1e-6, 1), st.sampled_from([-1, 0, 1]))
 def test_a_review_is_due_at_the_first_microsecond_of_the_new_state(confidence, rate, offset):
-    """Whoever asks at that time, or a microsecond before, is told the same by the formula and by the closed form."""
+    """At that time and a microsecond before it, the formula and the closed form agree."""
     state, _, due = review(confidence, rate, NOW, NOW)
     if due is None:
         return

@@ -29,7 +29,7 @@ RULE = Rule(**COMMON, content="greet", content_hash=content_hash("greet"), metad
 
 @pytest.mark.scenario("001-022")
 @pytest.mark.parametrize("fact", [FACT, replace(FACT, validity="expired", status=None, next_review_at=None)])
-def test_a_confirmed_fact_is_in_use_and_starts_to_fade_anew(fact: Fact):
+def test_a_confirmed_fact_is_in_use_and_its_decay_restarts(fact: Fact):
     assert confirmed(fact, NOW) == replace(
         FACT,
         status=None,

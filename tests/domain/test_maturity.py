@@ -166,7 +166,7 @@ def test_a_refuted_rule_warns_against_itself():
     assert maturity.inverted(rule(), NOW).content.endswith("because: repeated failures")
 
 
-def test_what_warns_is_not_turned_round_again():
+def test_a_warning_is_not_inverted_again():
     warning = maturity.inverted(rule(harmful=3), NOW)
     harmed = maturity.marked_harmful(warning, None, NOW)
     assert (harmed.maturity, harmed.needs_inversion, harmed.harmful_count) == ("anti_pattern", False, 4)

@@ -89,8 +89,8 @@ def test_what_is_only_in_the_target_is_a_warning(cli, filled, tmp_path):
         (("--tenant", "nobody", "copy", "{source}", "new.db"), 2, "tenant: the source holds nothing of 'nobody'"),
         (("--tenant", "", "copy", "{source}", "new.db"), 2, "tenant_id: is empty"),
         (("copy", "{source}", "postgresql://me:secret@127.0.0.1:1/db"), 1, "can't reach PostgreSQL"),
-        (("copy", "text.txt", "new.db"), 1, "does not start as an SQLite database does"),
-        (("copy", "{source}", "text.txt"), 1, "does not start as an SQLite database does"),
+        (("copy", "text.txt", "new.db"), 1, "does not have the header of an SQLite database"),
+        (("copy", "{source}", "text.txt"), 1, "does not have the header of an SQLite database"),
     ],
 )
 def test_refusals(cli, filled, arguments, code, said):

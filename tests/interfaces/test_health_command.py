@@ -63,7 +63,7 @@ def test_a_missing_or_foreign_store_is_a_finding(cli: Callable, path: Path):
         assert (said["ok"], said["schema"], said["jobs"]) == (False, None, None)
         opening, embedder = said["findings"]
         assert problem in opening["problems"][0]
-        assert embedder == {"check": "embedder", "problems": [], "told": ""}
+        assert embedder == {"check": "embedder", "problems": [], "note": ""}
     assert not Path("missing.db").exists()
 
 

@@ -76,6 +76,6 @@ def test_keys_of_domain_scores_forge_no_line(process):
     ran = process("--verbose", "entity", "resolve", "Anna", "--context-hints", hints)
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if "all is lost" in line]
-    assert "domain scores that are no numbers were left out" in line
+    assert "domain scores that are not numbers were ignored" in line
     assert not line.startswith(forged)
     assert "\x1b" not in ran.err

@@ -30,7 +30,7 @@ async def test_what_has_faded_hides_nothing_that_is_believed(memory, clock, swep
     for mode in search.MODES:
         found = await memory.search("green tea", mode=mode)
         assert {hit.item.id for hit in found} == fresh, mode
-        assert found.below_confidence >= 10, "it is told that there is more, which is not believed"
+        assert found.below_confidence >= 10, "the answer counts the candidates of too little confidence"
     recalled = await memory.recall("green tea")
     assert {hit.item.id for hit in recalled} == fresh
     assert (await memory.context("green tea", butler="b")).count("with milk") == 10

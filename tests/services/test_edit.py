@@ -145,7 +145,7 @@ async def test_two_notes_can_not_say_the_same(memory):
     assert (await memory.edit("fact", coffee, content="likes tea")).content == "likes tea"
     mine = memory.bind(user_id="anna")
     _, other = await store(mine, "note", "likes milk")
-    assert (await mine.edit("fact", other, content="likes tea")).content == "likes tea", "another's note is no obstacle"
+    assert (await mine.edit("fact", other, content="likes tea")).content == "likes tea", "another owner: no conflict"
 
 
 async def test_two_notes_that_become_the_same_at_once(memory, url, clock, embedder):
@@ -298,7 +298,7 @@ async def test_a_request_that_is_repeated_is_done_once(memory, clock, sql, verb)
     after, told = await count(sql), len(heard)
     clock.advance(days=1)
     assert await CHANGES[verb](as_request(memory, "r-1"), ids) == first
-    assert (await count(sql), len(heard)) == (after, told), "and nobody is told twice"
+    assert (await count(sql), len(heard)) == (after, told), "and no subscriber is notified twice"
     [row] = sql("SELECT * FROM requests")
     assert not any(word in str(row) for word in ("tea", "coffee", "rude", "milk", "wave")), "it holds no words"
     if verb not in ("delete",):

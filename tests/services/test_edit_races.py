@@ -1,4 +1,4 @@
-"""A vector that was made of words that were edited meanwhile must not be taken for that of the new ones."""
+"""A vector of content that was edited concurrently must not be stored for the new content."""
 
 import pytest
 from administration import administer

@@ -293,7 +293,7 @@ async def test_the_tiers_in_their_order(memory):
 
 @pytest.mark.scenario("001-072")
 @pytest.mark.parametrize("name", ["", " ", "\t\n", "\x00", "\ud800", "<private>Anna</private>"])
-async def test_no_name_is_nobody(memory, sql, name):
+async def test_an_empty_name_has_no_candidates(memory, sql, name):
     await make(memory, "Anna")
     assert await memory.resolve_entity(name, enable_fuzzy=True) == []
     assert len(sql("SELECT 1 FROM entities")) == 1
@@ -493,7 +493,7 @@ async def test_facts_about_a_candidate_speak_for_it(memory):
 
 
 @pytest.mark.scenario("001-069")
-async def test_what_is_not_true_any_more_speaks_for_nobody(memory, clock):
+async def test_facts_out_of_use_do_not_count_for_an_entity(memory, clock):
     anna = await make(memory, "Anna")
     gone = await memory.store_fact("Anna", "works_as", "painter", entity_id=anna)
     await memory.store_fact("Anna", "works_as", "plumber", entity_id=anna)
@@ -519,7 +519,7 @@ async def test_the_newest_500_facts_are_read(memory, clock):
     assert [each.score for each in await memory.resolve_entity("anna", context_hints=hints)] == [100.0]
 
 
-async def test_what_another_user_knows_speaks_to_nobody_else(memory):
+async def test_the_facts_of_another_user_do_not_count(memory):
     anna = await make(memory, "Anna")
     ben, eve = memory.bind(user_id="ben"), memory.bind(user_id="eve")
     await ben.store_fact("Anna", "secret", "vault", entity_id=anna)
@@ -603,7 +603,7 @@ async def test_many_names_are_compared_elsewhere(memory, monkeypatch):
 
 @pytest.mark.scenario("001-071")
 async def test_all_whom_a_name_may_mean_are_candidates(memory):
-    """More than any limit of ours ever was, and the facts of each are read."""
+    """More than any limit, and the facts of each are read."""
     names = [f"Anna {n:04}" for n in range(1100)]
     for name in names:
         await make(memory, name)
@@ -833,7 +833,7 @@ async def test_the_tenant_may_be_named_if_it_is_ones_own(memory):
         entity = await acme.get_entity(made.entity_id, tenant_id=tenant)
         assert entity.tenant_id == "acme"
         assert len(await acme.resolve_entity(f"anna {tenant}", tenant_id=tenant)) == 1
-    with pytest.raises(InvalidInput, match="tenant_id: another tenant's entities are not yours"):
+    with pytest.raises(InvalidInput, match="tenant_id: the entities of another tenant can't be read"):
         await acme.get_entity(made.entity_id, tenant_id="bolt")
     assert await memory.resolve_entity("anna") == []
 

@@ -33,7 +33,7 @@ async def test_get_says_what_is_wrong(memory):
 
 
 @pytest.mark.scenario("001-022")
-async def test_confirming_starts_the_decay_anew(memory, clock):
+async def test_confirming_restarts_the_decay(memory, clock):
     fact = (await memory.store_fact("user", "likes", "tea")).id
     rule = (await memory.store_rule("greet")).id
     clock.advance(days=100)
@@ -82,7 +82,7 @@ async def test_forgetting_a_fact_retracts_it_and_is_on_record(memory, clock, sql
 @pytest.mark.parametrize("verb", ["REPLACE", "INSERT OR REPLACE", "INSERT OR IGNORE"])
 @pytest.mark.parametrize("key", ["id", "seq"])
 async def test_an_event_is_not_replaced(memory, path, sql, verb, key, recursive):
-    """SQLite fires no DELETE trigger for what REPLACE takes away, unless it is told to."""
+    """SQLite fires no DELETE trigger for rows that REPLACE removes, unless recursive triggers are on."""
     await memory.store_fact("user", "likes", "tea")
     await memory.store_fact("user", "drives", "a tram")
     before = sql("SELECT * FROM memory_events ORDER BY seq")
@@ -234,7 +234,7 @@ async def test_every_mutation_has_its_event(memory, clock, sql):
     assert superseded.payload["superseded_by"]
 
 
-async def test_a_failing_subscriber_harms_nobody(memory, caplog):
+async def test_an_error_in_a_subscriber_affects_no_other(memory, caplog):
     def fail(events):
         raise RuntimeError("boom")
 

@@ -109,7 +109,7 @@ async def test_who_is_left_alone(memory, clock, sql):
     await memory.invert_rule(warning)
     forgotten = (await memory.store_rule("wave")).id
     await memory.forget("rule", forgotten)
-    # Even where somebody has given them a time for a review.
+    # Even if they have been given a review date.
     for table in ("facts", "rules"):
         sql(f"UPDATE {table} SET next_review_at = ?", clock.now)
     clock.advance(days=9999)

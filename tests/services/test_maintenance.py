@@ -139,7 +139,7 @@ asyncio.run(main())
 
 
 @pytest.mark.scenario("001-120")
-async def test_a_conversion_ends_however_much_is_written_meanwhile(url, embedder, clock, monkeypatch):
+async def test_a_conversion_ends_however_much_is_written_concurrently(url, embedder, clock, monkeypatch):
     convert = Administration._convert
     async with (
         open_memory(url, embedder=embedder, clock=clock) as writer,
@@ -306,7 +306,7 @@ async def test_an_export_goes_into_another_tenant_or_all_of_them(memory, new_url
         assert [item.content for item in (await as_guest.list_memories("rule")).items] == ["guests only"]
 
 
-async def test_vectors_of_another_embedder_are_made_anew(memory, new_url, tmp_path):
+async def test_vectors_of_another_embedder_are_recomputed(memory, new_url, tmp_path):
     await fill(memory)
     await memory.export(tmp_path / "a.jsonl")
     async with open_memory(new_url(), embedder=WordEmbedder(32), clock=ManualClock()) as other:

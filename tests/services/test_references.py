@@ -1,4 +1,4 @@
-"""References are counted after the answer: nobody waits for it, and it fails nobody."""
+"""References are counted after the answer: no caller waits for it or sees its errors."""
 
 import asyncio
 import sqlite3
@@ -124,7 +124,7 @@ async def test_closing_counts_what_is_left(url, fails):
 
 async def test_closing_waits_no_longer_than_a_person_would(url, monkeypatch, caplog):
     """The lock is let go only after the memory is closed, so that waiting for it would never end."""
-    monkeypatch.setattr(references, "LONGEST_FAREWELL", 0.01)
+    monkeypatch.setattr(references, "CLOSE_TIMEOUT", 0.01)
     async with open_memory(url, embedder=WordEmbedder(), background=False) as memory:
         fact = (await memory.store_fact("user", "likes", "tea")).id
     async with locked(url):

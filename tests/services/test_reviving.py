@@ -95,7 +95,7 @@ async def test_an_expired_fact_does_not_push_out_the_one_in_its_place(memory, cl
     assert await memory.confirm("fact", old.id) is True
 
 
-async def test_another_users_fact_takes_nobodys_place(memory, clock):
+async def test_another_users_fact_does_not_take_the_key(memory, clock):
     old = (await memory.bind(user_id="ann").store_fact("user", "likes", "tea")).id
     await let_expire(memory, clock)
     await memory.bind(user_id="bob").store_fact("user", "likes", "coffee")
@@ -124,7 +124,7 @@ async def test_what_a_person_or_a_newer_value_has_ended_stays_so(memory, clock, 
 
 
 async def test_of_two_that_take_one_place_at_once_one_is_told(memory, url, clock, embedder):
-    """Confirming the old fact and storing a new one: one key, one active fact, whoever comes first."""
+    """Confirming the old fact and storing a new one: one key, one active fact, in either order."""
     olds = [(await memory.store_fact("user", f"p{n}", "old")).id for n in range(8)]
     await let_expire(memory, clock)
     ids = SequentialIds(10**9)

@@ -182,7 +182,7 @@ async def test_a_refuted_rule_becomes_a_warning(memory, clock):
     assert (await administer(memory).verify()).ok
     events = await memory.events("rule", id_)
     assert replace_references(await memory.invert_rule(id_), rule) == rule
-    assert await memory.events("rule", id_) == events, "once turned round it stays"
+    assert await memory.events("rule", id_) == events, "once inverted it stays"
     assert "anti_pattern" in await memory.context("greet everybody", butler="b")
 
 
@@ -199,7 +199,7 @@ async def test_a_rule_that_is_not_refuted_stays(memory, marks):
     assert await memory.events("rule", id_) == before
 
 
-async def test_a_reason_given_meanwhile_is_in_the_warning(memory, monkeypatch):
+async def test_a_reason_added_during_the_inversion_is_in_the_warning(memory, monkeypatch):
     """The vector is made before the transaction; what is said until then must not be lost."""
     id_ = (await memory.store_rule("greet")).id
     await refute(memory, id_, "a", "b", "c")
@@ -217,7 +217,7 @@ async def test_a_reason_given_meanwhile_is_in_the_warning(memory, monkeypatch):
     assert (await administer(memory).verify()).ok
 
 
-async def test_a_rule_that_helps_meanwhile_is_not_turned_round(memory, monkeypatch):
+async def test_a_rule_that_helps_during_the_inversion_is_not_inverted(memory, monkeypatch):
     id_ = (await memory.store_rule("greet")).id
     await refute(memory, id_)
     really = memory._env.embedding.index
@@ -232,7 +232,7 @@ async def test_a_rule_that_helps_meanwhile_is_not_turned_round(memory, monkeypat
     assert (await memory.get("rule", id_)).content == "greet"
 
 
-async def test_all_refuted_rules_are_turned_round_whosever_they_are(memory, clock, monkeypatch):
+async def test_refuted_rules_of_all_tenants_are_inverted(memory, clock, monkeypatch):
     from tulving.services import upkeep
 
     monkeypatch.setattr(upkeep, "INVERTED_AT_A_TIME", 2)

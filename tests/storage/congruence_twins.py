@@ -221,7 +221,7 @@ class Twins:
         for side in self.sides:
             await side.open(self.embedder)
 
-    async def do_history(self, who: str, **args: Any) -> None:
+    async def do_events(self, who: str, **args: Any) -> None:
         """Numbers of changes have gaps, which are an engine's own."""
 
         async def events(side: Side) -> list[Any]:

@@ -238,7 +238,7 @@ async def use_read_only(say: Say, path: str) -> None:
             seen["got"] = item and item.content
             verification = await Administration(memory._env, memory.caller).verify()
             seen["problems"] = [problem for finding in verification.findings for problem in finding.problems]
-            seen["told"] = (await memory._env.store.health())[0].told
+            seen["note"] = (await memory._env.store.health())[0].note
             counts = await memory.export(Path(folder) / "export.jsonl")
             seen["exported"] = {table: counts[table] for table in ("facts", "episodes")}
             seen["store"] = await refused(memory.store_rule("no"))

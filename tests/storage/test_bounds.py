@@ -129,7 +129,7 @@ async def test_what_a_bound_connection_stores_it_finds_and_may_change(url: str, 
             assert kind == "episode" or await ann.confirm(kind, ids[kind])
             assert await ann.forget(kind, ids[kind])
             assert await ann.delete(kind, ids[kind])
-            assert await ann.events(kind, ids[kind]) == [], "nobody can tell any more whose it was"
+            assert await ann.events(kind, ids[kind]) == [], "the row that named the owner is gone"
             assert [event.event_type for event in await memory.events(kind, ids[kind])][-1] == f"{kind}_deleted"
 
 

@@ -206,7 +206,7 @@ DAMAGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("column", DAMAGED)
 async def test_what_no_store_can_hold_is_refused_by_both(new_twins: NewTwins, column: str) -> None:
-    """And then it is as if nobody had tried."""
+    """And nothing has changed afterwards."""
     async with new_twins() as twins:
         await twins.step("acme", "store_rule", {"content": "tea", "metadata": {"a": "b"}})
         path, _ = await twins.exported("acme")

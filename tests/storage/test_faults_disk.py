@@ -26,7 +26,7 @@ def path(new_store: Path) -> Path:
 
 
 def on_a_small_disk(what: str, folder: Path, megabytes: int, *args: str) -> dict[str, Any]:
-    """Let `fault_disk.py` run where it may mount a file system that nobody else sees."""
+    """Let `fault_disk.py` run where it may mount a private file system."""
     disk = folder / "disk"
     disk.mkdir()
     script = [sys.executable, str(Path(__file__).with_name("fault_disk.py")), what, str(disk), str(megabytes), *args]
@@ -51,7 +51,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     seen = on_a_small_disk("write_until_full", tmp_path, 12)
     assert seen["acknowledged"] > 10
     assert "DiskFull" in seen["error"]["error"]
-    assert "room" in seen["error"]["message"]
+    assert "disk is full" in seen["error"]["message"]
     assert "DiskFull" in seen["batch"]["error"]
     assert seen["together"] and all("DiskFull" in answer["error"] for answer in seen["together"])
     fine = {"lost": [], "more": 0, "found": {"keyword": 5, "semantic": 5}, "recalled": 10}
@@ -115,7 +115,7 @@ async def test_no_more_pages_is_a_full_disk(path: Path) -> None:
         first = await memory.store_episode("first", butler="b")
         limit_pages(memory, 20)
         acknowledged = {first.id}
-        with pytest.raises(DiskFull, match="room"):
+        with pytest.raises(DiskFull, match="disk is full"):
             for number in range(1000):
                 text = f"memory{number} " + "filling " * 2000
                 acknowledged.add((await memory.store_episode(text, butler="b")).id)
@@ -133,7 +133,7 @@ async def test_no_more_pages_is_a_full_disk(path: Path) -> None:
 
 
 async def test_of_writes_that_share_a_commit_each_gets_the_truth_when_room_runs_out(path: Path) -> None:
-    """Whoever got an answer has a memory that is there; whoever got DiskFull has none."""
+    """Every acknowledged write is there; every one that raised DiskFull is not."""
     import asyncio
 
     async with opened(path) as memory:

@@ -203,7 +203,7 @@ async def test_values_of_a_subclass_are_stored_like_those_of_the_class(memory: M
 
 
 def test_tags_that_never_end_take_no_time() -> None:
-    """Each could be the start of a private part; looking for the end of each anew would take a minute."""
+    """Each could be the start of a private part; searching for the end of each separately would take a minute."""
     text = "<private " * 111_111
     begun = time.perf_counter()
     assert intake.content(text) == text.strip()
@@ -752,7 +752,7 @@ def test_any_key_is_kept_as_it_is_or_refused(bench: Bench, subject: str, predica
 
 
 class BrokenEmbedder(WordEmbedder):
-    """Returns what it is told to instead of vectors, when it is told so."""
+    """Returns a configured value instead of vectors, when configured."""
 
     answer: Any = None
 

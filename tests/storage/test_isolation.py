@@ -277,7 +277,7 @@ async def test_a_transaction_knows_its_tenant_until_it_ends(postgres_url: str, b
             mine = memory.bind(caller=Caller(name))
             assert await mine._read(lambda conn: conn.fetch_one(setting)) == {"name": name}
             assert await mine._write(lambda conn: conn.fetch_one(setting)) == {"name": name}
-            assert await pool.fetchval(setting) == "", "and then nobody's"
+            assert await pool.fetchval(setting) == "", "and then unset"
         assert (await administer(memory)._read(lambda conn: conn.fetch_one(setting)))["name"] in ("", None)
         assert await pool.fetchval("SELECT to_regclass('facts')") is not None
 
@@ -568,7 +568,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("postgres/indexes.py", "count"): "how many rows the index of a table has to hold",
     ("tokens.py", "everyone"): "the operator sees the tokens of all",
     ("tokens.py", "find"): "it is the token that says which tenant has come in",
-    ("tokens.py", "any_kept"): "whether the door is shut: before anybody has come in",
+    ("tokens.py", "any_kept"): "whether a token is needed, before the caller is known",
     ("sqlite/vectors.py", "mismatches"): "verification concerns the whole store: which tenants there are",
 }
 ONE_TENANT = re.compile(r"tenant_id = (:tenant_id|\?)")
@@ -624,7 +624,7 @@ STATEMENTS = sorted(
     ids=[f"{file}-{function}-{at}" for at, (file, function, _) in enumerate(STATEMENTS)],
 )
 def test_every_statement_on_a_tenants_table_names_the_tenant(file: str, function: str, statement: str) -> None:
-    """Also one that is written tomorrow: whoever leaves the tenant out has to say why, here."""
+    """New statements too: one without a tenant condition must be listed here with its reason."""
     if (
         concerns_whole_store(file, function)
         or statement in COMPLETED_ELSEWHERE

@@ -391,7 +391,7 @@ def test_each_table_has_the_columns_of_its_kind(empty_store: Path, kind: Any) ->
 
 @pytest.mark.parametrize("table", moving.MOVED)
 def test_an_export_has_every_column(empty_store: Path, table: str) -> None:
-    """But for the row numbers, and for the search text, which is made anew from the rest."""
+    """Except for the row numbers, and the search text, which is derived again from the rest."""
     assert columns(empty_store, table) - ROW_NUMBERS - {"search_text"} == {*moving.MOVED[table].columns}
 
 

@@ -149,8 +149,8 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
             held = (await write_long(memory, path))[-1]
             _, log = await memory._env.store.health()
             assert held > 1_000_000
-            assert log.told == f"{held} bytes"
-            assert f"has {held} bytes and can't be emptied" in log.problems[0]
+            assert log.note == f"{held} bytes"
+            assert f"has {held} bytes and can't be truncated" in log.problems[0]
         assert 0 < len(tried) < 8
         assert all(later > 2 * earlier for earlier, later in pairwise(tried))
         for number in range(3):
@@ -162,7 +162,7 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
 async def test_the_health_of_a_file_that_is_gone(path: Path) -> None:
     async with opened(path, background=False) as memory:
         file, _ = await memory._env.store.health()
-        assert f"SQLite {sqlite3.sqlite_version}, {path.stat().st_size} bytes" == file.told
+        assert f"SQLite {sqlite3.sqlite_version}, {path.stat().st_size} bytes" == file.note
         path.unlink()
         with pytest.raises(StoreUnavailable, match="was removed"):
             await memory._env.store.health()
@@ -173,7 +173,7 @@ async def test_the_health_of_a_file_that_is_gone(path: Path) -> None:
 
 @pytest.fixture
 def read_only(empty_store: Path) -> Iterator[Path]:
-    """A cleanly closed store with memories, in a folder that another user can reach and nobody can write to."""
+    """A cleanly closed store with memories, in a folder that another user can read and no user can write to."""
     folder = Path(tempfile.mkdtemp(prefix="tulving-read-only-"))
     path = folder / "memory.db"
     shutil.copyfile(empty_store, path)
@@ -201,7 +201,7 @@ def test_a_store_on_read_only_media_is_read(
         assert seen[mode] == ["green tea", "they drank tea"], mode
     assert seen["got"] == "green tea"
     assert seen["problems"] == []
-    assert seen["told"].endswith("read-only")
+    assert seen["note"].endswith("read-only")
     assert seen["exported"] == {"facts": 1, "episodes": 1}
     assert seen["backed up"] == ["green tea"]
     assert seen["restored"] == ["green tea"]

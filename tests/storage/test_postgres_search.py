@@ -361,7 +361,7 @@ async def test_a_small_tenant_is_compared_row_by_row(indexed: Callable[[str], st
         assert "ix_facts_embedding" not in await plan_of(memory, request(QUERIES[0], "large"))
 
 
-async def test_nobody_reads_the_rows_of_others(indexed: Callable[[str], str]) -> None:
+async def test_a_search_does_not_read_the_rows_of_other_tenants(indexed: Callable[[str], str]) -> None:
     """Of two tenants, a plan that takes them for equally large would read the whole table."""
 
     def look(conn: Any) -> int:
@@ -519,10 +519,10 @@ async def test_what_an_index_leaves_out_is_found_by_comparing(
 
 
 @pytest.mark.parametrize("method", [None, *indexes.METHODS])
-async def test_an_index_that_is_built_anew_knows_all_rows(
+async def test_a_rebuilt_index_knows_all_rows(
     new_database: Callable[..., str], crowded: str, method: str | None
 ) -> None:
-    """Nobody is without answers meanwhile, and nothing of the building is left."""
+    """Searches are answered while it is built, and no temporary index is left."""
     url = new_database(crowded)
     async with large(url) as memory:
         steps: list[tuple[str, int, int]] = []
@@ -658,7 +658,7 @@ async def test_a_fact_takes_few_statements(new_database: Callable[..., str], ope
 async def test_two_who_recall_the_same_in_another_order_do_not_deadlock(
     new_database: Callable[..., str], postgres_template: str
 ) -> None:
-    """While the first row is locked, nobody who counts holds the second."""
+    """While the first row is locked, no counting transaction holds the second."""
     url = new_database(postgres_template)
     async with opened(url, embedder=WordEmbedder(), background=False) as memory:
         await meet_in_another_order(memory, url)

@@ -34,7 +34,7 @@ def path(new_store: Path) -> Path:
 
 
 async def assert_all_there(path: Path, written: list[dict[str, str]]) -> None:
-    """Each memory can be read and is found by both lanes, and there is no other."""
+    """Each memory can be read and is found by both lanes, and there are no others."""
     async with opened(path) as memory:
         items = await everything(memory)
         assert sorted(map(str, items)) == sorted(line["id"] for line in written)
@@ -176,7 +176,7 @@ def chain_length(facts: dict[UUID, Any]) -> int:
 
 @pytest.mark.scenario("004-010")
 async def test_a_second_active_row_of_a_key_is_refused_by_the_database(path: Path) -> None:
-    """Whoever goes round the code still can't break the promise."""
+    """Even plain SQL can't break the promise."""
     async with opened(path) as memory:
         stored = await memory.store_fact("the lighthouse", "keeper", "Ada")
     raw = sqlite3.connect(path, isolation_level=None)

@@ -1,4 +1,4 @@
-"""Row-level security: the second wall between tenants holds when a statement of ours forgets its tenant."""
+"""Row-level security isolates tenants even when a statement lacks its tenant condition."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from tulving.storage import filters, items
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import lanes
-from tulving.storage.postgres.row_security import WALLED, Roles
+from tulving.storage.postgres.row_security import SECURED_TABLES, Roles
 from tulving.testing import WordEmbedder
 
 SECRET = "the vault is behind the painting"
@@ -34,8 +34,8 @@ def as_user(url: str, user: str) -> str:
 
 
 @pytest.fixture
-async def walled(postgres: Server, postgres_template: str) -> AsyncIterator[str]:
-    """A database with the wall, with login roles on either side of it, and a secret of the tenant `bank`."""
+async def secured(postgres: Server, postgres_template: str) -> AsyncIterator[str]:
+    """A database with row-level security, a login role for the service and for maintenance, and a secret of `bank`."""
     url = await postgres.create_database(template=postgres_template)
     name = urlsplit(url).path.lstrip("/")
     roles = (f"service_{name}", f"maintenance_{name}")
@@ -86,10 +86,10 @@ async def seen(memory: Memory) -> list[str]:
 
 
 @pytest.mark.scenario("001-117")
-async def test_the_wall_holds_when_the_tenant_clause_is_lost(walled, forgetful):
-    async with open_memory(walled, embedder=WordEmbedder(), tenant="thief") as memory:
-        assert await seen(memory) == [SECRET] * 3, "without the wall the lost clause is a leak: a superuser sees it"
-    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="thief") as memory:
+async def test_policies_apply_when_the_tenant_clause_is_missing(secured, forgetful):
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="thief") as memory:
+        assert await seen(memory) == [SECRET] * 3, "without policies (a superuser) the missing clause is a leak"
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief") as memory:
         assert await seen(memory) == []
         for mode in ("hybrid", "semantic", "keyword"):
             assert (await memory.search("vault painting", mode=mode)).hits == []
@@ -98,8 +98,8 @@ async def test_the_wall_holds_when_the_tenant_clause_is_lost(walled, forgetful):
         assert await seen(memory.bind(caller=Caller("bank"))) == [SECRET] * 3
 
 
-async def test_the_service_works_behind_the_wall(walled):
-    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
+async def test_the_service_works_under_row_level_security(secured):
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="bank") as memory:
         (old,) = (await memory.list_memories("fact")).items
         stored = await memory.store_fact("vault", "place", "moved to the cellar")
         assert (stored.outcome, stored.superseded_id) == ("superseded", old.id)
@@ -111,9 +111,9 @@ async def test_the_service_works_behind_the_wall(walled):
         assert (await memory.events("fact", old.id))[-1].event_type == "fact_deleted"
 
 
-async def test_no_tenant_means_no_rows(walled):
-    raw = await asyncpg.connect(app(walled))
-    for table in WALLED:
+async def test_no_tenant_means_no_rows(secured):
+    raw = await asyncpg.connect(app(secured))
+    for table in SECURED_TABLES:
         assert await raw.fetchval(f"SELECT count(*) FROM {table}") == 0
     async with raw.transaction():
         await raw.execute("SET LOCAL tulving.tenant_id = 'bank'")
@@ -125,9 +125,9 @@ async def test_no_tenant_means_no_rows(walled):
 
 
 @pytest.mark.parametrize("table", MEMORY_TABLES)
-async def test_the_views_of_words_show_one_tenant(walled, table):
+async def test_the_views_of_words_show_one_tenant(secured, table):
     """They are read with the rights of their owner, so they must not rely on the policies."""
-    raw = await asyncpg.connect(app(walled))
+    raw = await asyncpg.connect(app(secured))
     count = f"SELECT count(*) FROM {table}_words"
     assert await raw.fetchval(count) == 0
     for tenant, seen in (("bank", 1), ("thief", 0), ("", 0)):
@@ -139,7 +139,7 @@ async def test_the_views_of_words_show_one_tenant(walled, table):
     await raw.close()
 
 
-async def test_the_service_finds_words_by_their_index(walled):
+async def test_the_service_finds_words_by_their_index(secured):
     asked = LaneRequest(
         tenant_id="bank",
         kinds=("fact",),
@@ -150,23 +150,23 @@ async def test_the_service_finds_words_by_their_index(walled):
         limit=5,
         now=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="bank") as memory:
         plan = await plan_of(memory, asked)
     assert "Bitmap Index Scan on ix_facts_words" in plan, plan
 
 
-async def test_without_a_right_to_the_views_the_service_reads_all_its_rows(walled):
-    """So it is for a wall of an older version, until it is raised again."""
-    raw = await asyncpg.connect(walled)
+async def test_without_a_right_to_the_views_the_service_reads_all_its_rows(secured):
+    """As in a database that an older version secured, until the migration is run again."""
+    raw = await asyncpg.connect(secured)
     for table in MEMORY_TABLES:
         await raw.execute(f"DROP VIEW {table}_words")
     await raw.close()
-    async with open_memory(app(walled), embedder=WordEmbedder(), tenant="bank") as memory:
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="bank") as memory:
         assert len(await memory.search("vault painting", mode="keyword")) == 3
 
 
-async def test_nothing_can_be_written_into_another_tenant(walled):
-    raw = await asyncpg.connect(app(walled))
+async def test_nothing_can_be_written_into_another_tenant(secured):
+    raw = await asyncpg.connect(app(secured))
     await raw.execute("SET tulving.tenant_id = 'thief'")
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
         await raw.execute("INSERT INTO entities (tenant_id, canonical_name, folded_name, entity_type)"
@@ -180,42 +180,42 @@ async def test_nothing_can_be_written_into_another_tenant(walled):
     await raw.close()
 
 
-async def test_a_role_without_rights_gets_nowhere(walled, postgres):
-    raw = await asyncpg.connect(walled)
-    name = f"nobody_{urlsplit(walled).path.lstrip('/')}"
+async def test_a_role_without_rights_gets_nowhere(secured, postgres):
+    raw = await asyncpg.connect(secured)
+    name = f"unprivileged_{urlsplit(secured).path.lstrip('/')}"
     await raw.execute(f"CREATE ROLE \"{name}\" LOGIN PASSWORD '{PASSWORD}'")
     try:
         with pytest.raises(StoreUnavailable, match="lacks a right"):
-            async with open_memory(as_user(walled, name), embedder=WordEmbedder()):
+            async with open_memory(as_user(secured, name), embedder=WordEmbedder()):
                 pass
     finally:
         await raw.execute(f'DROP ROLE "{name}"')
         await raw.close()
 
 
-async def test_maintenance_sees_all_tenants(walled):
-    async with open_memory(walled, embedder=WordEmbedder(), tenant="other") as memory:
+async def test_maintenance_sees_all_tenants(secured):
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="other") as memory:
         await memory.store_fact("a", "b", "c")
-    async with open_memory(worker(walled), embedder=WordEmbedder(), background=False) as memory:
+    async with open_memory(worker(secured), embedder=WordEmbedder(), background=False) as memory:
         assert (await administer(memory).verify()).ok
-        raw = await asyncpg.connect(worker(walled))
+        raw = await asyncpg.connect(worker(secured))
         tenants = await raw.fetch("SELECT DISTINCT tenant_id FROM facts ORDER BY 1")
         assert [row[0] for row in tenants] == ["bank", "other"]
         await raw.close()
 
 
-async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres_template):
-    """An owner who is no superuser could otherwise neither verify nor index what is there."""
+async def test_the_user_who_enables_row_level_security_still_sees_all_tenants(postgres, postgres_template):
+    """Otherwise an owner without superuser rights could neither verify nor index the tables."""
     admin = await asyncpg.connect(postgres.url("postgres"))
-    await admin.execute(f"CREATE ROLE wall_owner LOGIN CREATEROLE PASSWORD '{PASSWORD}'")
+    await admin.execute(f"CREATE ROLE table_owner LOGIN CREATEROLE PASSWORD '{PASSWORD}'")
     url = await postgres.create_database()
     name = urlsplit(url).path.lstrip("/")
-    await admin.execute(f'ALTER DATABASE "{name}" OWNER TO wall_owner')
+    await admin.execute(f'ALTER DATABASE "{name}" OWNER TO table_owner')
     raw = await asyncpg.connect(url)
-    await raw.execute("CREATE EXTENSION vector; GRANT ALL ON SCHEMA public TO wall_owner")
+    await raw.execute("CREATE EXTENSION vector; GRANT ALL ON SCHEMA public TO table_owner")
     await raw.close()
     try:
-        owner = as_user(url, "wall_owner")
+        owner = as_user(url, "table_owner")
         roles = (f"service_{name}", f"maintenance_{name}")
         for _ in range(2):
             done = await migrate_store(owner, MemoryModuleConfig(embedder="hashing"), roles=roles)
@@ -227,13 +227,13 @@ async def test_whoever_raised_the_wall_keeps_the_view_over_it(postgres, postgres
             assert (await administer(memory).verify()).ok
         raw = await asyncpg.connect(owner)
         assert await raw.fetchval("SELECT count(*) FROM facts") == 1
-        await raw.execute(f'SET enable_seqscan = off; GRANT "{roles[0]}" TO wall_owner; SET ROLE "{roles[0]}"')
+        await raw.execute(f'SET enable_seqscan = off; GRANT "{roles[0]}" TO table_owner; SET ROLE "{roles[0]}"')
         plan = await raw.fetch("EXPLAIN SELECT id FROM facts_words WHERE search_vector @@ 'c'::tsquery")
         assert any("ix_facts_words" in row[0] for row in plan), "for the service, too, with the owner's rights"
         await raw.close()
     finally:
         await postgres.drop_database(url)
-        for role in (*roles, "wall_owner"):
+        for role in (*roles, "table_owner"):
             await admin.execute(f'DROP ROLE IF EXISTS "{role}"')
         await admin.close()
 
@@ -244,7 +244,7 @@ def test_bad_role_names_are_refused(bad):
         Roles(service=bad, maintenance="all_tenants")
 
 
-async def test_a_file_has_no_wall(tmp_path):
+async def test_a_file_has_no_row_level_security(tmp_path):
     with pytest.raises(InvalidInput, match="row_security"):
         await migrate_store(str(tmp_path / "memory.db"), MemoryModuleConfig(), roles=("a", "b"))
     assert not (tmp_path / "memory.db").exists()

@@ -65,7 +65,7 @@ def test_the_total_follows_what_grows_shrinks_and_is_dropped():
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vector_cache_mb=1)])
-async def test_a_tenant_that_was_dropped_is_read_anew(memory, path):
+async def test_a_dropped_tenant_is_read_again(memory, path):
     for tenant in range(12):
         mine = memory.bind(caller=Caller(f"tenant-{tenant}"))
         await mine.store_episodes([NewEpisode(content=f"word{n} of {tenant}", butler="b") for n in range(500)])

@@ -11,7 +11,7 @@ from tulving.config import MemoryModuleConfig
 
 
 @pytest.fixture
-async def walled(postgres, postgres_template):
+async def secured(postgres, postgres_template):
     """A database with row-level security, and its URLs as the service and as maintenance."""
     url = await postgres.create_database(template=postgres_template)
     name = urlsplit(url).path.lstrip("/")
@@ -35,8 +35,8 @@ def config(url):
     return MemoryModuleConfig(url=url, embedder="hashing")
 
 
-async def test_maintenance_works_without_further_rights(walled):
-    raw, _, maintenance = walled
+async def test_maintenance_works_without_further_rights(secured):
+    raw, _, maintenance = secured
     async with open_scheduler(config(maintenance)) as scheduler:
         await scheduler.look()
         run, _ = await scheduler.once("decay_sweep")
@@ -44,8 +44,8 @@ async def test_maintenance_works_without_further_rights(walled):
     assert await raw.fetchval("SELECT last_error FROM jobs WHERE name = 'decay_sweep'") is None
 
 
-async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(walled):
-    raw, service, _ = walled
+async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(secured):
+    raw, service, _ = secured
     async with open_scheduler(config(service)) as scheduler:
         for attempt in (scheduler.run(), scheduler.once("decay_sweep")):
             with pytest.raises(StoreUnavailable, match="maintenance role"):
@@ -61,9 +61,9 @@ async def test_the_service_of_one_tenant_may_not_and_is_not_disturbed(walled):
             await other.close()
 
 
-async def test_a_user_who_may_write_the_schedule_but_sees_one_tenant_only_is_refused(walled):
+async def test_a_user_who_may_write_the_schedule_but_sees_one_tenant_only_is_refused(secured):
     """Otherwise a sweep that has passed over the other tenants would be recorded as done."""
-    raw, service, _ = walled
+    raw, service, _ = secured
     role = urlsplit(service).username
     await raw.execute(f'GRANT ALL ON jobs TO "{role}"')
     async with open_scheduler(config(service)) as scheduler:
@@ -71,8 +71,8 @@ async def test_a_user_who_may_write_the_schedule_but_sees_one_tenant_only_is_ref
             await scheduler.once("decay_sweep")
 
 
-async def test_the_service_is_healthy_and_sees_no_jobs(walled):
-    _, service, maintenance = walled
+async def test_the_service_is_healthy_and_sees_no_jobs(secured):
+    _, service, maintenance = secured
     for url, jobs in ((maintenance, []), (service, None)):
         async with open_memory(config=config(url), background=False) as memory:
             health = await memory.health()

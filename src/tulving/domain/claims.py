@@ -1,4 +1,4 @@
-"""What becomes of a fact that is offered, given the fact in use that has its key."""
+"""What to do with an offered fact, given the active fact with the same key."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ Decision = Literal["store", "duplicate", "confirm", "supersede"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A fact in use, as far as a decision about an offer needs it."""
+    """The part of an active fact that a decision about an offer needs."""
 
     id: UUID
     content_hash: str | None
@@ -19,14 +19,14 @@ class Claim:
 
 
 def key(fact: Fact) -> str:
-    """What at most one fact in use may have: entity (or subject) and predicate, or the content of an unkeyed fact."""
+    """The key that only one active fact may have: entity (or subject) and predicate, or an unkeyed fact's content."""
     slot = (fact.entity_id or fact.subject, fact.predicate) if fact.keyed else (fact.content_hash,)
     return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
 
 
 def decide(offer: Fact, current: Claim | None) -> Decision:
-    """001-017, 004-008: a new key is stored and other content supersedes. The same content again confirms a keyed fact;
-    an unkeyed one is skipped as a duplicate."""
+    """001-017, 004-008: a new key is stored, different content supersedes. Equal content confirms a keyed fact; an
+    unkeyed one is skipped as a duplicate."""
     if current is None:
         return "store"
     if current.content_hash != offer.content_hash:

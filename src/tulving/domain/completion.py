@@ -1,4 +1,4 @@
-"""A memory that came as a bare row: what storing would have made of its words."""
+"""Completes a memory that was inserted by plain SQL: fills in what storing would have derived from its content."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -11,8 +11,8 @@ from tulving.domain.text import content_hash
 
 
 def completed(item: Item, now: datetime) -> Item:
-    """The memory with all that follows from its words; what it was given stays. Storing confirms, so a fact or rule
-    counts as confirmed when it was made."""
+    """The memory with everything that is derived from its content; values it already has are kept. Storing confirms, so
+    a fact or rule counts as confirmed at its creation."""
     item = replace(item, content_hash=content_hash(item.content))
     if isinstance(item, Episode):
         return replace(item, type=item.type or classify(f"{item.title or ''} {item.content[:2000]}"))

@@ -13,7 +13,7 @@ RULE_DECAY_RATE = 0.01
 FADING_BELOW = 0.2
 EXPIRED_BELOW = 0.05
 LAST_SWEEP = LAST - timedelta.resolution
-"""What would fade after the end of the calendar has its review at the end, where no sweep looks."""
+"""A memory that would fade after the end of the calendar is due at the very end, which no sweep reaches."""
 _DAY = timedelta(days=1)
 _DOUBT = timedelta(milliseconds=10)
 
@@ -24,7 +24,7 @@ def decay_rate(permanence: str) -> float:
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
-    """Elapsed days; a clock that went backwards never gives a negative age."""
+    """Elapsed days; never negative, even if the clock went backwards."""
     return max(0.0, (later - earlier) / _DAY)
 
 
@@ -38,14 +38,14 @@ def effective_confidence(confidence: float, rate: float, confirmed_at: datetime 
 
 
 def covers_fading(min_confidence: float) -> bool:
-    """Whether all that is fading is believed less than this: then the stored state can stand for the formula."""
+    """Whether every fading memory is below this confidence, so that the stored state can replace the formula."""
     return min_confidence >= FADING_BELOW
 
 
 def next_review_at(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> datetime | None:
-    """When a memory that counts as active is to be reviewed: at the moment at which it begins to fade.
+    """When an active memory is due for review: the moment at which it begins to fade.
 
-    `now` when it should fade already, None when it does not decay.
+    `now` if it should be fading already, None if it does not decay.
     """
     return _next_below(FADING_BELOW, confidence, rate, confirmed_at, now)
 
@@ -64,8 +64,8 @@ def _next_below(
 
 
 def _crossing(confidence: float, rate: float, confirmed_at: datetime, threshold: float) -> datetime:
-    """The closed form gives it but for rounding errors; from there, the first microsecond at which the formula agrees,
-    so that whoever asks at that time, or just before, is told the same by both."""
+    """The first microsecond at which the formula is below the threshold. The closed form has rounding errors, so it
+    only gives the range of a binary search: at this time and just before it, both must agree."""
     about = timedelta(days=math.log(confidence / threshold) / rate)
     first, last = max(timedelta(0), about - _DOUBT), about + _DOUBT
     while first < last:
@@ -78,7 +78,7 @@ def _crossing(confidence: float, rate: float, confirmed_at: datetime, threshold:
 
 
 class Standing(NamedTuple):
-    """What a review finds: how well a belief stands, how much is left of it, and when to look again (None: never)."""
+    """The result of a review: the state, the effective confidence, and when the next review is due (None: never)."""
 
     state: Literal["active", "fading", "expired"]
     believed: float
@@ -86,9 +86,9 @@ class Standing(NamedTuple):
 
 
 def review(confidence: float, rate: float, confirmed_at: datetime, now: datetime) -> Standing:
-    """001-007, 001-008, 001-037: where the effective confidence stands between the thresholds.
+    """001-007, 001-008, 001-037: compare the effective confidence with the thresholds.
 
-    What does not decay stands as it is, however little it was believed from the start.
+    A memory that does not decay stays active, however low its confidence.
     """
     believed = effective_confidence(confidence, rate, confirmed_at, now)
     if rate == 0.0:
@@ -105,7 +105,7 @@ Transition = Literal["fading", "expired", "recovered"]
 
 
 class Reviewed(NamedTuple, Generic[Decaying]):
-    """A memory after a review, what it became (None: nothing new), and how much it is believed."""
+    """A memory after a review, its transition (None: unchanged) and its effective confidence."""
 
     item: Decaying
     became: Transition | None
@@ -113,8 +113,8 @@ class Reviewed(NamedTuple, Generic[Decaying]):
 
 
 def reviewed(item: Decaying, as_of: datetime, now: datetime) -> Reviewed[Decaying]:
-    """001-007, 001-008, 001-037: let a memory fade, expire or recover. One that was never confirmed has been fading
-    since it was made."""
+    """001-007, 001-008, 001-037: let a memory fade, expire or recover. One that was never confirmed decays from its
+    creation."""
     standing = review(item.confidence, item.decay_rate, item.last_confirmed_at or item.created_at, as_of)
     became = _transition(standing.state, item.status == "fading")
     item = replace(item, next_review_at=standing.next_review_at)

@@ -1,4 +1,4 @@
-"""A memory put into other words: what it was before stays beside it."""
+"""Edits of a memory, and the revisions that keep what it was before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ Decaying = TypeVar("Decaying", bound=Fact | Rule)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What a memory was before an edit; `created_at` is when that ended. The first one has the number 1."""
+    """What a memory was before an edit; `created_at` is the time of that edit. Numbers start at 1."""
 
     number: int
     content: str
@@ -25,10 +25,9 @@ class Revision:
 
 
 def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
-    """The memory after the changes; the same one when they change nothing.
+    """The memory after the changes; the same object if nothing changes.
 
-    To say what a fact or rule should read is to say that it holds: its decay starts anew. What was out of use before
-    stays so.
+    New content confirms a fact or rule, so its decay restarts. A memory that is out of use stays out of use.
     """
     real = differing(item, changes)
     if not real:
@@ -41,19 +40,18 @@ def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
 
 
 def differing(item: Item, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those changes that would change something."""
+    """The changes whose value differs from the current one."""
     return {name: value for name, value in changes.items() if _plain(getattr(item, name)) != _plain(value)}
 
 
 def restated(fact: Fact, given: Mapping[str, Any], now: datetime) -> Fact:
-    """A fact that is stored again with equal content: it holds, with what was given explicitly this time. What was left
-    out stays as it was."""
+    """A fact that is stored again with equal content: it is confirmed and takes over the values given explicitly this
+    time. Values that were left out stay as they are."""
     return confirmed(replace(fact, **given), now)
 
 
 def confirmed(item: Decaying, now: datetime) -> Decaying:
-    """001-022: the memory as it is once somebody has said that it holds: its decay starts anew, and what decay had
-    taken out of use is back in use."""
+    """001-022: the memory after a confirmation: its decay restarts, and if decay had expired it, it is back in use."""
     review = next_review_at(item.confidence, item.decay_rate, now, now)
     item = replace(item, last_confirmed_at=now, updated_at=now, status=None, next_review_at=review)
     if isinstance(item, Fact):
@@ -63,7 +61,7 @@ def confirmed(item: Decaying, now: datetime) -> Decaying:
 
 
 def forgotten(item: Item, now: datetime) -> Item:
-    """001-006, 001-023, 001-024: the memory as it is once it was forgotten on purpose."""
+    """001-006, 001-023, 001-024: the memory after it was deliberately forgotten."""
     item = replace(item, updated_at=now)
     if isinstance(item, Episode):
         return replace(item, forgotten=True, expires_at=now)
@@ -73,7 +71,7 @@ def forgotten(item: Item, now: datetime) -> Item:
 
 
 def superseded(fact: Fact, now: datetime) -> Fact:
-    """The fact as it is once another one has taken its place."""
+    """The fact after another one has replaced it."""
     return replace(fact, validity="superseded", status=None, next_review_at=None, updated_at=now)
 
 
@@ -82,7 +80,7 @@ def is_forgotten(item: Item) -> bool:
 
 
 def in_use(item: Item) -> bool:
-    """Whether it has been neither taken back nor replaced."""
+    """Whether it has been neither forgotten, expired nor replaced."""
     return item.validity == "active" if isinstance(item, Fact) else not item.forgotten
 
 

@@ -12,8 +12,8 @@ from tulving.domain.scope import Caller
 
 @dataclass(frozen=True, slots=True)
 class Unkeyed:
-    """The hash of a content on its way into an event. Short contents can be guessed from it, so it is written keyed
-    with a secret of the tenant, which is drawn from `new_id` if there is none yet."""
+    """A content hash before it is written into an event. Short contents could be guessed from a plain hash, so it is
+    keyed with the tenant's secret; `new_id` supplies one if the tenant has none yet."""
 
     content_hash: str
     new_id: Callable[[], UUID]
@@ -27,7 +27,7 @@ class Unkeyed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What changed, when, by whom. The payload holds ids, hashes and numbers, never content."""
+    """What changed, when, and who changed it. The payload holds ids, hashes and numbers, never content."""
 
     tenant_id: str
     id: UUID
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Makes the events of one verb: one caller, one moment, one run."""
+    """Makes the events of one verb call: one caller, one time, one run."""
 
     caller: Caller
     now: datetime
@@ -74,4 +74,4 @@ class Audit:
 
 
 AuditOf = Callable[[str], Audit]
-"""Makes the events of work on several tenants: each tenant's own."""
+"""The `Audit` of each tenant, for work on several tenants."""

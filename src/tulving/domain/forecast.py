@@ -10,7 +10,7 @@ from tulving.domain.model import Fact, Item, Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What will be believed, at equal steps from now until it expires, and when it crosses the thresholds."""
+    """Effective confidence at equal steps from now until expiry, and when it crosses the thresholds."""
 
     values: tuple[float, ...]
     fading_at: datetime
@@ -18,7 +18,7 @@ class Forecast:
 
 
 def forecast(item: Item, now: datetime, steps: int) -> Forecast | None:
-    """Of what fades; None for what does not, or is out of use already."""
+    """The forecast of a decaying memory; None if it does not decay or is already out of use."""
     if not isinstance(item, Fact | Rule) or item.decay_rate == 0 or item.next_review_at is None:
         return None
     confirmed = item.last_confirmed_at or item.created_at

@@ -41,7 +41,7 @@ def marked_helpful(rule: Rule, now: datetime) -> Rule:
 
 
 def marked_harmful(rule: Rule, reason: str | None, now: datetime) -> Rule:
-    """001-091, 001-092: one more harm; the rule may fall, and after enough of it is to be turned round."""
+    """001-091, 001-092: one more harm; the rule may fall, and after enough harm it is due for inversion."""
     harmful = rule.harmful_count + 1
     metadata: Mapping[str, Any] = rule.metadata
     if reason:
@@ -60,7 +60,7 @@ def marked_harmful(rule: Rule, reason: str | None, now: datetime) -> Rule:
 
 
 def _risen(rule: Rule, now: datetime) -> str:
-    """001-009, 001-010. The penalised score is asked too: one helpful mark must not wipe out the harm before it."""
+    """001-009, 001-010. The penalised score counts too: one helpful mark must not erase earlier harm."""
     score = min(rule.effectiveness_score, penalised(rule.success_count, rule.harmful_count))
     if rule.maturity == "candidate" and rule.success_count >= ESTABLISHED_SUCCESSES and score >= ESTABLISHED_SCORE:
         return "established"
@@ -94,7 +94,7 @@ def is_refuted(rule: Rule) -> bool:
 
 
 def _with_verdict(rule: Rule) -> Rule:
-    """001-092: whether it is to be turned round, as a column and in the metadata; enough help lifts the verdict."""
+    """001-092: whether it is due for inversion, as a column and in the metadata; helpful marks can lift the verdict."""
     refuted = is_refuted(rule)
     if refuted == rule.needs_inversion:
         return rule
@@ -102,16 +102,16 @@ def _with_verdict(rule: Rule) -> Rule:
 
 
 def reasons_of(rule: Rule) -> Sequence[str]:
-    """What people said about the harm; nothing, where the metadata hold something else by that name."""
+    """The reasons given for the harm; empty if the metadata key holds anything but a list."""
     reasons = rule.metadata.get("harmful_reasons", [])
     return [reason for reason in reasons if isinstance(reason, str)] if isinstance(reasons, list) else []
 
 
 def inverted(rule: Rule, now: datetime) -> Rule:
-    """001-013: the rule turned into a warning against itself; what it said before is kept.
+    """001-013: the rule inverted into a warning against itself; its original content is kept.
 
-    The warning is believed from now on as the rule was when it was new: a rule that has almost faded leaves one that
-    can be recalled. It does not decay, so that it is recalled after years too.
+    The warning counts as confirmed now, so that it can be recalled even if the rule had almost faded. It does not
+    decay: it must still be recalled after years.
     """
     why = "; ".join(reasons_of(rule)) or NO_REASONS
     content = f"ANTI-PATTERN: Do NOT {rule.content}. This caused problems because: {why}"

@@ -1,7 +1,7 @@
 """The three kinds of memory and what surrounds them, as plain values.
 
 An `Episode` is what happened, a `Fact` what is true, a `Rule` how to act. `New*` is what a caller
-offers; the kind itself is what the store keeps.
+offers; the kind itself is what the store holds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ def canonical_state(state: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """What all three kinds carry. A row that was inserted by plain SQL has no hash until it is completed; being stored
-    is the first access."""
+    """The fields of all three kinds. A row that was inserted by plain SQL has no hash until it is completed; storing
+    counts as the first access."""
 
     tenant_id: str
     id: UUID
@@ -66,7 +66,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode(_Memory):
-    """What happened: dated, short-lived unless it is learned from or typed."""
+    """What happened: dated, and short-lived unless it has a type."""
 
     butler: str
     title: str | None = None
@@ -164,8 +164,8 @@ class NewEpisode:
 class NewFact:
     """A fact as a caller offers it. Without subject and predicate it is unkeyed and has a category.
 
-    None is what the caller left out: a new fact gets the default for it (importance 5.0, confidence 1.0, permanence
-    standard), and one that is there already keeps what it has.
+    None means left out: a new fact gets the default (importance 5.0, confidence 1.0, permanence standard), an existing
+    one keeps its value.
     """
 
     content: str
@@ -231,15 +231,15 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityCreated:
-    """The answer to a new entity."""
+    """The answer of `create_entity`."""
 
     entity_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityCandidate:
-    """An entity that a name may mean. `similarity` is that of its most similar name, from 0 to 1; the score says
-    nothing of it."""
+    """An entity that a name may refer to. `similarity` is that of its most similar name, from 0 to 1; it is not part of
+    the score."""
 
     entity_id: UUID
     canonical_name: str
@@ -252,7 +252,7 @@ class EntityCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntitiesMerged:
-    """What a merge has done."""
+    """The answer of `merge_entities`."""
 
     target_entity_id: UUID
     source_entity_id: UUID
@@ -263,7 +263,7 @@ class EntitiesMerged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The answer of every store verb: what became of the offer, and the ids concerned."""
+    """The answer of every store verb: the outcome of the offer, and the ids concerned."""
 
     id: UUID
     outcome: Outcome
@@ -283,9 +283,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A memory that was found, with every part of its score: what the lanes say (`similarity`, `semantic_rank`,
-    `rank`, `keyword_rank`, `rrf_score`), how much it is believed (`confidence`), and after a recall the value of each
-    signal (`ranking.SIGNALS`)."""
+    """A memory that was found, with every part of its score: the values from the lanes (`similarity`, `semantic_rank`,
+    `rank`, `keyword_rank`, `rrf_score`), its effective `confidence`, and after a recall the strength of each signal
+    (`ranking.SIGNALS`)."""
 
     memory_type: Kind
     item: Item
@@ -295,7 +295,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The hits of a search, best first, and how they came about."""
+    """The hits of a search, best first, and how they were found."""
 
     hits: list[Hit]
     mode: str

@@ -20,7 +20,7 @@ RECENCY_HALF_LIFE_DAYS = 7.0
 NEUTRAL_IMPORTANCE = 5.0
 
 SIMILARITY_DECIMALS = 5
-"""A cosine similarity is rounded to so many decimals, once, where its engine computes it.
+"""Each engine rounds a cosine similarity to this many decimals, once, where it is computed.
 
 Sums of 32-bit floats differ in the seventh decimal between processors and between engines; rounding makes equal
 vectors tie on all of them. A value within 1e-6 of a rounding edge may still fall on either side of it, so memories
@@ -44,7 +44,7 @@ def rrf_score(semantic_rank: int, keyword_rank: int) -> float:
 
 
 def fuse(semantic: Sequence[Key], keyword: Sequence[Key], limit: int) -> list[Fused[Key]]:
-    """001-030, 002-011: both lanes in one order; a tie goes to the better semantic rank."""
+    """001-030, 002-011: fuse both lanes into one order; ties go to the better semantic rank."""
     missing = limit + 1
     semantic_ranks = {key: rank for rank, key in enumerate(semantic[:limit], 1)}
     keyword_ranks = {key: rank for rank, key in enumerate(keyword[:limit], 1)}
@@ -59,7 +59,7 @@ def relevance(rrf: float, limit: int, lanes: int = 2) -> float:
     """An RRF score over its attainable range: the best possible hit is 1, the worst 0.
 
     Dividing by the best alone would leave all hits between 0.87 and 1. With one lane only, its first
-    hit is the best there can be.
+    hit has the best possible score.
     """
     best = rrf_score(1, 1 if lanes == 2 else limit + 1)
     worst = rrf_score(limit, limit + 1)
@@ -69,7 +69,7 @@ def relevance(rrf: float, limit: int, lanes: int = 2) -> float:
 
 
 def recency(last_referenced_at: datetime | None, now: datetime, half_life: float = RECENCY_HALF_LIFE_DAYS) -> float:
-    """001-033: halves every seven days since the last reference; 0 for what was never referenced."""
+    """001-033: halves every seven days since the last reference; 0 for a memory that was never referenced."""
     if last_referenced_at is None:
         return 0.0
     return min(1.0, max(0.0, math.exp(-math.log(2) / half_life * days_between(last_referenced_at, now))))
@@ -77,7 +77,7 @@ def recency(last_referenced_at: datetime | None, now: datetime, half_life: float
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A memory that was found, as the signals see it."""
+    """A memory that was found, as input to the signals."""
 
     item: Item
     relevance: float
@@ -98,7 +98,7 @@ SIGNALS: dict[str, Signal] = {
     "recency": Signal(0.2, lambda match: recency(match.item.last_referenced_at, match.now)),
     "confidence": Signal(0.1, lambda match: match.confidence),
 }
-"""What recall orders by. Settings weigh the signals by these names, and every surface shows their strengths."""
+"""What recall orders by. Settings assign weights by these names, and every surface shows the strengths."""
 WEIGHTS: dict[str, float] = {name: signal.weight for name, signal in SIGNALS.items()}
 
 
@@ -109,5 +109,5 @@ def composite(match: Match, weights: Mapping[str, float]) -> tuple[float, dict[s
 
 
 def stable_order(score: float, created_at: datetime, id_: UUID) -> tuple[Any, ...]:
-    """001-126: score descending, then the newer, then the lower id."""
+    """001-126: score descending, then newest first, then lowest id."""
     return (-score, -created_at.timestamp(), id_)

@@ -1,4 +1,4 @@
-"""How long an episode stays when its time is over."""
+"""How long an episode is kept after it has expired."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ MAX_ENTRIES = 10_000
 
 
 def graced_before(as_of: datetime, grace_days: float | None) -> datetime:
-    """What expired by then is deleted even if nobody has learned from it; without a grace that is `as_of` itself."""
+    """Episodes that expired by this time are deleted even if unconsolidated; without a grace period it is `as_of`."""
     try:
         return as_of - timedelta(days=grace_days or 0)
     except OverflowError:
@@ -14,5 +14,5 @@ def graced_before(as_of: datetime, grace_days: float | None) -> datetime:
 
 
 def surplus(entries: int, most: int, spent: int) -> int:
-    """001-059: how many of the entries go to make room, when only those that are spent may."""
+    """001-059: how many entries to delete to make room, when only the spent ones may be deleted."""
     return min(max(0, entries - most), spent)

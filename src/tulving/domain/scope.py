@@ -1,4 +1,4 @@
-"""Who asks, whose memory it is, and which part of it is meant."""
+"""The caller, the owner of a memory, and which part of it a connection reaches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from tulving.domain.intake import identifier
 from tulving.domain.model import KIND_OF, Episode, Item, Kind
 
 GLOBAL = "global"
-"""The scope of facts and rules that every scope may read."""
+"""The scope of facts and rules that are readable from every scope."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Comes from authentication or the local owner, never from a verb's argument.
+    """Who makes the call. Comes from authentication or the local owner, never from a verb's argument.
 
-    `request_id` is a label in the audit events. Under an `idempotency_key` the same call of a verb is done once.
+    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once.
     """
 
     tenant_id: str = "default"
@@ -33,7 +33,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose memory it is inside a tenant. Unset parts mean: nobody's in particular."""
+    """Whose memory it is inside a tenant. An unset part means that it is not restricted."""
 
     user_id: str | None = None
     household_id: str | None = None
@@ -46,21 +46,21 @@ class Owner:
 
     @property
     def key(self) -> str:
-        """One text for the unique keys; '' when nothing is set. A length before each part keeps it unambiguous."""
+        """The owner as one string for unique keys; empty if nothing is set. Length prefixes keep it unambiguous."""
         parts = (self.household_id, self.user_id, self.persona_id)
         if not any(parts):
             return ""
         return "|".join(f"{len(part)}:{part}" if part else "" for part in parts)
 
     def covers(self, item: Item) -> bool:
-        """Whether a memory has every part that is set here."""
+        """Whether a memory matches every part that is set."""
         parts = ("user_id", "household_id", "persona_id")
         return all(getattr(self, part) in (None, getattr(item, part)) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a connection is bound to: these values are given to what it stores and demanded of what it reads.
+    """What a connection is bound to: it stores memories with these values, and reads only memories that have them.
 
     The scope of an episode is its butler. `filters.reach` says the same as `covers` in SQL.
     """
@@ -71,16 +71,16 @@ class Bound:
 
     @property
     def everything(self) -> bool:
-        """Whether it reaches the whole tenant."""
+        """Whether the connection reaches the whole tenant."""
         return not self.owner.key and self.project is None and self.scope is None
 
     def covers(self, item: Item) -> bool:
-        """Whether a memory may be read, and judged by use. Facts and rules may also be global."""
+        """Whether a memory may be read and marked. Global facts and rules are included."""
         shared = not isinstance(item, Episode) and item.scope == GLOBAL
         return self._matches(item) and (shared or self.scope in (None, scope_of(item)))
 
     def may_change(self, item: Item) -> bool:
-        """Whether a memory may be edited, forgotten and deleted: what is global belongs to the other scopes too."""
+        """Whether a memory may be edited, forgotten and deleted. A global one belongs to the other scopes too."""
         return self._matches(item) and self.scope in (None, scope_of(item))
 
     def _matches(self, item: Item) -> bool:
@@ -94,8 +94,8 @@ def scope_of(item: Item) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one memory is. Made by the check that its caller may reach it (`Items._address`), so that a storage
-    function which takes one can't be given an unchecked id."""
+    """Identifies one memory. Made only after checking that the caller may reach it (`Items._address`), so that storage
+    functions can't be passed an unchecked id."""
 
     tenant_id: str
     kind: Kind
@@ -103,15 +103,15 @@ class Address:
 
 
 def address_of(item: Item) -> Address:
-    """The address of a memory that was read."""
+    """The address of a memory that has been read."""
     return Address(item.tenant_id, KIND_OF[type(item)], item.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(Bound):
-    """Which memories a read may return, beside those of the caller's tenant that are alive.
+    """Which live memories of the caller's tenant a read may return.
 
-    `unfaded` leaves out facts and rules that are fading, or should be by now.
+    `unfaded` leaves out facts and rules that are fading, or due to fade.
     """
 
     type: str | None = None

@@ -1,4 +1,4 @@
-"""Text as it is kept, indexed, embedded and compared. One function per meaning, for both engines."""
+"""Text as it is stored, indexed, embedded and compared: one function for each, shared by both engines."""
 
 import hashlib
 import re
@@ -10,21 +10,21 @@ from tulving.domain.stopwords import STOP_WORDS
 SEARCH_TEXT_BYTES = 1_048_576
 _MONTHS = ("January February March April May June July August September October November December").split()
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL leaves out longer ones; in pieces they are found
-_PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # of 16 times the longest word, so that no word changes
+_WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL does not index longer words, so they are split
+_PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # 16 times the longest word, so that splitting changes no word
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
 def clean(text: str) -> str:
-    """Without NUL and lone surrogates, which no database can hold; nothing else is touched."""
+    """The text without NUL and lone surrogates, which no database can store."""
     if "\x00" in text:
         text = text.replace("\x00", "")
     return text if text.isascii() else _SURROGATE.sub("", text)
 
 
 def preprocess_text(text: str | None) -> str:
-    """001-041, 001-042: what goes into the keyword index: one line, single spaces, at most 1 MB of UTF-8."""
+    """001-041, 001-042: the input of the keyword index: one line, single spaces, at most 1 MB of UTF-8."""
     line = preprocess_search_query(text)
     if len(line) * 4 <= SEARCH_TEXT_BYTES:
         return line
@@ -40,19 +40,19 @@ def preprocess_search_query(query: str | None) -> str:
 
 
 def fold(text: str) -> str:
-    """The form in which two texts are the same text: case and white space do not count."""
+    """The form in which texts are compared: case and white space do not count."""
     return " ".join(text.casefold().split())
 
 
 def content_hash(text: str) -> str:
-    """Identity of a content, equal for contents that differ in case or white space only."""
+    """The identity of a content; equal for contents that differ only in case or white space."""
     return hashlib.sha256(fold(text).encode()).hexdigest()[:32]
 
 
 def words(text: str) -> list[str]:
     """The words of a text as both engines index them: folded, without accents.
 
-    An ideograph is a word of its own, since such scripts do not mark words by spaces.
+    Each ideograph is a word of its own, since such scripts do not separate words by spaces.
     """
     if text.isascii():
         return _WORD.findall(text.lower())
@@ -61,13 +61,13 @@ def words(text: str) -> list[str]:
 
 
 def query_terms(query: str | None, most: int = 64) -> list[str]:
-    """The distinct words to look up. Stop words count only when there is nothing else."""
+    """The distinct words to look up; stop words only if there are no others."""
     found = dict.fromkeys(words(preprocess_search_query(query)))
     return ([term for term in found if term not in STOP_WORDS] or list(found))[:most]
 
 
 def found_by(item: Item) -> str:
-    """What a memory is found by, in words and in meaning: the one place where that is decided."""
+    """The text that a memory is indexed and embedded by. Decided only here."""
     if isinstance(item, Fact):
         return f"{item.subject} {item.predicate} {item.content}"
     if isinstance(item, Episode):
@@ -79,15 +79,15 @@ def found_by(item: Item) -> str:
 
 
 def search_text(text: str) -> str:
-    """The stored form that the keyword index reads: words with single spaces between them.
+    """The words of a text separated by single spaces, as stored for the keyword index.
 
-    Made piece by piece, so that other threads have their turn while a long one is made.
+    Processed in pieces, so that a long text does not block other threads.
     """
     return " ".join(word for piece in _PIECE.findall(preprocess_text(text)) for word in words(piece))
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters: of a longer one the beginning, and a mark that says how long it is."""
+    """A text of at most `most` characters; a longer one is cut and ends with a note of its full length."""
     if len(text) <= most:
         return text
     mark = f" … [cut: {len(text):,} characters in all]"
@@ -95,5 +95,5 @@ def shortened(text: str, most: int) -> str:
 
 
 def count_tokens(text: str) -> int:
-    """The default token counter: four characters a token, rounded up."""
+    """The default token counter: four characters per token, rounded up."""
     return -(-len(text) // 4)

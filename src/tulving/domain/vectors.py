@@ -1,4 +1,4 @@
-"""Vectors as they are stored: of length 1, in 32-bit floats."""
+"""Vectors as they are stored: normalized to length 1, as 32-bit floats."""
 
 import math
 import struct
@@ -10,13 +10,13 @@ ABOUT_ONE = 1e-6
 
 
 def pack(vector: Sequence[float], dimension: int) -> bytes:
-    """A vector as little-endian 32-bit floats, of length 1 unless it is zero; another dimension, or a value that is not
-    a finite number, is refused."""
+    """A vector as little-endian 32-bit floats, normalized unless it is zero. Raises for another dimension and for
+    NaN or infinity."""
     return struct.pack(f"<{dimension}f", *unit(vector, dimension))
 
 
 def unit(vector: Sequence[float], dimension: int) -> Sequence[float]:
-    """The direction of a vector, which is all that counts: engines differ on very short and very long ones."""
+    """The normalized vector: only its direction counts, and engines differ on very short and very long ones."""
     if not isinstance(vector, Sized) or len(vector) != dimension:
         size = f"{len(vector)} dimensions" if isinstance(vector, Sized) else f"the type {type(vector).__name__}"
         raise InvalidInput("embedding", f"has {size}", f"{dimension} numbers, as recorded for this store")

@@ -1,4 +1,4 @@
-"""What concerns the whole store: for the command line and the worker, never for a caller over a network."""
+"""Verbs on the whole store: for the command line and the worker, never for network callers."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from tulving.services.tokens import Tokens
 from tulving.services.upkeep import EMBEDDED_AT_A_TIME, Progress
 
 MOST_ROUNDS = 5
-"""How often a conversion follows those who write at the same time, before it leaves the last rows for later."""
+"""How often a conversion catches up with concurrent writers before it leaves the last rows for later."""
 REQUESTS_KEPT = timedelta(days=7)
 REQUESTS_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` looked at; `ok` when nothing is wrong."""
+    """The findings of `verify`; `ok` if none has problems."""
 
     findings: list[Finding]
     pending: int
@@ -36,7 +36,7 @@ class Verification:
 
 
 class Administration(Moving, Tokens):
-    """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Made by
+    """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Opened by
     `tulving.open_administration`."""
 
     @property
@@ -56,10 +56,11 @@ class Administration(Moving, Tokens):
         return audit_of
 
     async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
-        """001-120: give every memory a vector of the configured embedder; how many were converted.
+        """001-120: give every memory a vector of the configured embedder; returns how many were converted.
 
-        New vectors are made beside the old ones, which stay in use; at the end all change over at once. A run that
-        was interrupted is continued. A store that has this embedder already only gets what is missing, unless forced.
+        New vectors are computed beside the old ones, which stay in use; at the end all are switched at once. An
+        interrupted run is resumed. If the store has this embedder already, only missing vectors are added, unless
+        forced.
         """
         embedding = self._env.embedding
         if (problem := embedding.embedder.unready()) is not None:
@@ -96,15 +97,15 @@ class Administration(Moving, Tokens):
         only_outgrown: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> list[str]:
-        """Rebuild the search indexes; the names of the tables that got one.
+        """Rebuild the search indexes; returns the names of the tables that got one.
 
-        On PostgreSQL `method` is ivfflat or hnsw, the present one unless given; `only_outgrown` leaves out those that
-        still suit their table. Searching and storing go on at the same time.
+        On PostgreSQL `method` is ivfflat or hnsw, by default the current one; `only_outgrown` skips indexes that still
+        suit their table. Searching and storing continue while it runs.
         """
         return await self._env.store.reindex(method, only_outgrown=only_outgrown, progress=progress)
 
     async def forget_requests(self, as_of: datetime | None = None, dry_run: bool = False) -> int:
-        """Delete the answers kept for idempotency keys after a week; how many there were."""
+        """Delete the answers of idempotency keys after a week; returns how many."""
         before = (as_of or self._env.clock()) - REQUESTS_KEPT
         if dry_run:
             return await self._read(storage.requests.count_before, before)
@@ -114,7 +115,7 @@ class Administration(Moving, Tokens):
         return done
 
     async def verify(self) -> Verification:
-        """Check the database, its keyword index and its vector index against the rows, and what the embedder uses."""
+        """Check the database, its keyword and vector indexes against the rows, and the files of the embedder."""
         findings = await self._read(storage.maintenance.verify)
         embedder = self._env.embedder
         if isinstance(embedder, Checkable):

@@ -27,11 +27,11 @@ class Context(Search):
     )
     async def context(
         self,
-        trigger_prompt: Annotated[str, "What the session is about; of a very long text the beginning is used"],
+        trigger_prompt: Annotated[str, "What the session is about; of a very long text only the beginning is used"],
         butler: Annotated[str, "The agent: its own memories and the global ones are used"],
         token_budget: Annotated[int | None, "How long the block may be"] = None,
     ) -> str:
-        """Build the block of facts and rules that belong into the prompt of a session."""
+        """Build the block of facts and rules that belong in the prompt of a session."""
         settings = self._env.config.retrieval
         budget = intake.whole(
             "token_budget",

@@ -1,4 +1,4 @@
-"""What memories are found by, made outside any transaction: their words and their vectors."""
+"""Index entries of memories, their words and vectors, computed outside any transaction."""
 
 import asyncio
 import logging
@@ -29,9 +29,9 @@ class Embedding:
         return self.embedder.unready() or self._failure
 
     async def index(self, items: Sequence[Item], version: int | None = None) -> list[IndexEntry]:
-        """What the memories are found by.
+        """The index entries of memories.
 
-        While the embedder is not ready, or fails, they are stored without a vector and get it later.
+        If the embedder is not ready or fails, they have no vector and get it later.
         """
         texts = [found_by(item) for item in items]
         worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
@@ -48,8 +48,8 @@ class Embedding:
         ]
 
     async def query(self, line: str) -> tuple[Sequence[float] | None, str | None]:
-        """The vector of a query; without an embedder the words must do, and the warning says so."""
-        if unready := self.embedder.unready():  # an embedder that failed is tried again
+        """The vector of a query, or None and a warning if only a keyword search is possible."""
+        if unready := self.embedder.unready():  # an embedder that failed is retried
             return None, unready
         try:
             [vector] = await self._vectors([line])
@@ -75,7 +75,7 @@ class Embedding:
 
 
 def _short(texts: Sequence[str]) -> bool:
-    """Whether texts are processed faster than a thread takes over."""
+    """Whether texts are processed faster than they could be handed to a thread."""
     return sum(map(len, texts)) <= SHORT_TEXT
 
 

@@ -1,4 +1,4 @@
-"""Who and what facts are about."""
+"""Verbs on entities: the people, organizations, places and things that facts are about."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,20 +23,20 @@ from tulving.services.service import Service, log
 
 T = TypeVar("T")
 DEFAULT_TENANT = "default"
-"""What the specified tools have as a default. It means the caller's own tenant, whatever its name."""
+"""The default in the specified tools. It means the caller's own tenant, whatever its name."""
 EntityId = Annotated[MemoryId, "The id of an entity"]
 TypeOfEntity = Annotated[EntityType, "person, organization, place or other"]
-Tenant = Annotated[str, "Whose entities: your own; `default` means them too"]
-Aliases = Annotated[list[str] | None, "Other names; in an update, all that are to be"]
+Tenant = Annotated[str, "Always your own tenant; `default` means the same"]
+Aliases = Annotated[list[str] | None, "Other names; an update replaces all of them"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
 LARGEST_LIMIT = 2**31 - 1
 MANY = 1_000
-"""So many names are compared in a thread, to keep the event loop free."""
+"""From this many names on, they are compared in a thread, to keep the event loop free."""
 
 
 class Entities(Service):
-    """Verbs on entities. They belong to the whole tenant, whichever user or scope a connection is bound to; the facts
-    about them do not."""
+    """Verbs on entities. Entities belong to the whole tenant, whatever a connection is bound to; the facts about them
+    do not."""
 
     @operation("entity_create", effect="write", command="entity create", positional=("canonical_name", "entity_type"))
     @once
@@ -50,7 +50,7 @@ class Entities(Service):
     ) -> EntityCreated:
         """Register a person, organization, place or other thing that facts can be about.
 
-        Call entity_resolve before: a name that is there already with the same type is refused.
+        Call entity_resolve first: a name that exists already with the same type is refused.
         """
         self._check_tenant(tenant_id)
         now = self._env.clock()
@@ -69,7 +69,7 @@ class Entities(Service):
 
     @operation("entity_get", effect="read", command="entity show", positional=("entity_id",), answer="entity")
     async def get_entity(self, entity_id: EntityId, tenant_id: Tenant = DEFAULT_TENANT) -> Entity | None:
-        """Read one entity; nothing when there is none. One that was merged says into which."""
+        """Read one entity; nothing if there is none. A merged entity names the one it was merged into."""
         self._check_tenant(tenant_id)
         id_ = intake.memory_id("entity_id", entity_id)
         return await self._read(storage.entities.get, self.caller.tenant_id, id_)
@@ -91,7 +91,7 @@ class Entities(Service):
         aliases: Aliases = None,
         metadata: Annotated[dict[str, Any] | None, "Details to add or to replace, as a JSON object"] = None,
     ) -> Entity | None:
-        """Change an entity: its name and its aliases are replaced where given, metadata is added key by key."""
+        """Change an entity: its name and its aliases are replaced if given, metadata is added key by key."""
         self._check_tenant(tenant_id)
         id_ = intake.memory_id("entity_id", entity_id)
         name = None if canonical_name is None else self._name(canonical_name)
@@ -103,17 +103,17 @@ class Entities(Service):
     @operation("entity_resolve", effect="read", command="entity resolve", positional=("name",), answer="candidates")
     async def resolve_entity(
         self,
-        name: Annotated[str, "A name as somebody said it"],
+        name: Annotated[str, "A name as it was mentioned"],
         tenant_id: Tenant = DEFAULT_TENANT,
         entity_type: Annotated[EntityType | None, "Only this type: person, organization, place or other"] = None,
         context_hints: Annotated[
             dict[str, Any] | None,
-            "What the talk is about: topic (text), mentioned_with (names), domain_scores (points by entity id)",
+            "What the conversation is about: topic (text), mentioned_with (names), domain_scores (points by entity id)",
         ] = None,
-        enable_fuzzy: Annotated[bool, "Also names that are only similar"] = False,
+        enable_fuzzy: Annotated[bool, "Also match names that are only similar"] = False,
         limit: Annotated[int | None, "How many at most; all when left out"] = None,
     ) -> list[EntityCandidate]:
-        """Find out whom or what a name means: candidates, best first. Nothing is created.
+        """Find out which entity a name refers to: candidates, best first. Nothing is created.
 
         An exact name scores 100, an alias 80, a part of a name 50, a similar name 20; facts that share words with the
         hints add up to 20.
@@ -127,7 +127,7 @@ class Entities(Service):
             raise InvalidInput("enable_fuzzy", f"must be true or false, not {type(enable_fuzzy).__name__}")
         hints = resolution.read_hints(context_hints)
         if hints.skipped:
-            log.warning("domain scores that are no numbers were left out: %s", ", ".join(map(repr, hints.skipped[:10])))
+            log.warning("domain scores that are not numbers were ignored: %s", ", ".join(map(repr, hints.skipped[:10])))
         wanted = _asked(name)
         if not wanted:
             return []
@@ -152,15 +152,15 @@ class Entities(Service):
     @once
     async def merge_entities(
         self,
-        source_entity_id: Annotated[MemoryId, "The id of the entity that is to go"],
-        target_entity_id: Annotated[MemoryId, "The id of the entity that is to stay"],
+        source_entity_id: Annotated[MemoryId, "The id of the entity that is merged into the target"],
+        target_entity_id: Annotated[MemoryId, "The id of the entity that remains"],
         tenant_id: Tenant = DEFAULT_TENANT,
     ) -> EntitiesMerged:
-        """Make one entity of two that are the same: facts and names of the source become the target's.
+        """Merge two entities that are the same: facts and names of the source become the target's.
 
-        Where both have a fact of the same predicate, the surer one stays and the other is superseded. The source is
-        found no more. There is no way back. A connection that is bound to one user, project or scope can't merge,
-        since that changes the facts of the others too.
+        Where both have a fact with the same predicate, the one with more confidence stays and the other is superseded.
+        The source is no longer found. A merge can't be undone. A connection that is bound to one user, project or scope
+        can't merge, since that changes the facts of others too.
         """
         self._check_tenant(tenant_id)
         if not self.bound.everything:
@@ -174,9 +174,9 @@ class Entities(Service):
         return await self._write_once(lambda conn: storage.entities.merge(conn, source, target, audit))
 
     def _check_tenant(self, tenant_id: str) -> None:
-        """A tenant may be named for the sake of the contract, but it comes from authentication."""
+        """The specified tools have a tenant argument, but the tenant comes from authentication: others are refused."""
         if tenant_id not in (DEFAULT_TENANT, self.caller.tenant_id):
-            problem = "another tenant's entities are not yours to see or to change"
+            problem = "the entities of another tenant can't be read or changed"
             raise InvalidInput("tenant_id", problem, f"left out, or {self.caller.tenant_id}")
 
     def _name(self, value: object) -> str:
@@ -191,7 +191,7 @@ async def _computed(size: int, function: Callable[..., T], *args: Any) -> T:
 
 
 def _asked(name: object) -> str:
-    """A name that is asked for, in the form that names are compared in; longer than any name can be, it is refused."""
+    """A name to resolve, in the form that names are compared in; one that is too long is refused."""
     if not isinstance(name, str):
         raise InvalidInput("name", f"must be text, not {type(name).__name__}", "a name")
     if len(name) > intake.MAX_NAME:

@@ -1,4 +1,4 @@
-"""What happened."""
+"""Verbs on episodes: what happened."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ class Episodes(Service):
         session_id: Annotated[MemoryId | None, "The session it happened in (a UUID)"] = None,
         importance: Annotated[float, "0 to 10"] = 5.0,
         title: Annotated[str | None, "A short heading"] = None,
-        type: Annotated[str | None, "What kind of event; told from the words when left out"] = None,
+        type: Annotated[str | None, "What kind of event; inferred from the words if left out"] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
         source: Annotated[str | None, "Who said or reported it"] = None,
         occurred_at: Annotated[datetime | None, "When it happened, if not now"] = None,
@@ -44,7 +44,7 @@ class Episodes(Service):
         """Remember something that happened.
 
         An episode expires after a week unless it is given a type, which makes it a lasting project memory. Text
-        between <private> and </private> is removed before anything else sees it.
+        between <private> and </private> is removed before anything else is done with it.
         """
         return await self._store_episodes([offered(NewEpisode, locals())], itemgetter(0))
 
@@ -54,7 +54,7 @@ class Episodes(Service):
         return await self._store_episodes(offers, list)
 
     async def _store_episodes(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
-        """`of` is what the verb answers of what is stored."""
+        """`of` makes the verb's answer from the results."""
         now = self._env.clock()
         audit = self._audit(now)
         episodes = [self._episode(offer, now) for offer in offers]

@@ -1,4 +1,4 @@
-"""What is true."""
+"""Verbs on facts: what is true."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,13 +19,13 @@ from tulving.storage.connection import Connection
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
 LONGEST_HISTORY = 1000
 DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
-"""What a new fact has where the caller says nothing."""
+"""The values of a new fact that the caller leaves out."""
 _COLUMN_OF = {"category": "type"}
 _RESTATED = (
     *DEFAULTS,
     *("category", "project", "source", "source_butler", "source_episode_id", "occurred_at", "tags", "metadata"),
 )
-"""What a fact that is there already takes over from an offer that says it."""
+"""What an existing fact takes over from an offer with equal content, if it is given."""
 
 
 class Facts(Service):
@@ -61,13 +61,13 @@ class Facts(Service):
     ) -> Stored:
         """Remember that something is true of a subject.
 
-        A fact with the same subject and predicate (or entity and predicate) replaces the one before, which stays
-        as superseded. The same content again confirms it, and replaces what is given here (importance, tags ...);
+        A fact with the same subject and predicate (or entity and predicate) replaces the previous one, which is kept
+        as superseded. The same content again confirms the fact and updates what is given here (importance, tags ...);
         what is left out stays as it was.
         """
         offer = offered(NewFact, locals())
         for name in ("subject", "predicate"):
-            intake.name(name, getattr(offer, name))  # without them it would be a note
+            intake.name(name, getattr(offer, name))  # without them it would be an unkeyed note
         return await self._store_facts([offer], itemgetter(0))
 
     @operation(
@@ -101,7 +101,7 @@ class Facts(Service):
         return await self._store_facts(offers, list)
 
     async def _store_facts(self, offers: Sequence[NewFact], of: Callable[[list[Stored]], T]) -> T:
-        """`of` is what the verb answers of what is stored."""
+        """`of` makes the verb's answer from the results."""
         now = self._env.clock()
         facts = [self._fact(offer, now) for offer in offers]
         if not facts:
@@ -128,9 +128,9 @@ class Facts(Service):
         subject: Annotated[str, "What or whom it is about"],
         predicate: Annotated[str, "Which property, such as favorite_color"],
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
-        limit: Annotated[int, "How many at most, the newest of them"] = 100,
+        limit: Annotated[int, "How many at most; the newest are kept"] = 100,
     ) -> list[Fact]:
-        """List what was ever said of a subject and predicate, oldest first, with what became of each."""
+        """List all facts that were ever stored for a subject and predicate, oldest first, with the state of each."""
         return await self._read(
             storage.facts.history,
             self.caller.tenant_id,
@@ -182,7 +182,7 @@ class Facts(Service):
 
 
 def _given(offer: NewFact, fact: Fact) -> dict[str, Any]:
-    """The columns of a fact that its offer names, in the form in which they were accepted."""
+    """The columns that an offer gives explicitly, with their validated values."""
     named = [_COLUMN_OF.get(name, name) for name in _RESTATED if getattr(offer, name) is not None]
     if "permanence" in named:
         named.append("decay_rate")

@@ -1,4 +1,4 @@
-"""Whether the memory works, found by trying: its store, its embedder, its jobs."""
+"""Health checks that try the store, the embedder and the jobs."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -20,7 +20,8 @@ PROBE = "Is the memory well?"
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job went the last time, and when it is due again. Why it failed is for those who see all tenants."""
+    """The state of a job after its last run, and when it is due again. The error itself is left out: it may concern
+    other tenants."""
 
     job: str
     state: str
@@ -30,10 +31,9 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What was looked at; `ok` when nothing is wrong. The schema was checked when the store was opened.
+    """All findings; `ok` if none has problems. The schema was checked when the store was opened.
 
-    `pending` are the caller's memories that wait for their vectors. `jobs` is None where a database user may not see
-    them.
+    `pending` counts the caller's memories without a vector. `jobs` is None if the database user may not see them.
     """
 
     ok: bool
@@ -44,11 +44,11 @@ class Health:
 
 
 class HealthCheck(Service):
-    """The verb for whoever watches over a memory."""
+    """The verb for monitoring."""
 
     @operation("memory_health", effect="read", command="health", standard=False)
     async def health(self) -> Health:
-        """Look whether the memory works: reading, writing, the embedder, and how its scheduled jobs went."""
+        """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id
         reading, pending = await _tried("read", self._read(storage.maintenance.count_pending, tenant_id))
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
@@ -72,7 +72,7 @@ class HealthCheck(Service):
 
 
 def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
-    """Why an embedder can't embed, found by trying: one that says it is ready may fail all the same."""
+    """Why an embedder can't embed, found by trying: one that says it is ready may still fail."""
     if (problem := embedder.unready()) is not None:
         return (problem,)
     try:

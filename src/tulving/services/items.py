@@ -1,4 +1,4 @@
-"""What can be done with any memory: read it, list it, confirm it, edit it, forget it, delete it, link it."""
+"""Verbs on memories of any kind: get, list, confirm, edit, forget, delete, link."""
 
 import base64
 import binascii
@@ -41,7 +41,7 @@ class Items(Service):
     """Verbs on memories of any kind."""
 
     def now(self) -> datetime:
-        """The time by this memory's clock, for those who show its memories."""
+        """The time of this memory's clock, for displaying its memories."""
         return self._env.clock()
 
     @operation(
@@ -53,9 +53,9 @@ class Items(Service):
         by_person="look",
     )
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
-        """Read one memory in full, whatever its state; nothing when there is none.
+        """Read one memory in full, in any state; nothing if there is none.
 
-        It counts as a reference, unless a person looks from the command line.
+        It counts as a reference, except from the command line.
         """
         item = await self.look(memory_type, memory_id)
         return None if item is None else self._env.references.count(memory_type, item, self._env.clock())
@@ -78,7 +78,7 @@ class Items(Service):
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
         state: Annotated[str | None, f"For facts: {', '.join(FACT_STATES)}; any for all states"] = None,
         limit: Annotated[int, "How many at most"] = 50,
-        cursor: Annotated[str | None, "Where the page before ended"] = None,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
     ) -> Page:
         """List memories, newest first, page by page. Does not count as a reference."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
@@ -109,9 +109,9 @@ class Items(Service):
     )
     @once
     async def confirm(self, memory_type: MemoryType, memory_id: Id) -> bool:
-        """Confirm that a fact or rule still holds, so that it starts to fade anew; what has faded away comes back.
+        """Confirm that a fact or rule still holds, so that its decay restarts; an expired one comes back.
 
-        False when there is none, or it was superseded or forgotten. An expired fact whose place another one has taken
+        False if there is none, or if it was superseded or forgotten. An expired fact whose key another one has taken
         is refused.
         """
         kind = intake.one_of("memory_type", memory_type, KINDS)
@@ -130,7 +130,7 @@ class Items(Service):
     )
     @once
     async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
-        """Forget a memory: it is found no more, but its row is kept; false when there is none."""
+        """Forget a memory: it is no longer found, but its row is kept; false if there is none."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id, to_change=True)
         return address is not None and await self._change(storage.items.forget, address, "forgotten")
@@ -145,7 +145,7 @@ class Items(Service):
     )
     @once
     async def delete(self, memory_type: MemoryType, memory_id: Id) -> bool:
-        """Delete a memory for good. An event without content remains; an unknown id is an error."""
+        """Delete a memory permanently. An event without content remains; an unknown id is an error."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id, to_change=True)
         if address is None:
@@ -170,9 +170,9 @@ class Items(Service):
         tags: Annotated[list[str] | None, "All labels it should have"] = None,
         importance: Annotated[float | None, "0 to 10; a rule has none"] = None,
     ) -> Item:
-        """Correct a memory where it stands. It keeps its id and its age, and what it was before stays as a revision.
+        """Correct a memory in place. It keeps its id and its age, and its old version is kept as a revision.
 
-        New content confirms a fact or rule. Where something became true only now, store a new fact instead.
+        New content confirms a fact or rule. If something has become true only now, store a new fact instead.
         """
         kind = intake.one_of("memory_type", memory_type, KINDS)
         changes: dict[str, Any] = {}
@@ -228,7 +228,7 @@ class Items(Service):
         target_id: Id,
         relation: Annotated[Relation, f"One of {', '.join(RELATIONS)}"],
     ) -> bool:
-        """Link two memories; true when the link is new, false when it was there already."""
+        """Link two memories; true if the link is new, false if it existed already."""
         source_type = intake.one_of("source_type", source_type, KINDS)
         target_type = intake.one_of("target_type", target_type, KINDS)
         relation = intake.one_of("relation", relation, RELATIONS)
@@ -273,9 +273,9 @@ class Items(Service):
         standard=False,
     )
     async def events(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
-        """List the audit events of a memory, oldest first; they outlive a deleted memory.
+        """List the audit events of a memory, oldest first; they remain after it is deleted.
 
-        Then only a connection to the whole tenant is shown them, since the row that said whose it was is gone.
+        Then only a connection to the whole tenant can list them, since the row that named the owner is gone.
         """
         kind = intake.one_of("memory_type", memory_type, KINDS)
         address = await self._address(kind, memory_id)
@@ -290,10 +290,10 @@ class Items(Service):
     async def _address(
         self, kind: Kind, memory_id: MemoryId, field: str = "memory_id", *, to_change: bool = False
     ) -> Address | None:
-        """Where the memory is that a caller means; None when there is none that this connection may read.
+        """The address of a memory; None if there is none that this connection may read.
 
-        `to_change` refuses a global memory that may be read but not changed. A connection to the whole tenant needs no
-        look at the memory, so the store is not asked.
+        `to_change` refuses a global memory that may be read but not changed. For a connection to the whole tenant there
+        is nothing to check, so the store is not queried.
         """
         short = kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_")
         name = intake.identifier(field, memory_id, most=40) if short else intake.memory_id(field, memory_id)
@@ -308,10 +308,10 @@ class Items(Service):
         return address_of(item)
 
     async def _end(self, field: str, kind: Kind, memory_id: MemoryId, *, to_change: bool = False) -> Address:
-        """One end of a new link, which is a statement about its source."""
+        """One end of a new link. A link is a statement about its source, so that end must be changeable."""
         address = await self._address(kind, memory_id, field, to_change=to_change)
         if address is None:
-            raise InvalidInput(field, f"there is no {kind} {memory_id}", f"the id of a {kind} of yours")
+            raise InvalidInput(field, f"there is no {kind} {memory_id}", f"the id of one of your {kind}s")
         return address
 
 
@@ -326,4 +326,4 @@ def _read_cursor(cursor: str | None) -> tuple[datetime, UUID] | None:
         time, id_ = base64.urlsafe_b64decode(cursor.encode()).decode().split(" ")
         return datetime.fromisoformat(time), UUID(id_)
     except (ValueError, AttributeError, binascii.Error):
-        raise InvalidInput("cursor", "is not one of ours", "the next_cursor of the page before") from None
+        raise InvalidInput("cursor", "is not valid", "the next_cursor of the previous page") from None

@@ -1,4 +1,4 @@
-"""The memory itself: every verb of one tenant in one place, for one caller."""
+"""The memory itself: all verbs of one tenant, for one caller."""
 
 from tulving.ports import Publisher
 from tulving.services.context import Context
@@ -12,12 +12,12 @@ from tulving.services.statistics import Counting
 
 
 class Memory(Episodes, Facts, Rules, Entities, Context, Counting, Moving, HealthCheck):
-    """A memory as one caller sees it. Made by `tulving.open_memory`."""
+    """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:
-        """Be told of every change to this tenant's memory made through this process, after it is committed."""
+        """Receive the events of every change to this tenant's memory made in this process, after its commit."""
         self._env.subscribers.add(self.caller.tenant_id, publisher)
 
     async def settle(self) -> None:
-        """Wait until the references of what was answered so far are counted. Only tests need to."""
+        """Wait until the references of all answers so far are counted. Only tests need this."""
         await self._env.references.settle()

@@ -1,4 +1,4 @@
-"""The registry: a verb is written once as a method, and every surface is made from what is recorded here."""
+"""The registry of operations: a verb is written once as a method, and every surface is generated from its entry."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,11 @@ Effect = Literal["read", "write", "destroy"]
 class Operation:
     """A verb as surfaces see it.
 
-    `tool` is its MCP name, `command` its words on the command line, whose first parameters are `positional` there.
-    `answer` names a result that is no object of its own. `standard` tells the specified tool set from the opt-in
-    one. `by_person`, where given, names the method that is called instead when a person looks. `defaults` are written
-    defaults that configuration may override, so the method itself has None there.
-    `fallback`, where given, makes the answer of a surface from the error that kept the verb from working: the verb
-    fails open.
+    `tool` is its MCP name, `command` its name on the command line, where the parameters in `positional` come first.
+    `answer` is the key of a result that is not an object. `standard` marks the specified tool set; the other tools are
+    opt-in. `by_person`, if given, names the method that the command line calls instead. `defaults` may be overridden by
+    configuration, so the method itself has None there. `fallback`, if given, turns an error into a surface's answer:
+    the verb fails open.
     """
 
     tool: str
@@ -41,7 +40,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(tool: str, **described: Any) -> Callable[[Method], Method]:
-    """Record a method as an operation, described as `Operation` is; the method itself stays as it is."""
+    """Register a method as an operation with the fields of `Operation`; the method itself is unchanged."""
 
     def record(method: Method) -> Method:
         OPERATIONS[tool] = Operation(tool=tool, method=method, **described)

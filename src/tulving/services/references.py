@@ -1,4 +1,4 @@
-"""Counting references beside the answers: what is recalled or read is answered first and counted afterwards."""
+"""Counts references in the background: a recall or read is answered first and counted afterwards."""
 
 import asyncio
 import logging
@@ -20,22 +20,22 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 Place = tuple[str, Kind, UUID]
 """A memory: its tenant, its kind, its id."""
 
-LONGEST_FAREWELL = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds that closing waits for the last references to be counted."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """References that are answered already and not written yet."""
+    """References that were answered but not written yet."""
 
     count: int
     last: datetime
 
 
 class References:
-    """One mapping of what is to be counted and, while there is anything, one task that writes it in batches.
+    """The references to be counted and, while there are any, one task that writes them in batches.
 
-    Nobody waits for it, and it fails nobody: an error is logged, and those references are lost.
+    No caller waits for it or sees its errors: an error is logged, and those references are lost.
     """
 
     def __init__(self, store: "Store") -> None:
@@ -46,27 +46,27 @@ class References:
         self._task: asyncio.Task[None] | None = None
 
     def count(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
-        """The memory with one more reference, which will be written soon."""
+        """The memory with one more reference, which is written soon."""
         place = item.tenant_id, kind, item.id
         waiting = self._pending.setdefault(place, Pending(0, now))
         waiting.count += 1
         waiting.last = max(waiting.last, now)
-        # The row may have been read before an earlier reference was written: never show a lower number than before.
+        # The row may have been read before an earlier reference was written: the shown count must never decrease.
         shown = self._shown[place] = max(item.reference_count, self._shown.get(place, 0)) + 1
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write())
         return replace(item, reference_count=shown, last_referenced_at=now, accessed_at=now)
 
     async def settle(self) -> None:
-        """Wait until everything that was answered is counted."""
+        """Wait until all references so far are counted."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
     async def close(self) -> None:
-        """Count what is left, for as long as a person would wait; the rest is given up."""
+        """Write the remaining references, with a short timeout; the rest is dropped."""
         if self._task is None or self._task.done():
             return
-        await asyncio.wait({self._task}, timeout=LONGEST_FAREWELL)
+        await asyncio.wait({self._task}, timeout=CLOSE_TIMEOUT)
         if not self._task.done():
             log.warning("the last references were not counted: the store could not be written to in time")
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""A request that is repeated is done once: the second time it gets the first answer."""
+"""Idempotency: a repeated request takes effect once and gets the first answer again."""
 
 import hashlib
 import inspect
@@ -16,10 +16,10 @@ Verb = TypeVar("Verb", bound=Callable[..., Awaitable[Any]])
 
 
 def once(verb: Verb) -> Verb:
-    """For a verb whose change goes through one `_write_once`: under a caller with an idempotency key, the change and
-    the answer are kept together, and the same call again has no effect but the same answer.
+    """Decorates a verb that makes its change through one `_write_once`. If the caller has an idempotency key, the
+    answer is committed with the change, and the same call again returns it without any effect.
 
-    The same key for a call of the verb with other arguments is refused.
+    The same key with other arguments is refused.
     """
     signature = inspect.signature(verb)
 
@@ -45,7 +45,7 @@ def once(verb: Verb) -> Verb:
 
 
 def _fingerprint(service: Service, call: inspect.BoundArguments) -> str:
-    """Equal for calls that ask for the same, on behalf of the same owner."""
+    """Equal for calls with the same arguments for the same owner."""
     call.apply_defaults()
     asked = {name: value for name, value in call.arguments.items() if value is not service}
     return _digest([_plain(service.bound), _plain(asked)])
@@ -56,7 +56,7 @@ def _digest(parts: list[Any]) -> str:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """As JSON values. What is nested deeper, or is a larger number, than any verb takes, need not be told apart."""
+    """As JSON values. Deeper nesting and larger numbers than any verb accepts need not be distinguished."""
     match value:
         case None | bool() | float() | str():
             return value

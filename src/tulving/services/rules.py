@@ -1,4 +1,4 @@
-"""How to act, and what use has taught about it."""
+"""Verbs on rules: how to act, and how well that worked."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ class Rules(Items, Upkeep):
         content: Annotated[str, "How to act, in plain words"],
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
-        permanence: Annotated[str | None, "How slowly it fades; 0.01 a day when left out"] = None,
+        permanence: Annotated[str | None, "How slowly it fades; 0.01 a day if left out"] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
         source_butler: Annotated[str | None, "The agent that learned it"] = None,
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,
@@ -49,7 +49,7 @@ class Rules(Items, Upkeep):
         return await self._store_rules(offers, list)
 
     async def _store_rules(self, offers: Sequence[NewRule], of: Callable[[list[Stored]], T]) -> T:
-        """`of` is what the verb answers of what is stored."""
+        """`of` makes the verb's answer from the results."""
         now = self._env.clock()
         audit = self._audit(now)
         rules = [self._rule(offer, now) for offer in offers]
@@ -64,7 +64,7 @@ class Rules(Items, Upkeep):
     @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))
     @once
     async def mark_helpful(self, rule_id: RuleId, circumstances: Circumstances = None) -> Rule:
-        """Say that a rule was applied and helped. Enough of it makes a candidate established, and that proven."""
+        """Record that a rule was applied and helped. Enough of this makes a candidate established, and then proven."""
         return await self._mark(rule_id, "helpful", None, circumstances)
 
     @operation("memory_mark_harmful", effect="write", command="mark-harmful", positional=("rule_id",))
@@ -75,16 +75,16 @@ class Rules(Items, Upkeep):
         reason: Annotated[str | None, "What went wrong"] = None,
         circumstances: Circumstances = None,
     ) -> Rule:
-        """Say that a rule was applied and did harm, which weighs as much as four times helping.
+        """Record that a rule was applied and did harm, which weighs four times as much as help.
 
-        A rule that goes on doing harm becomes a warning against itself, with the reasons given here.
+        A rule that keeps doing harm becomes a warning against itself, with the reasons given here.
         """
         return await self._mark(rule_id, "harmful", _reason(reason), circumstances)
 
     async def invert_rule(self, rule_id: MemoryId) -> Rule | None:
         """001-013: turn a refuted rule into a warning against itself; None for a rule that is not refuted.
 
-        One that was turned round before stays as it is.
+        A rule that was inverted before stays as it is.
         """
         address = await self._address("rule", rule_id, "rule_id", to_change=True)
         rule = None if address is None else await self._read(storage.rules.get, address)
@@ -122,7 +122,7 @@ class Rules(Items, Upkeep):
 
 
 def _reason(reason: object) -> str | None:
-    """What went wrong, in words; nothing, when they are all private."""
+    """The reason without private parts; None if nothing is left."""
     if reason is None:
         return None
     if not isinstance(reason, str):

@@ -1,4 +1,4 @@
-"""Finding the right memories: search by relevance, recall by all that matters."""
+"""Verbs that find memories: search by relevance, recall by several signals."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def _nothing_found(error: Exception) -> Found:
 
 
 class Search(Service):
-    """Verbs that find memories by what they say."""
+    """Verbs that find memories by their content."""
 
     @operation(
         "memory_search",
@@ -115,7 +115,7 @@ class Search(Service):
         return replace(found, hits=[self._referenced(hit, now) for hit in scored[:limit]])
 
     def _limit(self, limit: int | None) -> int:
-        """What the caller says, else what is configured, else the specified 10."""
+        """The caller's limit, else the configured one, else the specified 10."""
         configured = self._env.config.retrieval.configured_limit
         return intake.whole("limit", limit if limit is not None else configured or WRITTEN_LIMIT, 1, LARGEST_LIMIT)
 
@@ -130,7 +130,7 @@ class Search(Service):
         min_confidence: float,
         cut: bool = True,
     ) -> Found:
-        """Candidates of each kind, fused and filtered, the best of all kinds first."""
+        """The candidates of all kinds, filtered and fused, best first."""
         now = self._env.clock()
         warning = None
         terms = query_terms(query) if mode != "semantic" else []
@@ -156,7 +156,7 @@ class Search(Service):
         return Found(hits=hits, mode=mode, candidates=candidates, below_confidence=doubted, warning=warning)
 
     def _composed(self, hit: Hit, pool: int, lanes: int, now: datetime) -> Hit:
-        """001-032: the hit with its composite score and all the parts of it."""
+        """001-032: the hit with its composite score and all its parts."""
         relevance = ranking.relevance(hit.parts.get("rrf_score", 0.0), pool, lanes)
         match = ranking.Match(hit.item, relevance, hit.parts["confidence"], now)
         score, signals = ranking.composite(match, self._env.config.retrieval.score_weights)

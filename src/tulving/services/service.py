@@ -1,4 +1,4 @@
-"""What every verb stands on: the environment that `bootstrap` composed, the caller, and whose memory it is."""
+"""The base of every verb: the environment that `bootstrap` composed, the caller, and what it is bound to."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("tulving")
 
 MAINTENANCE = "maintenance"
-"""The actor of what is done to all tenants."""
+"""The actor of work on all tenants."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Subscribers:
-    """Who is told of changes, each of those to one tenant."""
+    """The subscribers to changes, each to those of one tenant."""
 
     def __init__(self) -> None:
         self._publishers: list[tuple[str, Publisher]] = []
@@ -43,7 +43,7 @@ class Subscribers:
         self._publishers.append((tenant_id, publisher))
 
     def publish(self, events: Sequence[Event]) -> None:
-        """The change is committed: a subscriber that fails is logged and disturbs nothing."""
+        """Notify the subscribers. The change is already committed, so an error in a subscriber is only logged."""
         for tenant_id, publisher in self._publishers:
             if theirs := [event for event in events if event.tenant_id == tenant_id]:
                 try:
@@ -54,7 +54,7 @@ class Subscribers:
 
 @dataclass(slots=True)
 class Env:
-    """All that the verbs use from outside."""
+    """The dependencies of the verbs."""
 
     config: MemoryModuleConfig
     store: Store
@@ -71,10 +71,10 @@ class Env:
 
 
 class Service:
-    """The base of all verbs. An instance is bound to one caller; `bind` makes another one beside it.
+    """The base of all verbs. An instance is bound to one caller; `bind` returns another instance.
 
-    `request` is what `requests.once` runs a verb under. It belongs to the instance and not to the context of the task,
-    which tasks that a subscriber starts would inherit.
+    `request` is the idempotent request under which `requests.once` runs a verb. It is kept on the instance and not in a
+    context variable, which tasks started by a subscriber would inherit.
     """
 
     def __init__(self, env: Env, caller: Caller, bound: Bound | None = None, request: "Request | None" = None) -> None:
@@ -94,8 +94,8 @@ class Service:
         scope: str | None = None,
         idempotency_key: str | None = None,
     ) -> Self:
-        """The same store for another caller, or for one user, household, persona, project or scope only; or under an
-        idempotency key, for one call that may be repeated."""
+        """The same store for another caller, or restricted to one user, household, persona, project or scope; or with
+        an idempotency key, for one call that may be repeated."""
         caller = caller or self.caller
         if idempotency_key is not None:
             caller = replace(caller, idempotency_key=idempotency_key)
@@ -113,7 +113,7 @@ class Service:
 
     @property
     def warning(self) -> str | None:
-        """What a person should know about this memory now: that it finds by keyword only, and why."""
+        """What users should know about this memory now: that it searches by keyword only, and why."""
         return self._env.embedding.warning
 
     @property
@@ -125,7 +125,7 @@ class Service:
         return Audit(self.caller, now, self._env.ids)
 
     def _audit_of(self) -> AuditOf:
-        """For work in several batches, which is one run."""
+        """For work in several batches that form one run."""
         audit = replace(self._audit(self._env.clock()), run_id=self._env.ids())
         return lambda tenant_id: audit
 
@@ -180,18 +180,18 @@ class Service:
     async def _write(
         self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a transaction. Its arguments are checked by type, so that a memory is reached by a checked address."""
+        """Run a transaction. Its arguments are type-checked, so that memories are only reached by checked addresses."""
         return await self._env.store.write(self._tenant_id, transaction, *args, **kwargs)
 
     async def _write_once(self, change: Callable[[Connection], T]) -> T:
-        """The transaction of a verb under `requests.once`. Its result is what the verb answers: under an idempotency
-        key it is kept beside the change, in case it is asked for again."""
+        """The transaction of a verb under `requests.once`. Its result is the verb's answer, which is committed with the
+        change if there is an idempotency key."""
         if self._request is None:
             return await self._write(change)
         return await self._write(storage.requests.once, self._request, change)
 
     async def _store(self, kind: Kind, rows: Sequence[tuple[Item, IndexEntry, Event]], answer: T) -> T:
-        """New episodes or rules, which can't be refused."""
+        """Store new episodes or rules, whose answer is known beforehand."""
 
         def store(conn: Connection) -> T:
             storage.items.store(conn, kind, rows, self.bound)
@@ -204,5 +204,5 @@ class Service:
 
 
 def offered(offer: type[T], arguments: Mapping[str, Any]) -> T:
-    """A verb's arguments, which are all its local variables, as what it stores."""
+    """The offer made from a verb's arguments, passed as its `locals()`."""
     return offer(**{name: value for name, value in arguments.items() if name != "self"})

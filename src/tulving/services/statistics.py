@@ -1,4 +1,4 @@
-"""How much there is of everything."""
+"""The verb that counts memories."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,16 +21,16 @@ class Statistics(TypedDict):
 
 
 class Counting(Service):
-    """The verb that counts."""
+    """The verb that counts memories."""
 
     @operation("memory_stats", effect="read", command="stats")
     async def stats(
         self, scope: Annotated[str | None, "Only facts and rules of this namespace and the global one"] = None
     ) -> Statistics:
-        """Count the memories of each kind by the state they are in, and how long the oldest episode has waited."""
+        """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
         now = self._env.clock()
         wanted = replace(self._filter(scope=scope), state="any")
-        # Episodes are an agent's, whatever the namespace; only what a connection is bound to holds for them too.
+        # Episodes have an agent instead of a namespace, so only the scope that the connection is bound to applies.
         of_kind: dict[Kind, Any] = {"episode": replace(wanted, scope=self.bound.scope), "fact": wanted, "rule": wanted}
         counts = await self._read(storage.statistics.count, self.caller.tenant_id, of_kind, now)
         oldest: datetime | None = counts["episode"].pop("created_at")

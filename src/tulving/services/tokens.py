@@ -1,4 +1,4 @@
-"""Access tokens: who may use this store over a network, as whom, and for what."""
+"""Access tokens: who may use this store over a network, as which actor, and with which rights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,19 +17,19 @@ SHORTEST_PREFIX = 4
 
 
 class Authentication(Service):
-    """What a server over a network asks about those who come in, whose tenant is not known yet."""
+    """What a network server needs to authenticate a caller whose tenant is not known yet."""
 
     async def authenticate(self, secret: str) -> Token | None:
-        """The token of this secret, if it is valid now."""
+        """The token with this secret, if it is valid now."""
         return await self._env.store.read(None, storage.tokens.find, digest(secret), self._env.clock())
 
     async def needs_token(self) -> bool:
-        """Whether a token must be shown: there is one that was not revoked."""
+        """Whether callers need a token: there is one that was not revoked."""
         return await self._env.store.read(None, storage.tokens.any_kept)
 
 
 class Tokens(Service):
-    """Verbs for the person who runs the memory; part of an `Administration`."""
+    """Verbs for operators; part of an `Administration`."""
 
     async def create_token(
         self,
@@ -40,10 +40,10 @@ class Tokens(Service):
         rights: Sequence[str] = RIGHTS,
         days: float | None = None,
     ) -> Token:
-        """Let the holder of a secret in, to the caller's tenant, for so many days or until it is revoked.
+        """Grant the holder of a secret access to the caller's tenant, for some days or until it is revoked.
 
-        The secret comes from outside, as all that is drawn by chance: `tulving token create` draws one. Only
-        its hash is kept. Whoever has no actor's name acts under the token's.
+        The secret is injected like all randomness: `tulving token create` generates one. Only its hash is stored.
+        Without an actor, the token's name is the actor.
         """
         now = self._env.clock()
         name = None if name is None else intake.name("name", name, most=200)
@@ -56,7 +56,7 @@ class Tokens(Service):
             created_at=now,
             expires_at=_expiry(now, days),
         )
-        token.caller()  # refuses an actor that can't be one
+        token.caller()  # raises for an invalid actor
         event = self._audit(now).event(
             "token_created",
             "token",
@@ -68,11 +68,11 @@ class Tokens(Service):
         return token
 
     async def list_tokens(self) -> list[Token]:
-        """The tokens of all tenants, whatever their state, oldest first."""
+        """The tokens of all tenants in any state, oldest first."""
         return await self._read(storage.tokens.everyone)
 
     async def revoke_token(self, token_id: str) -> Token:
-        """Shut a token out at once, by its id or the beginning of it; revoking twice is revoking once."""
+        """Revoke a token at once, by its id or the beginning of it. Idempotent."""
         now = self._env.clock()
         start = intake.identifier("token_id", token_id, most=40).lower()
         if len(start) < SHORTEST_PREFIX:

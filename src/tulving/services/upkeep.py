@@ -1,7 +1,7 @@
-"""What time does to memories, and what they wait for: decay, cleanup, inversion, vectors.
+"""Upkeep of memories: decay, cleanup, inversion, missing vectors.
 
-A `Memory` does it for the part of its tenant that it reaches, an `Administration` for all tenants. Each batch is a
-transaction of its own: a run that was interrupted is continued by the next.
+A `Memory` does it for the part of its tenant that it reaches, an `Administration` for all tenants. Each batch is its
+own transaction: the next run continues an interrupted one.
 """
 
 from collections import Counter
@@ -28,11 +28,11 @@ MOST_TRIES = 5
 MOST_ENTRIES = 2**31 - 1
 
 Progress = Callable[[int, int], None]
-"""Told how much is done, of how much."""
+"""Called with how much is done, and of how much."""
 
 
 class CleanedUp(TypedDict):
-    """001-060: what a cleanup has deleted, and how many episodes there are now."""
+    """001-060: how many episodes a cleanup has deleted, and how many remain."""
 
     expired_deleted: int
     capacity_deleted: int
@@ -40,7 +40,7 @@ class CleanedUp(TypedDict):
 
 
 class Upkeep(Service):
-    """Verbs that a worker calls on a schedule."""
+    """Verbs that a worker runs on a schedule."""
 
     async def run_decay_sweep(
         self, as_of: datetime | None = None, dry_run: bool = False, progress: Progress | None = None
@@ -85,9 +85,10 @@ class Upkeep(Service):
         as_of: Annotated[datetime | None, "As if it were this time; a future one only with dry_run"] = None,
         dry_run: Annotated[bool, "Only count what would be deleted"] = False,
     ) -> CleanedUp:
-        """Delete episodes that have expired, and the oldest that were learned from where there are too many.
+        """Delete episodes that have expired, and the oldest that were learned from if there are too many.
 
-        What waits to be learned from is never deleted to make room, and has a few days of grace when it expires.
+        An episode that was not learned from yet is never deleted to make room, and has a grace period of some days
+        after it expires.
         """
         now = self._env.clock()
         as_of = intake.moment("as_of", as_of) or now
@@ -97,7 +98,7 @@ class Upkeep(Service):
         most = intake.whole("max_entries", configured if max_entries is None else max_entries, 0, MOST_ENTRIES)
         graced = graced_before(as_of, self._env.config.episode_grace_days)
         whose, bound = self._tenant_id, self.bound
-        # Each tenant has the capacity for itself.
+        # The capacity is per tenant.
         tenants = await self._read(storage.cleanup.tenants) if whose is None else [whose]
         expired = capacity = 0
         if dry_run:
@@ -124,7 +125,7 @@ class Upkeep(Service):
         }
 
     async def invert_refuted(self) -> int:
-        """001-013: turn all rules that use has refuted into warnings against themselves; how many were."""
+        """001-013: turn all refuted rules into warnings against themselves; returns how many."""
         audit_of, done, last = self._audit_of(), 0, None
         while batch := await self._read(storage.rules.refuted, self._tenant_id, self.bound, INVERTED_AT_A_TIME, last):
             for rule in batch:
@@ -133,13 +134,13 @@ class Upkeep(Service):
         return done
 
     async def count_pending(self) -> int:
-        """How many memories wait for their vector."""
+        """How many memories lack a vector."""
         return await self._read(storage.maintenance.count_pending, self._tenant_id)
 
     async def embed_pending(self, progress: Progress | None = None) -> int:
-        """Give memories that were stored while the embedder was not ready their vectors; how many got one.
+        """Add the vectors of memories that were stored while the embedder was not ready; returns how many.
 
-        Rows that plain SQL inserted are completed first, whether the embedder is ready or not.
+        Rows that were inserted by plain SQL are completed first, whether the embedder is ready or not.
         """
         audit_of, embedding = self._audit_of(), self._env.embedding
         while await self._read(storage.completion.waiting, self._tenant_id):
@@ -159,14 +160,14 @@ class Upkeep(Service):
     async def _indexed(
         self, items: list[tuple[Kind, Item]], version: int | None = None
     ) -> list[tuple[Kind, Item, IndexEntry]]:
-        """Memories with their index entries; none, if the embedder fails."""
+        """Memories with their index entries; empty if the embedder fails."""
         entries = await self._env.embedding.index([item for _, item in items], version)
         if any(entry.embedding is None for entry in entries):
             return []
         return [(kind, item, entry) for (kind, item), entry in zip(items, entries, strict=True)]
 
     async def _invert(self, rule: Rule, audit: Audit) -> Rule | None:
-        """The vector is made before the transaction, so it is made again when more was said about the harm since."""
+        """The vector is computed before the transaction, so it is computed again if reasons were added in between."""
         for _ in range(MOST_TRIES):
             if not maturity.is_refuted(rule):
                 return None
@@ -177,4 +178,4 @@ class Upkeep(Service):
             if final or found is None:
                 return found
             rule = found
-        raise StoreBusy(f"the rule {rule.id} is being marked all the time; try again")
+        raise StoreBusy(f"the rule {rule.id} was marked again during each attempt to invert it; try again")

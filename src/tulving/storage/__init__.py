@@ -1,6 +1,6 @@
-"""SQL: one meaning, two engines.
+"""SQL with the same meaning on both engines.
 
-Modules load when they are first used (`storage.facts.store`), so that naming a verb costs nothing.
+Modules are imported at first use (`storage.facts.store`), so that importing this package costs nothing.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Episodes whose time is over, or that are too many: deleted for good, a small batch at a time."""
+"""Permanent deletion of episodes that have expired or exceed the capacity, in small batches."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,20 +13,20 @@ from tulving.storage.connection import Connection
 from tulving.storage.filters import reach, reach_or_all
 from tulving.storage.rows import Row
 
-# What waits to be learned from is spared until its grace is over; what was forgotten never is learned from.
+# An episode that awaits consolidation is kept for its grace period; a forgotten one is never consolidated.
 _OVER = (
     "expires_at <= :as_of AND (forgotten OR consolidation_status NOT IN ('pending', 'failed') OR expires_at <= :graced)"
 )
 
 
 def tenants(conn: Connection) -> list[str]:
-    """Who has episodes at all."""
+    """The tenants that have episodes."""
     conn.check_sees_all_tenants()
     return [row["tenant_id"] for row in conn.fetch_all("SELECT DISTINCT tenant_id FROM episodes ORDER BY tenant_id")]
 
 
 def count(conn: Connection, tenant_id: str | None, bound: Bound) -> int:
-    """How many episodes there are, of one caller or of all tenants, in whatever state."""
+    """How many episodes one caller or (None) all tenants have, in any state."""
     where, params = reach_or_all(conn, "episode", tenant_id, bound)
     row = conn.fetch_one(f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where}", params)
     return row["episodes"] if row else 0
@@ -35,7 +35,7 @@ def count(conn: Connection, tenant_id: str | None, bound: Bound) -> int:
 def count_expired(
     conn: Connection, tenant_id: str | None, bound: Bound, as_of: datetime, graced: datetime
 ) -> dict[str, int]:
-    """How many episodes of each tenant are over."""
+    """How many episodes of each tenant are due for deletion."""
     where, params = reach_or_all(conn, "episode", tenant_id, bound)
     rows = conn.fetch_all(
         f"SELECT tenant_id, COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND {_OVER} GROUP BY tenant_id",
@@ -45,7 +45,7 @@ def count_expired(
 
 
 def count_spent(conn: Connection, tenant_id: str, bound: Bound, as_of: datetime, graced: datetime) -> int:
-    """How many episodes may be deleted to make room, beside those that are over."""
+    """How many episodes may be deleted to make room, not counting the expired ones."""
     where, params = reach("episode", tenant_id, bound)
     row = conn.fetch_one(
         f"SELECT COUNT(*) AS episodes FROM episodes AS m WHERE {where} AND consolidated"
@@ -64,7 +64,7 @@ def delete_expired(
     limit: int,
     audit_of: AuditOf,
 ) -> int:
-    """001-058: delete episodes that are over, of one caller or of all tenants; how many."""
+    """001-058: delete expired episodes of one caller or (None) of all tenants; returns how many."""
     where, params = reach_or_all(conn, "episode", tenant_id, bound)
     rows = conn.fetch_all(
         f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND {_OVER}"
@@ -75,8 +75,8 @@ def delete_expired(
 
 
 def delete_surplus(conn: Connection, tenant_id: str, bound: Bound, most: int, limit: int, audit_of: AuditOf) -> int:
-    """001-059: delete the oldest episodes that were learned from, as long as the caller has too many; how many."""
-    # Two cleanups that count at the same time would both delete the surplus.
+    """001-059: delete the oldest consolidated episodes while the caller has too many; returns how many."""
+    # Two concurrent cleanups would both delete the surplus.
     conn.lock(f"{tenant_id} episode cleanup")
     surplus = count(conn, tenant_id, bound) - most
     if surplus <= 0:

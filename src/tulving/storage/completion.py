@@ -1,4 +1,4 @@
-"""Rows that were inserted by plain SQL (004-001): they get what the database can't make of their words."""
+"""Completes rows that were inserted by plain SQL (004-001) with what the database can't derive from their content."""
 
 from tulving.domain.completion import completed
 from tulving.domain.editing import superseded
@@ -15,14 +15,14 @@ _INCOMPLETE = "(m.content_hash IS NULL OR m.search_text IS NULL)"
 
 
 def waiting(conn: Connection, tenant_id: str | None) -> bool:
-    """Whether a tenant, or (None) any, has a row to complete."""
+    """Whether a tenant, or (None) any tenant, has a row to complete."""
     where, params = of_tenant(tenant_id, _INCOMPLETE)
     found = "SELECT 1 AS found FROM {} AS m WHERE {} LIMIT 1"
     return any(conn.fetch_one(found.format(KIND[kind].table, where), params) for kind in KINDS)
 
 
 def complete(conn: Connection, tenant_id: str | None, limit: int, audit_of: AuditOf) -> int:
-    """Complete some rows of each kind, of one tenant or (None) of any; how many."""
+    """Complete some rows of each kind, of one tenant or (None) of all; returns how many."""
     done = 0
     where, params = of_tenant(tenant_id, _INCOMPLETE)
     for kind in KINDS:
@@ -41,7 +41,7 @@ def _complete(conn: Connection, item: Item, audit: Audit) -> None:
     events.append(conn, audit.event(f"{address.kind}_created", address.kind, item.id, by="insert"))
     new = completed(item, audit.now)
     if isinstance(new, Fact) and (same := facts.same_content(conn, new)) is not None:
-        # Of two that say the same, one is in use: the one that was completed first.
+        # Only one of two facts with equal content stays active: the one that was completed first.
         new = superseded(new, audit.now)
         events.append(conn, audit.event("fact_superseded", "fact", item.id, superseded_by=str(same)))
     items.update(conn, (item, new))

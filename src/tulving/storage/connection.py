@@ -1,6 +1,6 @@
-"""What a transaction function is given: one connection, the same on both engines.
+"""The connection that a transaction function receives, the same on both engines.
 
-Statements are SQL text with `:named` parameters, in the part of SQL that both engines share. Values go in
+Statements are SQL text with `:named` parameters, in the subset of SQL that both engines share. Values go in
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
@@ -16,7 +16,7 @@ from tulving.storage.rows import Params, Row
 
 
 def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
-    """Look for problems; damage that stops the look is one itself."""
+    """Run a check; damage that interrupts it is a problem itself."""
     try:
         return Finding(name, tuple(problems()))
     except DamagedStore as error:
@@ -27,30 +27,30 @@ class Connection(Protocol):
     """One transaction's connection."""
 
     events: list[Event]
-    """What has happened in this transaction so far; the store publishes it after the commit."""
+    """The events of this transaction so far; the store publishes them after the commit."""
 
     @property
     def secrets(self) -> MutableMapping[str, str]:
-        """The secrets of tenants (`events.py`) that need not be looked up, and those that were in this transaction."""
+        """Cached secrets of tenants (`events.py`); secrets that this transaction looks up are added."""
         ...
 
     @property
     def for_update(self) -> str:
-        """What ends a SELECT of rows that are to be changed, so that nobody else changes them before."""
+        """The suffix of a SELECT that locks rows before they are changed."""
         ...
 
     @property
     def for_reference(self) -> str:
-        """What ends a SELECT of rows that are to be referred to, so that they are still there then."""
+        """The suffix of a SELECT that locks rows against deletion before they are referenced."""
         ...
 
     @property
     def merged_at_a_time(self) -> int:
-        """How many rows `merge` likes best."""
+        """The batch size for `merge`."""
         ...
 
     def execute(self, sql: str, params: Params | None = None) -> int:
-        """Execute; the number of rows touched."""
+        """Execute a statement; returns the number of affected rows."""
         ...
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None: ...
@@ -60,68 +60,68 @@ class Connection(Protocol):
     def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]: ...
 
     def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
-        """What a SELECT finds for each of many parameters, one after the other, in one round trip."""
+        """The rows of a SELECT for each of many parameter sets, in order, in one round trip."""
         ...
 
     def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
-        """The same as `fetch_all`, a few rows at a time: for what may not fit into memory."""
+        """Like `fetch_all`, but a few rows at a time: for results that may not fit into memory."""
         ...
 
     def within(self, column: str, parameter: str) -> str:
-        """The condition that a column is among the values of a list parameter."""
+        """The condition that a column is one of the values of a list parameter."""
         ...
 
     def tagged(self, column: str, parameter: str) -> str:
-        """The condition that a list column holds every value of a list parameter."""
+        """The condition that a list column contains every value of a list parameter."""
         ...
 
     def beyond_ascii(self, column: str) -> str:
-        """The condition that a text or document has characters outside ASCII, about which SQL knows little."""
+        """The condition that a text or document has non-ASCII characters, whose case SQL can't fold reliably."""
         ...
 
     def similar_name(self, name: str, names: str, parameter: str) -> str | None:
-        """A condition that holds at least where the name in a column, or one of those in a list column, is similar to a
-        parameter by its trigrams; None where the engine can't tell."""
+        """A condition that is true at least where the name in a column, or one in a list column, has trigrams similar
+        to those of a parameter; None if the engine can't tell."""
         ...
 
     def lock(self, *names: str) -> None:
-        """Wait until no other transaction holds these names, and hold them until this one ends."""
+        """Lock these names until the transaction ends; waits while another one holds them."""
         ...
 
     def lock_store(self) -> None:
-        """Wait until nobody else writes to the store, and keep them out until this transaction ends."""
+        """Lock the whole store against other writers until the transaction ends."""
         ...
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-        """Insert rows of equal columns unless their key is there already; those that were new."""
+        """Insert rows of equal columns unless their key exists already; returns the rows that were new."""
         ...
 
     def vectors_of(self, dimension: int) -> AbstractContextManager[None]:
-        """Make room for vectors of so many dimensions. If the tables had others, those are gone in the block."""
+        """Prepare the tables for vectors of this dimension. Vectors of another dimension are gone inside the block."""
         ...
 
     def vector_value(self, column: str) -> str:
-        """A vector column as it is selected, to come out as bytes of 32-bit numbers."""
+        """The expression that selects a vector column as the bytes of 32-bit floats."""
         ...
 
     def check_sees_all_tenants(self) -> None:
-        """Raise unless the rows of all tenants are seen: what is done to a whole store must not pass over some."""
+        """Raise unless the rows of all tenants are visible: work on a whole store must not skip any."""
         ...
 
     def vector_bytes(self, column: str) -> str:
-        """The expression for how many bytes of 32-bit numbers a vector column holds."""
+        """The expression for the size of a vector column in bytes of 32-bit floats."""
         ...
 
     def index_text(self, tenant_id: str, search_text: str) -> str:
-        """A search text as the engine's keyword index wants it."""
+        """A search text in the form of the engine's keyword index."""
         ...
 
     def lanes(self, request: LaneRequest) -> Lanes:
-        """Keyword and vector candidates, up to the limit of each kind; filters apply before it, never after."""
+        """Keyword and vector candidates, up to the limit for each kind; filters apply before the limit."""
         ...
 
     def defer_references(self) -> None:
-        """Check foreign keys when the transaction ends, so that rows may come in any order."""
+        """Check foreign keys at the commit, so that rows may be inserted in any order."""
         ...
 
     def verify_engine(self) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Memories put into other words: what one was before becomes a revision, and what it is found by is renewed."""
+"""Edits: the old version of a memory becomes a revision, and its index entry is renewed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,7 +25,7 @@ _OF_MEMORY = "tenant_id = :tenant_id AND memory_type = :memory_type AND memory_i
 def edit(
     conn: Connection, address: Address, changes: Mapping[str, Any], entry: IndexEntry | None, audit: Audit
 ) -> Item:
-    """Change a memory and keep what it was. `entry` comes with new content only. Changes that change nothing leave no
+    """Change a memory and keep its old version. `entry` is given only with new content. Changes without effect leave no
     trace."""
     item = items.get_to_change(conn, address)
     new = edited(item, changes, audit.now)
@@ -53,7 +53,7 @@ def revisions(conn: Connection, address: Address) -> list[Revision]:
 
 
 def reindex(conn: Connection, item: Item, entry: IndexEntry) -> None:
-    """Let a memory be found by its new words. What a re-embedding in progress made of the old ones is void."""
+    """Index a memory by its new content. What a re-embedding in progress made of the old content is discarded."""
     (entry,) = renumbered(conn, [entry])
     conn.execute(
         f"UPDATE {table_of(item).table} SET search_text = :search_text, embedding = :embedding,"
@@ -70,7 +70,7 @@ def reindex(conn: Connection, item: Item, entry: IndexEntry) -> None:
 
 
 def keep(conn: Connection, item: Item, now: datetime) -> int:
-    """Make a revision of a memory that is about to be changed; its number."""
+    """Save a memory that is about to be changed as a revision; returns its number."""
     key = _key(address_of(item))
     last = conn.fetch_one(f"SELECT COALESCE(MAX(number), 0) AS number FROM revisions WHERE {_OF_MEMORY}", key)
     number = (last["number"] if last else 0) + 1
@@ -80,7 +80,7 @@ def keep(conn: Connection, item: Item, now: datetime) -> int:
 
 
 def _check_unique(conn: Connection, item: Item) -> None:
-    """An unkeyed fact is known by what it says, so that two in use can't say the same."""
+    """Raise if another active unkeyed fact has the same content: content is what identifies unkeyed facts."""
     if not isinstance(item, Fact) or item.keyed or item.validity != "active":
         return
     same = conn.fetch_one(

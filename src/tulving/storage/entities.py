@@ -1,4 +1,4 @@
-"""Entities: who or what facts are about. A merged one stays as a tombstone that says where it went."""
+"""Entities that facts are about. A merged one stays as a tombstone that points to the target."""
 
 import json
 from collections.abc import Mapping, Sequence, Set
@@ -21,7 +21,7 @@ from tulving.storage.rows import Row, insert_statement
 
 MOST_FACTS = 500
 MOST_LETTERS = 4_000
-"""How much of one fact is read for its words."""
+"""How many characters of one fact are read for its words."""
 
 _COLUMNS = tuple(field.name for field in fields(Entity))
 _VALUES = attrgetter(*_COLUMNS)
@@ -31,12 +31,12 @@ _UPDATE = """
 UPDATE entities SET canonical_name = :canonical_name, folded_name = :folded_name, aliases = :aliases,
 metadata = :metadata, merged_into = :merged_into, updated_at = :updated_at
 WHERE tenant_id = :tenant_id AND id = :id"""
-# A capital I has another small letter in Turkish, if that is what the server speaks.
+# In a Turkish locale, LOWER maps a capital I to a different letter.
 _ALIASES = "LOWER(REPLACE(CAST(aliases AS TEXT), 'I', 'i'))"
 
 
 def create(conn: Connection, entity: Entity, event: Event) -> EntityCreated:
-    """001-062: a new entity, unless its name is taken."""
+    """001-062: create an entity, unless its name is taken."""
     _check_free(conn, entity)
     conn.execute(_INSERT, _params(entity))
     events.append(conn, event)
@@ -59,7 +59,7 @@ def update(
     metadata: Mapping[str, Any],
     event: Event,
 ) -> Entity | None:
-    """001-064: replace the name and the aliases where given, add to the metadata; None when there is none."""
+    """001-064: replace the name and the aliases if given, add to the metadata; None if there is no such entity."""
     entity = get(conn, event.tenant_id, id_, to_change=True)
     if entity is None:
         return None
@@ -80,10 +80,10 @@ def update(
 def candidates(
     conn: Connection, tenant_id: str, name: str, entity_type: str | None, fuzzy: bool
 ) -> tuple[list[Names], bool]:
-    """All whom a folded name may mean, and some others: what a match is, the domain decides; and whether those are
-    among them whose names are only similar."""
-    # A list of names is compared as its text, JSON or an array's with the same escapes, of which SQL knows the case of
-    # ASCII letters only.
+    """A superset of the entities that a folded name may refer to (the domain decides what is a match), and whether it
+    includes those with merely similar names."""
+    # A list of names is compared as text: JSON, or an array literal with the same escapes. SQL folds the case of ASCII
+    # letters only.
     inside = json.dumps(name, ensure_ascii=False)[1:-1]
     ways = [
         "folded_name LIKE :name_inside ESCAPE '!'",
@@ -129,9 +129,9 @@ def words_of_facts(
 
 
 def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> EntitiesMerged:
-    """001-073 to 001-079: all that was known of the source is known of the target; the source leads there."""
+    """001-073 to 001-079: the facts and names of the source become the target's; the source points to the target."""
     tenant_id = audit.caller.tenant_id
-    # Both at once and in the order of their ids, so that two merges never wait for each other.
+    # Both at once, in the order of their ids, so that two merges can't deadlock.
     rows = conn.fetch_all(
         f"{_MINE} AND {conn.within('id', 'ids')} ORDER BY id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": [source_id, target_id]},
@@ -168,8 +168,8 @@ def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> E
 
 
 def _repoint(conn: Connection, source_id: UUID, target_id: UUID, lost: Set[UUID], audit: Audit) -> list[Event]:
-    """Make all facts of the source the target's: an event for each, but for those that were superseded on the way and
-    have theirs."""
+    """Move all facts of the source to the target. Returns an event for each, except for those in `lost`, which have one
+    already."""
     key = {"tenant_id": audit.caller.tenant_id, "id": source_id}
     of_source = "SELECT id FROM facts WHERE tenant_id = :tenant_id AND entity_id = :id ORDER BY id"
     rows = conn.fetch_all(of_source + conn.for_update, key)
@@ -182,8 +182,8 @@ def _repoint(conn: Connection, source_id: UUID, target_id: UUID, lost: Set[UUID]
 
 
 def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> tuple[list[Event], set[UUID]]:
-    """Where both have a fact in one slot, the winner supersedes the loser: an event for each, and which facts of the
-    source have lost."""
+    """Where both have a fact in the same slot, one supersedes the other. Returns an event for each pair, and the
+    facts of the source that lost."""
     tenant_id = audit.caller.tenant_id
     rows = conn.fetch_all(
         "SELECT id, entity_id, scope, owner, predicate, confidence FROM facts WHERE tenant_id = :tenant_id"
@@ -202,7 +202,7 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
             lost.add(mine["id"])
         event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
         facts.supersede(conn, tenant_id, loser["id"], audit.now)
-        # What it superseded before stays its predecessor; the link has the other.
+        # An earlier predecessor is kept; the link records this one.
         conn.execute(
             "UPDATE facts SET supersedes_id = COALESCE(supersedes_id, :supersedes_id), updated_at = :now"
             " WHERE tenant_id = :tenant_id AND id = :id",
@@ -219,7 +219,7 @@ def _slot(row: Row) -> tuple[str, str, str]:
 
 def _check_alive(field: str, entity: Entity | None, id_: UUID | None = None) -> Entity:
     if entity is None:
-        raise InvalidInput(field, f"there is no entity {id_}", "the id of an entity of yours")
+        raise InvalidInput(field, f"there is no entity {id_}", "the id of one of your entities")
     if entity.merged_into is not None:
         problem = f"the entity {entity.id} was merged into {entity.merged_into}"
         raise InvalidInput(field, problem, "an entity that was not merged into another")
@@ -243,5 +243,5 @@ def _params(entity: Entity) -> Row:
 
 
 def _containing(text: str) -> str:
-    """A LIKE pattern for texts that hold this one, in which nothing is a wildcard."""
+    """A LIKE pattern for texts that contain this one, with its wildcards escaped."""
     return "%" + "".join(f"!{letter}" if letter in "!%_" else letter for letter in text) + "%"

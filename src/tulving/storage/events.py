@@ -1,4 +1,4 @@
-"""The audit trail: appended to, read in order, never changed."""
+"""The append-only audit trail."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -13,14 +13,14 @@ _COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
 _INSERT = insert_statement("memory_events", _COLUMNS)
 _VALUES = attrgetter(*_COLUMNS)
 ARRIVAL = "memories_imported"
-"""Rows came from a file or another store; the payload has their keys."""
+"""Rows were imported from a file or another store; the payload lists their keys."""
 _SECRET = "SELECT secret FROM tenant_keys WHERE tenant_id = :tenant_id"
 _NEW_SECRET = insert_statement("tenant_keys", ("tenant_id", "secret"))
 
 
 def append(conn: Connection, *events: Event) -> None:
-    """Part of the transaction that makes the change. They are written with keyed content hashes, and published so when
-    the transaction has committed."""
+    """Write events in the transaction that makes the change, with keyed content hashes. They are published after the
+    commit."""
     written = _keyed(conn, events)
     conn.execute_many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in written])
     conn.events += written
@@ -40,7 +40,7 @@ def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:
 
 
 def _secret(conn: Connection, tenant_id: str, unkeyed: Unkeyed) -> str:
-    """The tenant's own, made at its first use. Of two that make one at the same time the first wins."""
+    """The tenant's secret, created at its first use. Of two concurrent attempts the first wins."""
     key = {"tenant_id": tenant_id}
     found = conn.fetch_one(_SECRET, key)
     if found is None:
@@ -60,7 +60,7 @@ def of_item(conn: Connection, address: Address) -> list[Event]:
 
 
 def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str | None:
-    """Which of these events was the last of a memory, if there was any."""
+    """The type of the latest of these events of a memory, if there is one."""
     row = conn.fetch_one(
         "SELECT event_type FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id"
         f" AND {conn.within('event_type', 'event_types')} ORDER BY seq DESC LIMIT 1",
@@ -70,7 +70,7 @@ def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str 
 
 
 def arrived(conn: Connection, tenant_id: str) -> set[str]:
-    """The keys of all rows of a tenant that came from elsewhere."""
+    """The keys of all imported rows of a tenant."""
     found = conn.stream(
         "SELECT payload FROM memory_events WHERE tenant_id = :tenant_id AND event_type = :event_type",
         {"tenant_id": tenant_id, "event_type": ARRIVAL},

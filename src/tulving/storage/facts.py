@@ -1,4 +1,4 @@
-"""Facts: at most one active row per key, whoever writes at the same time."""
+"""Facts: at most one active row per key, even with concurrent writers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,17 +32,17 @@ _BY_SUBJECT = (
     " AND entity_id IS NULL AND keyed"
 )
 _BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash = :content_hash AND NOT keyed"
-_TOLD_BEFORE = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
-"""What a revision does not keep, so that the event does. Free text is left out: events never hold any."""
+_KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
+"""Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
 _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
 
 def store(
     conn: Connection, offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]], audit: Audit, bound: Bound
 ) -> list[Stored]:
-    """001-017: all offers in one transaction, in order; `claims.decide` says what becomes of each.
+    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each.
 
-    Each comes with the columns that its caller gave explicitly: those a fact with equal content takes over.
+    Each offer has the columns that its caller gave explicitly, which an existing fact with equal content takes over.
     """
     entries = renumbered(conn, (entry for _, entry, _ in offers))
     facts = [fact for fact, _, _ in offers]
@@ -65,7 +65,7 @@ def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
 def history(
     conn: Connection, tenant_id: str, wanted: Filter, subject: str, predicate: str, now: datetime, limit: int
 ) -> list[Fact]:
-    """All facts of a key, whatever became of them, oldest first; when there are more than the limit, the newest."""
+    """All facts of a key in any state, oldest first; if there are more than the limit, the newest of them."""
     where, params = visible(conn, "fact", tenant_id, wanted, now)
     rows = conn.fetch_all(
         f"{KIND['fact'].select} WHERE {where} AND m.subject = :subject AND m.predicate = :predicate"
@@ -76,13 +76,13 @@ def history(
 
 
 def holder(conn: Connection, fact: Fact) -> Claim | None:
-    """The active fact that has the key of this one."""
+    """The active fact with the same key as this one."""
     return _current(conn, [fact]).get(claims.key(fact))
 
 
 def same_content(conn: Connection, fact: Fact) -> UUID | None:
-    """The active unkeyed fact that says the same as this one, which is unkeyed and active too; the key stays locked, so
-    that none is added before the transaction ends."""
+    """Another active unkeyed fact with the content of this one, if this one is unkeyed and active. The key stays
+    locked, so that none can be added before the transaction ends."""
     if fact.keyed or fact.validity != "active":
         return None
     conn.lock(claims.key(fact))
@@ -91,7 +91,7 @@ def same_content(conn: Connection, fact: Fact) -> UUID | None:
 
 
 def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
-    """Take a fact out of use without losing it; its event is the caller's."""
+    """Take a fact out of use but keep it; the caller appends the event."""
     conn.execute(
         "UPDATE facts SET validity = 'superseded', status = NULL, next_review_at = NULL, updated_at = :now"
         " WHERE tenant_id = :tenant_id AND id = :id",
@@ -100,8 +100,8 @@ def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> Non
 
 
 class _Batch:
-    """Offers on their way in. What they meet is looked up for all of them at once, and new rows are written together:
-    over a network each statement costs a round trip."""
+    """A batch of offers. Existing facts are looked up for all of them at once, and new rows are written together: over
+    a network each statement costs a round trip."""
 
     def __init__(self, conn: Connection, audit: Audit, facts: Sequence[Fact]) -> None:
         self._conn, self._audit = conn, audit
@@ -118,7 +118,7 @@ class _Batch:
         if decision == "duplicate":
             return Stored(id=current.id, outcome="duplicate", ref=current.ref)
         if current.id in self._new:
-            self.write()  # it is to be changed
+            self.write()  # the row is about to be changed
         if decision == "confirm":
             return self._confirm(fact, current, given)
         self._supersede(fact, current)
@@ -126,7 +126,7 @@ class _Batch:
         return replace(stored, outcome="superseded", superseded_id=current.id)
 
     def write(self) -> None:
-        """The new rows so far. Their events wait, so that they keep their order."""
+        """Insert the new rows so far. Their events are appended later, so that all events keep their order."""
         if self._new:
             items.insert(self._conn, "fact", list(self._new.values()))
             self._new.clear()
@@ -147,7 +147,7 @@ class _Batch:
         return Stored(id=fact.id, outcome="stored", ref=fact.ref)
 
     def _confirm(self, fact: Fact, current: Claim, given: Mapping[str, Any]) -> Stored:
-        """The same content again: the fact holds, and takes over what is given."""
+        """Equal content: the fact is confirmed and takes over the given values."""
         known = items.get_to_change(self._conn, Address(fact.tenant_id, "fact", current.id))
         assert isinstance(known, Fact)
         changes = differing(known, given)
@@ -155,7 +155,7 @@ class _Batch:
         if changes:
             details["revision"] = edits.keep(self._conn, known, self._audit.now)
             details["changed"] = sorted(changes.keys() - {"decay_rate"})
-            details["before"] = {name: _plain(getattr(known, name)) for name in _TOLD_BEFORE if name in changes}
+            details["before"] = {name: _plain(getattr(known, name)) for name in _KEPT_IN_EVENT if name in changes}
         items.update(self._conn, (known, restated(known, changes, self._audit.now)))
         self._log("fact_confirmed", known.id, by="repetition", **details)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
@@ -166,7 +166,7 @@ class _Batch:
         self._log("fact_superseded", current.id, superseded_by=str(fact.id))
 
     def _free_ref(self, fact: Fact) -> str:
-        """Eight hex digits collide now and then: take others until the tenant has no such reference."""
+        """Eight hex digits collide now and then: try others until the reference is free in the tenant."""
         ref = fact.ref or ""
         while ref in self._refs or (ref != fact.ref and id_of_ref(self._conn, fact.tenant_id, ref) is not None):
             ref = f"fact_{self._audit.new_id().hex[-8:]}"
@@ -182,7 +182,7 @@ def _plain(value: object) -> object:
 
 
 def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
-    """The active facts of the same keys."""
+    """The active facts with the same keys."""
     found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}
     for place, fact in enumerate(facts):
@@ -210,11 +210,11 @@ def _taken_refs(conn: Connection, facts: Sequence[Fact]) -> set[str]:
 
 
 def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
-    """001-018: whom a fact is about must exist in its own tenant, and not be merged into another until it is stored."""
+    """001-018: the entity of a fact must exist in its tenant, and must not be merged before the fact is stored."""
     wanted = [fact for fact in facts if fact.entity_id is not None]
     if not wanted:
         return
-    # In the order of their ids, as a merge does.
+    # In the order of their ids, like a merge, to avoid deadlocks.
     rows = conn.fetch_all(
         f"SELECT id, merged_into FROM entities WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')} ORDER BY id"
         + conn.for_reference,
@@ -225,4 +225,4 @@ def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:
         into = found.get(fact.entity_id)
         if fact.entity_id not in found or into is not None:
             problem = "does not exist" if into is None else f"was merged into {into}"
-            raise InvalidInput("entity_id", f"entity {fact.entity_id} {problem}", "the id of an entity of yours")
+            raise InvalidInput("entity_id", f"entity {fact.entity_id} {problem}", "the id of one of your entities")

@@ -1,4 +1,4 @@
-"""Which rows a read may see, as one SQL condition on the table alias `m`."""
+"""Which rows a read may return, as one SQL condition on the table alias `m`."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -10,8 +10,8 @@ from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
 
-# An active memory is due for review at the moment at which it begins to fade. One that came without that moment is
-# let through: the formula decides.
+# An active memory is due for review when it begins to fade. One without a review date passes the filter: the formula
+# decides.
 _UNFADED = (
     "(m.decay_rate = 0 OR m.last_confirmed_at IS NOT NULL AND (m.status IS NULL OR m.status <> 'fading')"
     " AND (m.next_review_at IS NULL OR m.next_review_at > :now))"
@@ -19,8 +19,7 @@ _UNFADED = (
 
 
 def reach(kind: Kind, tenant_id: str, bound: Bound) -> tuple[str, Row]:
-    """What a connection may read at all, in whatever state (`Bound.covers`). The tenant comes first and is never
-    optional."""
+    """What a connection may read at all, in any state (`Bound.covers`). The tenant is never optional."""
     clauses = ["m.tenant_id = :tenant_id"]
     params: Row = {"tenant_id": tenant_id}
     if bound.scope is not None:
@@ -37,14 +36,14 @@ def reach(kind: Kind, tenant_id: str, bound: Bound) -> tuple[str, Row]:
 
 
 def of_tenant(tenant_id: str | None, condition: str) -> tuple[str, Row]:
-    """A condition on the rows of one tenant, or (None) on those of all that the connection sees."""
+    """A condition on the rows of one tenant, or (None) on all rows that the connection sees."""
     if tenant_id is None:
         return condition, {}
     return f"m.tenant_id = :tenant_id AND {condition}", {"tenant_id": tenant_id}
 
 
 def reach_or_all(conn: Connection, kind: Kind, tenant_id: str | None, bound: Bound) -> tuple[str, Row]:
-    """What one caller may read, or (None) the memories of all tenants, for those who may see them all."""
+    """What one caller may read, or (None) the memories of all tenants; raises if not all of them are visible."""
     if tenant_id is not None:
         return reach(kind, tenant_id, bound)
     conn.check_sees_all_tenants()
@@ -52,7 +51,7 @@ def reach_or_all(conn: Connection, kind: Kind, tenant_id: str | None, bound: Bou
 
 
 def reachable(conn: Connection, kind: Kind, tenant_id: str, bound: Bound, ids: Collection[UUID]) -> set[UUID]:
-    """Those of some memories that exist and that a connection may read."""
+    """The ids among these that exist and that a connection may read."""
     if not ids:
         return set()
     where, params = reach(kind, tenant_id, bound)
@@ -64,7 +63,7 @@ def reachable(conn: Connection, kind: Kind, tenant_id: str, bound: Bound, ids: C
 
 
 def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: datetime) -> tuple[str, Row]:
-    """What a filter leaves of it, as a condition and its parameters."""
+    """The rows that a filter lets through, as a condition and its parameters."""
     table = KIND[kind]
     where, params = reach(kind, tenant_id, wanted)
     clauses = [where, table.alive if wanted.state is None else {"any": "TRUE", **table.states}[wanted.state]]

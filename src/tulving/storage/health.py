@@ -1,4 +1,4 @@
-"""Signs that a store works: a write that leaves nothing behind, and how its jobs went."""
+"""Health checks of a store: a write that leaves nothing behind, and the state of its jobs."""
 
 from datetime import datetime
 from uuid import UUID
@@ -9,14 +9,14 @@ from tulving.storage.connection import Connection
 
 
 def write(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
-    """Write a row and delete it: the commit reaches the disk, and nothing has changed."""
+    """Insert a row and delete it: the commit reaches the disk, but nothing changes."""
     params = {"tenant_id": tenant_id, "id": id_, "now": now}
     conn.execute("INSERT INTO sessions (tenant_id, id, started_at) VALUES (:tenant_id, :id, :now)", params)
     conn.execute("DELETE FROM sessions WHERE tenant_id = :tenant_id AND id = :id", params)
 
 
 def job_entries(conn: Connection) -> list[jobs.Entry] | None:
-    """The jobs, without the pieces that some are divided into; None where only maintenance may see them."""
+    """The jobs, without the pieces that some are divided into; None if only maintenance may see them."""
     try:
         conn.check_sees_all_tenants()
     except StoreUnavailable:

@@ -1,4 +1,4 @@
-"""What every kind of memory can undergo: insertion, change, reference, forgetting, deletion, listing."""
+"""Operations on every kind of memory: insert, update, count references, forget, delete, list."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,12 +19,12 @@ from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row
 
 Reference = tuple[Kind, UUID, int, datetime]
-"""A memory by its kind and id, how often it was referred to, and when last."""
+"""A memory by its kind and id, the number of new references, and the time of the last one."""
 THIS = "WHERE tenant_id = :tenant_id AND id = :id"
 
 
 def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]]) -> None:
-    """New rows and their index entries; their events are the caller's."""
+    """Insert rows with their index entries; the caller appends the events."""
     conn.execute_many(
         KIND[kind].insert,
         [
@@ -41,7 +41,7 @@ def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]])
 
 
 def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> None:
-    """New episodes or rules, all or none."""
+    """Store new episodes or rules, all or none."""
     entries = renumbered(conn, (entry for _, entry, _ in offers))
     check_sources(conn, bound, [item for item, _, _ in offers])
     insert(conn, kind, [(item, entry) for (item, _, _), entry in zip(offers, entries, strict=True)])
@@ -49,25 +49,25 @@ def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry,
 
 
 def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:
-    """Provenance must point to episodes that its caller may read; any other is refused as if it did not exist."""
+    """Provenance must point to episodes that the caller may read; others are refused as if they did not exist."""
     sources = [item.source_episode_id for item in new if not isinstance(item, Episode)]
     cited = [id_ for id_ in sources if id_ is not None]
     known = reachable(conn, "episode", new[0].tenant_id, bound, cited) if cited else set()
     for id_ in cited:
         if id_ not in known:
             problem = f"episode {id_} does not exist"
-            raise InvalidInput("source_episode_id", problem, "the id of an episode of yours")
+            raise InvalidInput("source_episode_id", problem, "the id of one of your episodes")
 
 
 def get(conn: Connection, address: Address, *, to_change: bool = False) -> Item | None:
-    """One memory in whatever state it is, without leaving a trace. `to_change` locks it until the transaction ends."""
+    """One memory in any state, without counting a reference. `to_change` locks it until the transaction ends."""
     table, lock = KIND[address.kind], conn.for_update if to_change else ""
     row = conn.fetch_one(f"{table.select} WHERE m.tenant_id = :tenant_id AND m.id = :id{lock}", _key(address))
     return table.item(row) if row else None
 
 
 def get_to_change(conn: Connection, address: Address) -> Item:
-    """One memory, locked until the transaction ends; raises when there is none."""
+    """One memory, locked until the transaction ends; raises if it does not exist."""
     item = get(conn, address, to_change=True)
     if item is None:
         raise NotFound(f"there is no {address.kind} {address.id}")
@@ -75,7 +75,7 @@ def get_to_change(conn: Connection, address: Address) -> Item:
 
 
 def locate(conn: Connection, tenant_id: str, kind: Kind, name: UUID | str, bound: Bound) -> Item | None:
-    """The memory that a caller means by an id or a short reference; None when there is none that it may read."""
+    """The memory with an id or short reference; None if there is none that the caller may read."""
     column = "id" if isinstance(name, UUID) else "ref"
     row = conn.fetch_one(
         f"{KIND[kind].select} WHERE m.tenant_id = :tenant_id AND m.{column} = :{column}",
@@ -104,7 +104,7 @@ def update(conn: Connection, *changes: tuple[Item, Item]) -> None:
 
 
 def touch(conn: Connection, tenant_id: str, references: Sequence[Reference]) -> None:
-    """001-021, 001-034: count references, one row after the other in the order given. Not a mutation: no event."""
+    """001-021, 001-034: count references, row by row in the given order. Not a mutation: no event."""
     for kind, of_kind in groupby(references, key=itemgetter(0)):
         conn.execute_many(
             f"UPDATE {KIND[kind].table} SET reference_count = reference_count + :count,"
@@ -115,7 +115,7 @@ def touch(conn: Connection, tenant_id: str, references: Sequence[Reference]) -> 
 
 
 def forget(conn: Connection, address: Address, event: Event) -> bool:
-    """001-006, 001-023, 001-024: out of sight at once, but kept; False when there is no such memory."""
+    """001-006, 001-023, 001-024: hide a memory but keep its row; False if there is no such memory."""
     item = get(conn, address, to_change=True)
     if item is None:
         return False
@@ -126,7 +126,7 @@ def forget(conn: Connection, address: Address, event: Event) -> bool:
 
 
 def delete(conn: Connection, address: Address, event: Event) -> bool:
-    """Remove a memory, its links, its revisions and its vectors; the event stays, without content. On SQLite the
+    """Remove a memory, its links, its revisions and its vectors; an event without content remains. On SQLite the
     keyword index drops the words when maintenance merges it."""
     if not conn.execute(f"DELETE FROM {KIND[address.kind].table} {THIS}", _key(address)):
         raise NotFound(f"there is no {address.kind} {address.id}")
@@ -136,7 +136,7 @@ def delete(conn: Connection, address: Address, event: Event) -> bool:
 
 
 def delete_traces(conn: Connection, tenant_id: str, kind: Kind, ids: Sequence[UUID]) -> None:
-    """What other tables hold about memories that are deleted."""
+    """Remove what other tables hold about deleted memories."""
     for table, kind_column, id_column in (
         ("memory_links", "source_type", "source_id"),
         ("memory_links", "target_type", "target_id"),
@@ -159,7 +159,7 @@ def listing(
     limit: int,
     after: tuple[datetime, UUID] | None,
 ) -> list[Item]:
-    """Newest first; `after` is the last row of the page before."""
+    """One page of memories, newest first; `after` is the last row of the previous page."""
     where, params = visible(conn, kind, tenant_id, wanted, now)
     if after is not None:
         where += " AND (m.created_at < :after_time OR m.created_at = :after_time AND m.id > :after_id)"

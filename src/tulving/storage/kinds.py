@@ -1,4 +1,4 @@
-"""The three kinds of memory as tables: one entry says all that SQL needs to know about a kind."""
+"""The three kinds of memory as tables: one entry holds everything that SQL needs to know about a kind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -18,8 +18,8 @@ class KindTable:
 
     - `in_use`: the memory was neither forgotten nor replaced. `alive`: what a read returns by default.
     - `scoped`: the memory belongs to the namespace `:scope`. `dated_by`: the time that a filter by time compares.
-    - `states` partition the rows, so that they add up to the total; `further` count some of them again.
-    - `reviewed`: decay applies to it; None for a kind that does not decay.
+    - `states` partition the rows, so their counts add up to the total; `further` conditions overlap with them.
+    - `reviewed`: decay applies to the memory; None for a kind that does not decay.
     """
 
     table: str
@@ -119,5 +119,5 @@ REVIEWED: tuple[Kind, ...] = tuple(kind for kind, table in KIND.items() if table
 
 
 def table_of(item: Item) -> KindTable:
-    """The table that a memory is in."""
+    """The table of a memory."""
     return KIND[KIND_OF[type(item)]]

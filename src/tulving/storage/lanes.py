@@ -1,4 +1,4 @@
-"""Candidates of a search: what is asked of the engine's two lanes, and what they find."""
+"""The two lanes of a search, keyword and semantic: what is requested from the engine, and the candidates."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ from tulving.storage.kinds import KIND, REVIEWED
 from tulving.storage.rows import Row
 
 Key = tuple[Kind, Hashable]
-"""A candidate: its kind, and its id in whatever form the engine has it."""
+"""A candidate: its kind, and its id in the engine's own form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRequest:
-    """What both lanes look for. Without terms or vector that lane is empty."""
+    """What both lanes look for. Without terms the keyword lane is empty, without a vector the semantic one."""
 
     tenant_id: str
     kinds: Sequence[Kind]
@@ -31,7 +31,7 @@ class LaneRequest:
 
 
 class CandidateRows(Mapping[Key, Row], ABC):
-    """Rows as the driver gave them, each read when it is asked for: most candidates never are."""
+    """Raw driver rows, each decoded on access: most candidates are never needed."""
 
     def __init__(self) -> None:
         self._raw: dict[Key, tuple[Any, ...]] = {}
@@ -42,11 +42,11 @@ class CandidateRows(Mapping[Key, Row], ABC):
         return key
 
     def created_at(self, key: Key) -> Any:
-        """As the driver gave it: the later, the greater."""
+        """The raw value; later times compare greater."""
         return self._raw[key][_CREATED_AT[key[0]]]
 
     def confidence(self, key: Key, now: datetime) -> float:
-        """How much a candidate is believed now; that an episode happened is not in doubt."""
+        """The effective confidence of a candidate; 1 for an episode."""
         if key[0] not in _BELIEF:
             return 1.0
         row = self._raw[key]

@@ -27,7 +27,7 @@ _SIDES: dict[Direction, tuple[str, ...]] = {
 
 
 def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
-    """Add an edge; False when it is there already. Its audit event is the caller's."""
+    """Add an edge; False if it exists already. The caller appends the event."""
     return bool(
         conn.execute(
             _INSERT,
@@ -45,13 +45,13 @@ def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
 
 
 def create(conn: Connection, source: Address, target: Address, relation: Relation, event: Event) -> bool:
-    """001-020, 001-110: an edge between two memories that exist; doing it again is no error."""
+    """001-020, 001-110: link two existing memories; False if the link exists already."""
     for field, end in (("source_id", source), ("target_id", target)):
         if not conn.fetch_one(
             f"SELECT 1 AS found FROM {KIND[end.kind].table} WHERE tenant_id = :tenant_id AND id = :id",
             {"tenant_id": end.tenant_id, "id": end.id},
         ):
-            raise InvalidInput(field, f"there is no {end.kind} {end.id}", f"the id of a {end.kind} of yours")
+            raise InvalidInput(field, f"there is no {end.kind} {end.id}", f"the id of one of your {end.kind}s")
     link = Link(
         source_type=source.kind,
         source_id=source.id,
@@ -68,7 +68,7 @@ def create(conn: Connection, source: Address, target: Address, relation: Relatio
 
 def of_item(conn: Connection, address: Address, direction: Direction, bound: Bound) -> list[Link]:
     """001-109: the edges between one memory and others that the caller may read, oldest first."""
-    # Not OR, which no index serves: it would read all links of the tenant.
+    # Not OR, for which no index is used: it would read all links of the tenant.
     sides = " UNION ".join(
         f"SELECT {_COLUMNS} FROM memory_links WHERE tenant_id = :tenant_id AND {side}" for side in _SIDES[direction]
     )
@@ -93,7 +93,7 @@ def _ends(link: Link) -> tuple[tuple[Kind, UUID], tuple[Kind, UUID]]:
 
 
 def supersedes(new_id: UUID, old_id: UUID, now: datetime) -> Link:
-    """The edge that a replaced fact leaves behind."""
+    """The edge from a fact to the one that it replaced."""
     relation: Relation = "supersedes"
     return Link(
         source_type="fact", source_id=new_id, target_type="fact", target_id=old_id, relation=relation, created_at=now

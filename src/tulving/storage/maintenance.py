@@ -1,4 +1,4 @@
-"""Care of the store: embedder versions, missing vectors, re-embedding, verification."""
+"""Store maintenance: embedder versions, missing vectors, re-embedding, verification."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -25,13 +25,13 @@ def active_version(conn: Connection) -> Row | None:
 
 
 def adopt_version(conn: Connection, embedder: Embedder, now: datetime, may_differ: bool = False) -> int | None:
-    """001-119: the store's embedder; the first one to open it is recorded, another one is refused.
+    """001-119: the version number of the store's embedder. The first embedder is recorded, a different one refused.
 
-    With `may_differ` another one gets None: it may re-embed the store, but not search or write vectors.
+    With `may_differ` a different one gets None: it may re-embed the store, but not search or write vectors.
     """
     active = active_version(conn)
     if active is None:
-        conn.lock("embedder")  # of several that come at once, one; the others find what it has done
+        conn.lock("embedder")  # one of several concurrent processes records it, the others find it recorded
         active = active_version(conn)
     if active is None:
         with conn.vectors_of(embedder.dimension):
@@ -53,8 +53,8 @@ SELECT number, dimension FROM embedding_versions WHERE status = 'active' AND (mo
 
 
 def active_number(conn: Connection, ours: int | None, dimension: int | None = None) -> int:
-    """The number of the vectors in use, which are of our embedder: another process may have re-embedded the store, and
-    with the same embedder nothing but the number has changed."""
+    """The version number of the active vectors, if they are from the embedder of version `ours`; raises otherwise.
+    Another process may have re-embedded the store: with the same embedder only the number changes."""
     active = conn.fetch_one(ACTIVE_OF_OURS, {"ours": ours})
     if active is None or dimension not in (None, active["dimension"]):
         raise mismatch(conn)
@@ -62,14 +62,14 @@ def active_number(conn: Connection, ours: int | None, dimension: int | None = No
 
 
 def mismatch(conn: Connection) -> EmbedderMismatch:
-    """What to tell a process whose embedder is not the store's any more."""
+    """The error for a process whose embedder is no longer the store's."""
     active = active_version(conn)
     now = f"{active['model']} {active['version']} ({active['dimension']} dimensions)" if active else "another embedder"
     return EmbedderMismatch(f"this store holds vectors of {now} now; open it again with that embedder")
 
 
 def renumbered(conn: Connection, entries: Iterable[IndexEntry]) -> list[IndexEntry]:
-    """Entries with the number of the vectors in use, if they are of the same embedder: no others may be written."""
+    """Entries with the active version number. Raises for vectors of another embedder, which must not be written."""
     entries = list(entries)
     numbers = {entry.embedding_version for entry in entries if entry.embedding is not None}
     current = {number: active_number(conn, number) for number in numbers}
@@ -88,7 +88,7 @@ def _same(row: Row, embedder: Embedder) -> bool:
 
 
 def add_version(conn: Connection, version: Row, status: str, now: datetime) -> int:
-    """Record an embedder by its model, version and dimension; its number."""
+    """Record an embedder by its model, version and dimension; returns its number."""
     row = conn.fetch_one(
         "INSERT INTO embedding_versions (model, version, dimension, status, created_at)"
         " VALUES (:model, :version, :dimension, :status, :now) RETURNING number",
@@ -102,7 +102,7 @@ def add_version(conn: Connection, version: Row, status: str, now: datetime) -> i
 
 
 def count_pending(conn: Connection, tenant_id: str | None) -> int:
-    """How many memories of a tenant, or (None) of all, wait for their vector."""
+    """How many memories of a tenant, or (None) of all tenants, lack a vector."""
     where, params = of_tenant(tenant_id, "m.embedding IS NULL")
     counts = " UNION ALL ".join(
         f"SELECT COUNT(*) AS pending FROM {KIND[kind].table} AS m WHERE {where}" for kind in KINDS
@@ -111,7 +111,7 @@ def count_pending(conn: Connection, tenant_id: str | None) -> int:
 
 
 def pending(conn: Connection, tenant_id: str | None, limit: int) -> list[tuple[Kind, Item]]:
-    """Some of the memories that wait for their vector."""
+    """Some of the memories that lack a vector."""
     where, params = of_tenant(tenant_id, "m.embedding IS NULL")
     found: list[tuple[Kind, Item]] = []
     for kind in KINDS:
@@ -123,8 +123,8 @@ def pending(conn: Connection, tenant_id: str | None, limit: int) -> list[tuple[K
 
 
 def set_embeddings(conn: Connection, pending: Sequence[tuple[Kind, Item, IndexEntry]], audit_of: AuditOf) -> int:
-    """Give memories the vectors they waited for; how many got one. A memory that is gone, has one already, or says
-    something else now is passed over."""
+    """Add missing vectors; returns how many. A memory that was deleted, has a vector by now, or has other content is
+    skipped."""
     entries = renumbered(conn, (entry for _, _, entry in pending))
     done = 0
     for (kind, item, _), entry in zip(pending, entries, strict=True):
@@ -148,19 +148,19 @@ def set_embeddings(conn: Connection, pending: Sequence[tuple[Kind, Item, IndexEn
 
 
 def begin_reembedding(conn: Connection, embedder: Embedder, now: datetime) -> int:
-    """The version under construction; one that an earlier, interrupted run began is taken up again."""
+    """The version under construction; an interrupted run with the same embedder is resumed."""
     building = conn.fetch_one(
         "SELECT number, model, version, dimension FROM embedding_versions WHERE status = 'building'"
     )
     if building and _same(building, embedder):
         return building["number"]
     conn.execute("DELETE FROM next_embeddings")
-    # Kept, so that its number is never another's: whoever still works for it must not add to the next one.
+    # Kept, so that its number is never reused: a process that still works on it must not add to the next one.
     conn.execute("UPDATE embedding_versions SET status = 'retired' WHERE status = 'building'")
     return add_version(conn, _version(embedder), "building", now)
 
 
-# Not NOT EXISTS, which PostgreSQL may take for a join of all with all.
+# Not NOT EXISTS, which PostgreSQL may plan as a join of all rows with all rows.
 _MISSING = (
     "(SELECT n.memory_id FROM next_embeddings AS n WHERE n.tenant_id = m.tenant_id"
     " AND n.memory_type = :kind AND n.memory_id = m.id) IS NULL"
@@ -168,7 +168,7 @@ _MISSING = (
 
 
 def count_unconverted(conn: Connection) -> tuple[int, int]:
-    """Memories without a vector of the version under construction, and memories in all."""
+    """The number of memories without a vector of the version under construction, and of all memories."""
     missing = total = 0
     for kind in KINDS:
         row = conn.fetch_one(
@@ -182,8 +182,8 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
 
 
 def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = None) -> list[tuple[Kind, Item]]:
-    """Some of the memories without a vector of the version under construction, those behind the last one converted:
-    to look from the beginning each time would take the longer, the more is done."""
+    """Some of the memories without a vector of the version under construction, after the last one converted: scanning
+    from the beginning would take longer with each batch."""
     found: list[tuple[Kind, Item]] = []
     for kind in KINDS[KINDS.index(after[0]) if after else 0 :]:
         where, params = _MISSING, {"kind": kind, "limit": limit - len(found)}
@@ -199,9 +199,9 @@ def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = 
 
 
 def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind, Item, IndexEntry]]) -> None:
-    """Vectors beside the old ones, which stay in use until the switch. Not a mutation of any memory.
+    """Add vectors beside the old ones, which stay in use until the switch. Not a mutation of any memory.
 
-    One of words that were edited meanwhile is left out; the next round has the memory again.
+    A vector of content that was edited concurrently is left out; the next round finds the memory again.
     """
     _dimension_of(conn, version)
     for kind in KINDS:
@@ -226,9 +226,9 @@ def add_converted(conn: Connection, version: int, converted: Sequence[tuple[Kind
 
 
 def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = False) -> bool:
-    """001-120: all memories change over at once; False when some were added since and still have to be converted.
+    """001-120: switch all memories to the new vectors at once; False if some were added since and must be converted.
 
-    With `leave_late` those go over without a vector and wait for one, like what comes while the embedder is not ready.
+    With `leave_late` those are left without a vector and get one later, like memories stored without an embedder.
     """
     conn.lock_store()
     if not leave_late and count_unconverted(conn)[0]:
@@ -244,11 +244,11 @@ def switch(conn: Connection, version: int, audit: Audit, leave_late: bool = Fals
 
 
 def _dimension_of(conn: Connection, version: int) -> int:
-    """The dimension of a version that nobody has given up, nor will before this transaction ends."""
+    """The dimension of a version that is not retired; it is locked, so that it stays so until the transaction ends."""
     kept = "SELECT dimension FROM embedding_versions WHERE number = :number AND status <> 'retired'" + conn.for_update
     row = conn.fetch_one(kept, {"number": version})
     if row is None:
-        raise EmbedderMismatch("another re-embedding of this store was begun meanwhile; this one is given up")
+        raise EmbedderMismatch("another re-embedding of this store was started in the meantime; this one was abandoned")
     return row["dimension"]
 
 
@@ -271,7 +271,7 @@ def _change_over(conn: Connection, kind: Kind) -> None:
 
 
 def verify(conn: Connection) -> list[Finding]:
-    """Every promise about the store, checked against its rows."""
+    """Check every invariant of the store against its rows."""
     conn.check_sees_all_tenants()
     return [
         *conn.verify_engine(),
@@ -283,8 +283,8 @@ def verify(conn: Connection) -> list[Finding]:
 
 
 def _changed_contents(conn: Connection) -> Iterator[str]:
-    """Memories whose words are not those that were stored: damage that no database sees. A row of plain SQL has no hash
-    before it is completed."""
+    """Memories whose content does not match its hash: damage that the database can't detect. A row inserted by plain
+    SQL has no hash until it is completed."""
     for kind in KINDS:
         for row in conn.stream(f"SELECT tenant_id, id, content, content_hash FROM {KIND[kind].table}"):
             if row["content_hash"] not in (None, content_hash(row["content"])):
@@ -292,7 +292,7 @@ def _changed_contents(conn: Connection) -> Iterator[str]:
 
 
 def _unrecorded(conn: Connection) -> Iterator[str]:
-    """Memories without the event of their creation or arrival; a row of plain SQL gets it when it is completed."""
+    """Memories without an event of their creation or import; a row inserted by plain SQL gets one when completed."""
     arrived = cache(partial(events.arrived, conn))
     for kind in KINDS:
         found = conn.stream(
@@ -305,7 +305,7 @@ def _unrecorded(conn: Connection) -> Iterator[str]:
 
 
 def _foreign_vectors(conn: Connection) -> Iterator[str]:
-    """Vectors that are not of the active version, or do not have its dimension."""
+    """Vectors that are not of the active version or have another dimension."""
     active = active_version(conn) or {"number": -1, "dimension": -1}
     size = conn.vector_bytes("m.embedding")
     for kind in KINDS:
@@ -319,7 +319,7 @@ def _foreign_vectors(conn: Connection) -> Iterator[str]:
 
 
 def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
-    """Links that lack one of their ends, of one tenant or of all."""
+    """Links that lack one of their ends, of one tenant or (None) of all."""
     mine = "" if tenant_id is None else " AND l.tenant_id = :tenant_id"
     problems: list[str] = []
     for side in ("source", "target"):

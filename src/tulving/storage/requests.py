@@ -1,7 +1,7 @@
-"""Answers that may be asked for again: a change and what it answered are kept in one transaction.
+"""Idempotent requests: a change and its answer are committed in one transaction, so that a retry gets the same answer.
 
-No words of a memory are kept here, so that deleting it really deletes it: of a memory in an answer its numbers, times
-and states are, and its words are read from its row when the answer is given again.
+No text of a memory is kept here, so that deleting a memory really deletes it. Of a memory in an answer only numbers,
+times and states are kept; its text is read from its row when the answer is repeated.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from tulving.storage.rows import insert_statement
 _KEY = ("tenant_id", "caller", "operation", "idempotency_key")
 _INSERT = insert_statement("requests", (*_KEY, "fingerprint", "result", "created_at"))
 _RECORDS = {record.__name__: record for record in (Stored, EntityCreated, EntitiesMerged)}
-"""Answers that hold ids and numbers only."""
+"""Answers that contain only ids and numbers."""
 _STATES = frozenset({"maturity", "validity", "status", "consolidation_status", "permanence"})
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call of a verb under a key that its caller may use again for the same call.
+    """A call of a verb with an idempotency key, which its caller may repeat.
 
     `caller` is a digest of the actor and the owner, which are too long for an index.
     """
@@ -45,7 +45,7 @@ class Request:
 
 
 class Answered(Exception):
-    """The request was answered before, like this."""
+    """Raised with the first answer when a request is repeated."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__("this request was answered before")
@@ -53,7 +53,7 @@ class Answered(Exception):
 
 
 def once(conn: Connection, request: Request, change: Callable[[Connection], Any]) -> Any:
-    """Make a change and keep its answer, unless the request has one already: then `Answered` is raised."""
+    """Make a change and keep its answer; raises `Answered` if the request has one already."""
     conn.lock(repr(tuple(request.key.values())))
     check(conn, request)
     answer = change(conn)
@@ -63,7 +63,7 @@ def once(conn: Connection, request: Request, change: Callable[[Connection], Any]
 
 
 def check(conn: Connection, request: Request) -> None:
-    """Raise the answer of a request that has one; one that was for something else is refused."""
+    """Raise `Answered` if the request was answered before, and `InvalidInput` if its key was used for another call."""
     row = conn.fetch_one(
         "SELECT fingerprint, result FROM requests WHERE tenant_id = :tenant_id AND caller = :caller"
         " AND operation = :operation AND idempotency_key = :idempotency_key",
@@ -78,7 +78,7 @@ def check(conn: Connection, request: Request) -> None:
 
 
 def delete_before(conn: Connection, moment: datetime, limit: int) -> int:
-    """Drop old answers of all tenants; how many."""
+    """Delete old answers of all tenants; returns how many."""
     key = ", ".join(_KEY)
     return conn.execute(
         f"DELETE FROM requests WHERE ({key}) IN (SELECT {key} FROM requests WHERE created_at < :moment LIMIT :limit)",
@@ -137,5 +137,5 @@ def _unpacked(conn: Connection, tenant_id: str, value: Any) -> Any:
 def _memory(conn: Connection, address: Address, values: dict[str, Any]) -> Item:
     item = items.get(conn, address)
     if item is None:
-        raise NotFound(f"the request was done before, but the {address.kind} {address.id} is deleted since")
+        raise NotFound(f"the request was done before, but the {address.kind} {address.id} has been deleted since")
     return replace(item, **{name: _unpacked(conn, address.tenant_id, part) for name, part in values.items()})

@@ -1,4 +1,4 @@
-"""What decay does to facts and rules, and what undoes it: the sweep, in small batches, and confirmation."""
+"""The decay sweep over facts and rules, in small batches, and confirmation, which undoes decay."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from tulving.storage.filters import reach_or_all
 from tulving.storage.kinds import KIND, REVIEWED
 from tulving.storage.rows import Row
 
-# The expression and the conditions of the indexes ix_facts_review and ix_rules_review. A row that was inserted without
-# a time for its review has been due since it was made.
+# Matches the expression and the conditions of the indexes ix_facts_review and ix_rules_review. A row without a review
+# date has been due since its creation.
 _DUE_AT = "COALESCE(m.next_review_at, m.created_at)"
 _ENDS_OF_RULES = ("rule_expired", "rule_forgotten")
 
@@ -35,10 +35,10 @@ def count_due(conn: Connection, tenant_id: str | None, bound: Bound, as_of: date
 def sweep(
     conn: Connection, kind: Kind, tenant_id: str | None, bound: Bound, as_of: datetime, limit: int, audit_of: AuditOf
 ) -> Counter[str]:
-    """Review the memories that have been due the longest: how many were looked at and what became of them.
+    """Review the memories that have been due the longest; counts how many were checked and what became of them.
 
-    None of them is due afterwards, so that the next batch continues behind it. Two concurrent sweeps share the work: a
-    row that the other one has locked is waited for, and is then no longer due.
+    None of them is due afterwards, so the next batch continues after them. Two concurrent sweeps share the work: each
+    waits for rows that the other has locked, which are then no longer due.
     """
     where, params = _due(conn, kind, tenant_id, bound, as_of)
     rows = conn.fetch_all(
@@ -62,7 +62,7 @@ def sweep(
 
 
 def forecast(conn: Connection, kind: Kind, tenant_id: str | None, bound: Bound, as_of: datetime) -> Counter[str]:
-    """What a sweep would come to. Nothing is written."""
+    """The counts that a sweep would return. Nothing is written."""
     counts: Counter[str] = Counter(checked=0)
     where, params = _due(conn, kind, tenant_id, bound, as_of)
     for item in _items(kind, conn.stream(f"{KIND[kind].select} WHERE {where}", params)):
@@ -73,9 +73,9 @@ def forecast(conn: Connection, kind: Kind, tenant_id: str | None, bound: Bound, 
 
 
 def confirm(conn: Connection, address: Address, event: Event) -> bool:
-    """001-022: start the decay of a fact or rule anew, and bring back what decay has taken out of use.
+    """001-022: restart the decay of a fact or rule, and bring it back if it had expired.
 
-    False when there is none, and for what is out of use for another reason: superseded, or forgotten on purpose.
+    False if it does not exist, was superseded, or was deliberately forgotten.
     """
     item = items.get(conn, address, to_change=True)
     if not isinstance(item, Fact | Rule) or not _holds_again(conn, item):
@@ -101,14 +101,14 @@ def _items(kind: Kind, rows: "Iterator[Row] | list[Row]") -> Iterator[Fact | Rul
 
 
 def _holds_again(conn: Connection, item: Fact | Rule) -> bool:
-    """Whether it is in use, or only decay has ended that. Of a forgotten rule its last event says which it was."""
+    """Whether it is in use, or only decay took it out of use. For a forgotten rule the last event tells which."""
     if isinstance(item, Fact):
         return item.validity in ("active", "expired")
     return not item.forgotten or events.last(conn, address_of(item), _ENDS_OF_RULES) == "rule_expired"
 
 
 def _check_place(conn: Connection, fact: Fact) -> None:
-    """A fact that expired can't come back to a key that another one has taken since."""
+    """Raise if an expired fact would come back to a key that another fact has taken since."""
     if fact.validity == "active" or (other := facts.holder(conn, fact)) is None:
         return
     problem = f"the fact {fact.ref or fact.id} has expired, and {other.ref or other.id} has taken its place"

@@ -1,4 +1,4 @@
-"""Rows and values: a column has one type in every table, which its name tells."""
+"""Rows and values: a column name has the same type in every table."""
 
 import types
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ Params = Mapping[str, Any]
 
 _RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision)
 ARRAYS = frozenset({"aliases"})
-"""Lists that are arrays on PostgreSQL; all others are JSON documents there, as all are on SQLite."""
-# Columns of tables whose rows are not read as one of the records.
+"""Lists that are arrays on PostgreSQL. All other lists, and all lists on SQLite, are JSON documents."""
+# Columns that are not a field of one of these records.
 _OTHERS: dict[str, Any] = {
     **dict.fromkeys(("memory_id", "rule_id"), UUID),
     **dict.fromkeys(("started_at", "ended_at", "applied_at"), datetime),
@@ -29,7 +29,7 @@ _OTHERS: dict[str, Any] = {
 
 
 def _plain(hint: Any) -> Any:
-    """A hint without `None` and without what a container holds."""
+    """A type hint without `None` and without the element type of a container."""
     if isinstance(hint, types.UnionType):
         hint = next(part for part in get_args(hint) if part is not type(None))
     return get_origin(hint) or hint
@@ -53,7 +53,7 @@ DOCUMENTS = _of(Mapping, Sequence, Any) - ARRAYS
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """What a memory is found by: its search text and, once it is embedded, its vector."""
+    """What a memory is found by: its search text and, once embedded, its vector."""
 
     search_text: str
     embedding: bytes | None

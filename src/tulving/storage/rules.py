@@ -1,4 +1,4 @@
-"""Rules: how their use turned out, and the inversion of those that did harm."""
+"""Rules: marks of how their use turned out, and the inversion of harmful ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def mark(
     context: Mapping[str, Any] | None,
     audit: Audit,
 ) -> Rule:
-    """001-090, 001-091, 001-118: judge a rule by one more use, and keep a record of it."""
+    """001-090, 001-091, 001-118: record one more use of a rule and update its standing."""
     rule = get(conn, address, to_change=True)
     if rule is None:
         raise NotFound(f"Rule not found: {address.id}")
@@ -59,10 +59,10 @@ def mark(
 
 
 def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tuple[Rule | None, bool]:
-    """001-013: put the warning in the rule's place, if the rule is still what the warning was made from.
+    """001-013: replace a rule by the warning `made`, if that still matches the rule.
 
-    The rule as it is now, and whether that is final: it is not, when more was said about the harm in between. None for
-    a rule that is gone or not refuted any more.
+    Returns the current rule and whether that is final: it is not if reasons were added in between, which `made` lacks.
+    None for a rule that was deleted or is no longer refuted.
     """
     rule = get(conn, address_of(made), to_change=True)
     if rule is not None and rule.maturity == "anti_pattern":
@@ -79,7 +79,7 @@ def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tup
 
 
 def refuted(conn: Connection, tenant_id: str | None, bound: Bound, limit: int, after: Rule | None) -> list[Rule]:
-    """Rules of one caller, or (None) of all tenants, that are to be inverted, in the order of their ids."""
+    """Rules of one caller, or (None) of all tenants, that are due for inversion, in the order of their ids."""
     where, params = reach_or_all(conn, "rule", tenant_id, bound)
     if after is not None:
         where += " AND (m.tenant_id, m.id) > (:after_tenant, :after_id)"

@@ -14,13 +14,13 @@ HEAD = REVISIONS[-1]
 
 
 def migration(revision: str) -> ModuleType:
-    """The module of a revision: its `STATEMENTS`, and the `DIGEST` of the SQLite schema after them, by which a file is
+    """The module of a revision: its `STATEMENTS`, and the `DIGEST` of the resulting SQLite schema, by which a file is
     recognised without running the migrations."""
     return import_module(f"{_VERSIONS}.{_MODULES[revision]}")
 
 
 def known(store: str, revision: str | None) -> str:
-    """The revision of a store, if it is one of ours."""
+    """The revision of a store; raises if this version does not know it."""
     if revision is None or revision not in REVISIONS:
         raise SchemaTooNew(
             f"{store} has schema {revision}, which this Tulving ({HEAD}) does not know: it was made by a newer version,"
@@ -30,5 +30,5 @@ def known(store: str, revision: str | None) -> str:
 
 
 def missing(found: str | None) -> tuple[str, ...]:
-    """The revisions that a store at this one lacks."""
+    """The revisions that a store at this revision lacks."""
     return REVISIONS if found is None else REVISIONS[REVISIONS.index(found) + 1 :]

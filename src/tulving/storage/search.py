@@ -1,4 +1,4 @@
-"""The transaction of a search: candidates of both lanes, without what is believed too little, in one order."""
+"""The transaction of a search: the candidates of both lanes with enough confidence, in one order."""
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
@@ -14,13 +14,13 @@ from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
 
 DEEPER = 4
-"""How many times deeper a lane is asked for, when it was cut and too many of its candidates are not believed."""
+"""The factor by which the limit of a lane grows when too many of its candidates have too little confidence."""
 
 
 def collect(
     conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float, most: int | None
 ) -> tuple[int, list[Hit], int]:
-    """How many candidates there are, the best that are believed, and how many that were met are not."""
+    """The number of candidates, the best hits with enough confidence, and how many candidates had too little."""
     lanes, doubted = _believed(conn, request, mode, min_confidence)
     order = _order(lanes, mode, request.limit * len(request.kinds))
     hits = [_hit(key, score, place, lanes, request.now) for key, score, place in order[:most]]
@@ -28,14 +28,13 @@ def collect(
 
 
 def _believed(conn: Connection, request: LaneRequest, mode: Mode, min_confidence: float) -> tuple[Lanes, set[Key]]:
-    """The lanes without what is believed too little, and what that was. What is not believed takes nobody's place:
-    where it leaves a lane short that was cut, the lane is asked for again, first without what is known to be fading,
-    then deeper."""
+    """The lanes without the candidates of too little confidence, and those candidates. They must not displace others:
+    if they leave a lane short of its limit, the lane is queried again, first without fading memories, then deeper."""
     doubted: set[Key] = set()
     deeper = request
     while True:
         lanes = conn.lanes(deeper)
-        if mode == "hybrid":  # what has nothing in common with the query is no match
+        if mode == "hybrid":  # zero similarity is not a match
             alike = {key: similarity for key, similarity in lanes.semantic.items() if similarity > 0}
             lanes = replace(lanes, semantic=alike)
         met = lanes.semantic.keys() | lanes.keyword.keys()
@@ -56,7 +55,7 @@ def _believed(conn: Connection, request: LaneRequest, mode: Mode, min_confidence
 def _sifted(
     lane: Mapping[Key, float], rows: CandidateRows, doubted: Set[Key], request: LaneRequest, depth: int
 ) -> tuple[dict[Key, float], bool]:
-    """A lane without the doubted, up to the limit of each kind; whether a kind has less though there may be more."""
+    """A lane without the doubted, up to the limit of each kind; True if a kind is short but may have more."""
     kept: dict[Key, float] = {}
     short = False
     ranked = _ranked(lane, rows)
@@ -69,8 +68,8 @@ def _sifted(
 
 
 def _order(lanes: Lanes, mode: Mode, limit: int) -> list[tuple[Key, float, ranking.Fused[Key] | None]]:
-    """The candidates of all kinds, best first. The lanes of all kinds are one before they are fused, so that a fact
-    and a rule compete by how well they match and not by how well the rest of their kind does."""
+    """The candidates of all kinds, best first. All kinds share a lane before fusion, so that a fact and a rule compete
+    by how well they match, not by their rank within their kind."""
     if mode != "hybrid":
         lane = lanes.semantic if mode == "semantic" else lanes.keyword
         return [(key, score, None) for key, score in _ranked(lane, lanes.rows)]
@@ -79,7 +78,7 @@ def _order(lanes: Lanes, mode: Mode, limit: int) -> list[tuple[Key, float, ranki
 
 
 def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, float]]:
-    """001-126: best first; of equals the newer, then the lower id."""
+    """001-126: best first; ties by newest, then lowest id."""
     keys = sorted(lane, key=itemgetter(1))
     keys.sort(key=rows.created_at, reverse=True)
     keys.sort(key=lane.__getitem__, reverse=True)

@@ -1,4 +1,4 @@
-"""How much there is of everything, by the state it is in: one query for each table."""
+"""Counts of memories by kind and state, one query for each table."""
 
 from datetime import datetime
 from typing import Any
@@ -11,15 +11,15 @@ from tulving.storage.kinds import KIND
 
 
 def count(conn: Connection, tenant_id: str, wanted: dict[Kind, Filter], now: datetime) -> dict[Kind, dict[str, Any]]:
-    """001-093 to 001-096: the counts of each kind; of episodes also since when the oldest has waited."""
+    """001-093 to 001-096: the counts of each kind; for episodes also when the oldest unconsolidated one was created."""
     counts: dict[Kind, dict[str, Any]] = {}
     for kind in KINDS:
         where, params = visible(conn, kind, tenant_id, wanted[kind], now)
         states = {**KIND[kind].states, **KIND[kind].further, "pending_vectors": "m.embedding IS NULL"}
-        # A name tells how a value is read, and some of these are names of flags.
+        # The suffix keeps a count from being decoded as a flag: values are decoded by column name.
         chosen = [f"COUNT(*) FILTER (WHERE {condition}) AS {state}_count" for state, condition in states.items()]
         if kind == "episode":
-            # Named like a time, to be read as one.
+            # Named so that it is decoded as a time.
             chosen.append(f"MIN(m.created_at) FILTER (WHERE {states['unconsolidated']}) AS created_at")
         row = conn.fetch_one(
             f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {KIND[kind].table} AS m WHERE {where}", params

@@ -1,4 +1,4 @@
-"""Each tenant's own words in the keyword index, on both engines (ADR 0014)."""
+"""The tenant prefix of words in the keyword index, on both engines (ADR 0014)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ _PREFIX_LENGTH = 7
 
 @lru_cache(4096)
 def tenant_prefix(tenant_id: str) -> str:
-    """What each word of a tenant begins with in the keyword index, so that a query reads that tenant's part only.
+    """The prefix of each word of a tenant in the keyword index, so that a query reads only that tenant's part.
 
-    Consonants, because they do not change how a stemmer sees the word behind them. Two tenants may get the same one:
-    their rows are still told apart by the filter.
+    Consonants, because they do not change how a stemmer treats the word after them. Two tenants may get the same
+    prefix: the filter still separates their rows.
     """
     digest = int.from_bytes(hashlib.blake2b(tenant_id.encode(), digest_size=8).digest())
     letters = []

@@ -1,4 +1,4 @@
-"""Access tokens: kept by the hash of their secret, never deleted, so that the trail can be followed."""
+"""Access tokens: stored by the hash of their secret and never deleted, so that the audit trail stays complete."""
 
 from dataclasses import fields
 from datetime import datetime
@@ -17,7 +17,7 @@ _INSERT = f"{insert_statement('access_tokens', (*_COLUMNS, 'hash'))} ON CONFLICT
 
 
 def create(conn: Connection, token: Token, hash_: str, event: Event) -> None:
-    """A token whose secret nobody else has."""
+    """Store a token; raises if its secret is already in use."""
     row = {name: getattr(token, name) for name in _COLUMNS} | {"rights": ",".join(token.rights), "hash": hash_}
     if not conn.execute(_INSERT, row):
         raise InvalidInput("secret", "is that of another token", "a new one")
@@ -25,12 +25,12 @@ def create(conn: Connection, token: Token, hash_: str, event: Event) -> None:
 
 
 def everyone(conn: Connection) -> list[Token]:
-    """The tokens of all tenants, whatever their state, oldest first."""
+    """The tokens of all tenants in any state, oldest first."""
     return [_token(row) for row in conn.fetch_all(f"{_SELECT} ORDER BY created_at, id")]
 
 
 def revoke(conn: Connection, id_: UUID, now: datetime, event: Event) -> bool:
-    """From now on the token opens nothing; False when that was so already."""
+    """Revoke a token; False if it was revoked already."""
     done = conn.execute(
         "UPDATE access_tokens SET revoked_at = :now WHERE tenant_id = :tenant_id AND id = :id AND revoked_at IS NULL",
         {"tenant_id": event.tenant_id, "id": id_, "now": now},
@@ -41,7 +41,7 @@ def revoke(conn: Connection, id_: UUID, now: datetime, event: Event) -> bool:
 
 
 def find(conn: Connection, hash_: str, now: datetime) -> Token | None:
-    """The token of a secret, if it is neither revoked nor expired."""
+    """The token with this hash, if it is neither revoked nor expired."""
     row = conn.fetch_one(
         f"{_SELECT} WHERE hash = :hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
         {"hash": hash_, "now": now},
@@ -50,7 +50,7 @@ def find(conn: Connection, hash_: str, now: datetime) -> Token | None:
 
 
 def any_kept(conn: Connection) -> bool:
-    """Whether there is a token that nobody revoked. One that expired counts: time alone must not open a door."""
+    """Whether there is an unrevoked token. An expired one counts: the passage of time must not grant open access."""
     return conn.fetch_one("SELECT 1 AS found FROM access_tokens WHERE revoked_at IS NULL LIMIT 1") is not None
 
 

@@ -62,7 +62,7 @@ def _show(found: Health, store: str, ignored: list[tuple[str, str]]) -> None:
 
 def _checks(findings: Sequence[Finding]) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """Each check with its problems, or with what it told, and the colours of these texts."""
-    rows = [(each.check, told) for each in findings for told in each.problems or (each.told or "ok",)]
+    rows = [(each.check, text) for each in findings for text in each.problems or (each.note or "ok",)]
     wrong = {problem for each in findings for problem in each.problems}
     return rows, {told: "red" if told in wrong else "green" for _, told in rows}
 

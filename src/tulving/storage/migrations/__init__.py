@@ -11,11 +11,11 @@ from tulving.storage.migrations.statements import statements
 from tulving.storage.schema import migration
 
 _ALEMBIC = threading.Lock()
-"""While Alembic works, its context is that of the whole process."""
+"""Alembic's context is global to the process."""
 
 
 def upgrade_sqlite(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
-    """Apply revisions in the caller's transaction. The version table is as Alembic makes it."""
+    """Apply revisions in the caller's transaction, with a version table like Alembic's."""
     raw.execute(
         "CREATE TABLE IF NOT EXISTS alembic_version"
         " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
@@ -28,7 +28,7 @@ def upgrade_sqlite(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
 
 
 def postgres_script(revision: str | None, version_table: str, target: str = "memory@head") -> str:
-    """The SQL that brings a database from a revision to another, for any driver to run in one transaction."""
+    """The SQL that migrates a database from one revision to another, for any driver to run in one transaction."""
     from alembic import command
     from alembic.config import Config
 

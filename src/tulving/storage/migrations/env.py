@@ -1,4 +1,4 @@
-"""Alembic's entry: writes a script for PostgreSQL, which the caller runs in a transaction of its own."""
+"""Alembic's entry point: writes a script for PostgreSQL, which the caller runs in its own transaction."""
 
 from alembic import context
 

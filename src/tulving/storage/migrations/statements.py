@@ -1,6 +1,6 @@
-"""One text for both engines: DDL in PostgreSQL's words, and what SQLite has instead of them.
+"""DDL for both engines from one text: PostgreSQL's dialect, with replacements for SQLite.
 
-A statement, or a line of one, that begins with an engine's name and a colon is that engine's alone.
+A statement, or a line of one, that begins with an engine's name and a colon is for that engine only.
 """
 
 import re
@@ -11,7 +11,7 @@ Engine = Literal["sqlite", "postgresql"]
 """As Alembic names its dialects."""
 
 _NOW = "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now'"
-"""In the form that times are stored in; open, for a shift."""
+"""In the stored form of times; left open, so that a modifier can follow."""
 _RANDOM_UUID = """(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
         || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))"""
 _IN_SQLITE = {
@@ -24,14 +24,14 @@ _IN_SQLITE = {
     r"\bnow\(\) \+ INTERVAL '(7 days)'": rf"({_NOW}, '+\1'))",
     r"\bnow\(\)": f"({_NOW}))",
     r" GENERATED ALWAYS AS IDENTITY\b": "",
-    # On a composite key it would unset the tenant too: triggers do it.
+    # On a composite key it would unset the tenant too; triggers do it instead.
     r"\s+ON DELETE SET NULL \(\w+\)": "",
     r" DEFERRABLE\b": "",
 }
 
 
 def statements(engine: Engine, texts: Sequence[str]) -> Iterator[str]:
-    """What an engine is to execute."""
+    """The statements for one engine."""
     (other,) = {*get_args(Engine)} - {engine}
     for text in texts:
         if text.startswith(f"{other}: "):
@@ -45,7 +45,7 @@ def statements(engine: Engine, texts: Sequence[str]) -> Iterator[str]:
 
 
 def execute(texts: Sequence[str]) -> None:
-    """Run a revision on the engine that Alembic is at."""
+    """Run the statements of a revision on Alembic's current engine."""
     from alembic import op
 
     for statement in statements(op.get_context().dialect.name, texts):  # pyright: ignore[reportArgumentType]

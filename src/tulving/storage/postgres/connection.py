@@ -1,4 +1,4 @@
-"""A transaction's view of PostgreSQL: the `Connection` that the functions of this package are written for."""
+"""The `Connection` of a transaction on PostgreSQL."""
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -21,8 +21,8 @@ from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
-"""Held together by all who write, and alone by who changes what they rely on."""
-# What a tsvector may hold, with room to spare; a word takes its letters, its tenant's prefix and its place.
+"""Writers hold it in shared mode; a change of what they rely on holds it exclusively."""
+# Below the size limit of a tsvector; a word takes its letters, its tenant's prefix and its position.
 MOST_WORD_BYTES = 1_000_000
 BYTES_BESIDE_A_WORD = 12
 
@@ -34,8 +34,8 @@ class PostgresConnection:
     for_reference = " FOR KEY SHARE"
     merged_at_a_time = 1000
 
-    def __init__(self, raw: Raw, indexes: VectorIndexes, walled: bool, secrets: MutableMapping[str, str]) -> None:
-        self.raw, self.indexes, self.walled, self.secrets = raw, indexes, walled, secrets
+    def __init__(self, raw: Raw, indexes: VectorIndexes, row_security: bool, secrets: MutableMapping[str, str]) -> None:
+        self.raw, self.indexes, self.row_security, self.secrets = raw, indexes, row_security, secrets
         self.events: list[Event] = []
 
     def execute(self, sql: str, params: Params | None = None) -> int:
@@ -69,7 +69,7 @@ class PostgresConnection:
         return [decoded(record) for record in found]
 
     def records(self, sql: str, params: Params | None = None) -> list[Any]:
-        """Rows as the driver gives them."""
+        """Raw driver rows."""
         text, names = numbered(sql)
         return self._wait(self.raw.fetch(text, *encoded(names, params)))
 
@@ -89,7 +89,7 @@ class PostgresConnection:
         return f"{column}::text ~ '[^ -~]'"
 
     def similar_name(self, name: str, names: str, parameter: str) -> str | None:
-        """By pg_trgm, where it is. What it takes for a letter beyond ASCII depends on the database's locale."""
+        """By pg_trgm, if it is installed. Which non-ASCII characters are letters depends on the locale."""
         if not self.fetch_all(_HAS_TRIGRAMS)[0]["found"]:
             return None
         return (
@@ -106,16 +106,16 @@ class PostgresConnection:
         )
 
     def lock_store(self) -> None:
-        """Every transaction that writes holds this lock together with the others (`_BEGIN_WRITE`)."""
+        """Every writing transaction holds this lock in shared mode (`_BEGIN_WRITE`)."""
         self.execute(f"SELECT pg_advisory_xact_lock({STORE_LOCK})")
 
     def vector_value(self, column: str) -> str:
         return f"vector_send({column}) AS {column}"
 
     def check_sees_all_tenants(self) -> None:
-        if not self.fetch_all(_SIGHT)[0]["whole"]:
+        if not self.fetch_all(_SEES_ALL)[0]["whole"]:
             raise StoreUnavailable(
-                "this database user sees one tenant at a time (row-level security); take one that is a member of the"
+                "this database user sees one tenant at a time (row-level security); use one that is a member of the"
                 " maintenance role, or name a tenant"
             )
 
@@ -123,7 +123,7 @@ class PostgresConnection:
         return f"4 * vector_dims({column})"
 
     def index_text(self, tenant_id: str, search_text: str) -> str:
-        """A text of more words than a tsvector holds is found by as many of them as fit."""
+        """If a tsvector can't hold all words, the text is indexed by as many as fit."""
         words: Sequence[str] = search_text.split(" ") if search_text else ()
         if not words:
             return ""
@@ -135,10 +135,10 @@ class PostgresConnection:
         return find_lanes(self, request)
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-        """By COPY into a table of the transaction's own, and from there what is new."""
+        """By COPY into a temporary table, from which the new rows are inserted."""
         columns = list(rows[0])
         incoming = f"incoming_{table}"
-        # Plain types, which the driver can write in binary form without being told how.
+        # Types that the driver can encode in binary form without a codec.
         plain = ", ".join(
             f"{name}::text" if name in DOCUMENTS else f"{name}::real[]" if name == "embedding" else name
             for name in columns
@@ -158,7 +158,7 @@ class PostgresConnection:
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {typed} FROM {incoming} ORDER BY place"
             f" ON CONFLICT ({', '.join(key)}) DO NOTHING RETURNING {', '.join(key)}"
         )
-        given = {tuple(row[name] for name in key): row for row in reversed(rows)}  # of equal keys the first
+        given = {tuple(row[name] for name in key): row for row in reversed(rows)}  # the first of equal keys
         return [given[tuple(record)] for record in added]
 
     @contextmanager
@@ -198,7 +198,7 @@ _OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(MEMORY_TAB
 _INVALID_INDEXES = f"""
 SELECT indexrelid::regclass::text AS name FROM pg_index WHERE indrelid IN {_OURS} AND NOT (indisvalid AND indisready)"""
 _INVALID_CONSTRAINTS = f"SELECT conname AS name FROM pg_constraint WHERE conrelid IN {_OURS} AND NOT convalidated"
-_SIGHT = """
+_SEES_ALL = """
 SELECT NOT row_security_active('facts') OR EXISTS (
     SELECT 1 FROM pg_policy AS p, unnest(p.polroles) AS role WHERE p.polrelid = 'facts'::regclass
     AND pg_get_expr(p.polqual, p.polrelid) = 'true' AND (role = 0 OR pg_has_role(role, 'USAGE'))) AS whole"""

@@ -1,4 +1,4 @@
-"""What asyncpg and the server report, in our words, and never with a password in them."""
+"""Translates errors of asyncpg and the server into ours, never with a password in the message."""
 
 from asyncpg import exceptions as pg
 
@@ -41,15 +41,15 @@ CONFLICTS = (
 
 
 class Conflict(IntegrityError):
-    """Two writers met. The loser may be run again; when that has not helped, it is an error like another."""
+    """Two writers conflicted. The loser is retried; after the last attempt this is an ordinary error."""
 
 
 class ConnectionLost(StoreUnavailable):
-    """The connection broke or could not be made."""
+    """The connection was lost or could not be established."""
 
 
 def named_error(error: Exception) -> TulvingError:
-    """The driver's error in our words."""
+    """The driver's error as one of ours."""
     if isinstance(error, TulvingError):
         return error
     said = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -58,11 +58,11 @@ def named_error(error: Exception) -> TulvingError:
     if isinstance(error, CONFLICTS):
         return Conflict(f"the store refused a change that would break it ({said})")
     if isinstance(error, pg.InvalidAuthorizationSpecificationError | pg.InvalidCatalogNameError):
-        return StoreUnavailable(f"PostgreSQL does not let us in ({said}); look at the user, password and database")
+        return StoreUnavailable(f"PostgreSQL refused the connection ({said}); check the user, password and database")
     if isinstance(error, pg.InsufficientPrivilegeError):
         return StoreUnavailable(f"this database user lacks a right ({said}); docs/deploy-postgres.md lists the rights")
     if isinstance(error, pg.DiskFullError):
-        return DiskFull(f"the server has no room to write ({said}); nothing was stored")
+        return DiskFull(f"the disk of the server is full ({said}); nothing was stored")
     if isinstance(error, pg.QueryCanceledError | pg.LockNotAvailableError):
         return StoreBusy(f"the server took too long ({said}); try again, or raise postgres.statement_timeout")
     if isinstance(error, pg.ReadOnlySQLTransactionError):

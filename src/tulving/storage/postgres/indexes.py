@@ -1,8 +1,8 @@
-"""The vector indexes on PostgreSQL: when they are used, how widely they are searched, and when they are built anew.
+"""The vector indexes on PostgreSQL: when they are used, how widely they are searched, and when they are rebuilt.
 
-An approximate index is built for all tenants together. Asked for one tenant it passes over the others' rows, so for a
-small tenant comparing all of its rows is both complete and faster; and an IVFFlat index keeps the centres that it found
-when it was built, on an empty table none.
+An approximate index covers all tenants. A search for one tenant has to skip the rows of the others, so for a small
+tenant comparing all of its rows is both exact and faster. An IVFFlat index keeps the centres that it had when it was
+built; on an empty table it has none.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 METHODS = ("ivfflat", "hnsw")
 Progress = Callable[[str, int, int], None]
-"""Told the table that is being indexed, how much of it is done, and how much there is."""
+"""Called with the table that is being indexed, the rows done, and the rows in total."""
 
 FEWEST_LISTS, MOST_LISTS = 20, 1000
 EF_SEARCH = 200
 LARGEST_INDEXED = 2000
-"""pgvector's own limit of dimensions."""
+"""pgvector's limit of dimensions for an index."""
 LARGEST_IN_ROW = 1500
 REMEMBERED = 60.0
 BUILD_LOCK = 0x54554C5649445831  # "TULVIDX1"
@@ -38,30 +38,30 @@ _MARK = "tulving: built over "
 
 
 def lists_for(rows: int) -> int:
-    """How many lists an IVFFlat index over so many rows should have; the specified 20 for a small one."""
+    """How many lists an IVFFlat index over this many rows should have; at least the specified 20."""
     return min(MOST_LISTS, max(FEWEST_LISTS, math.isqrt(rows)))
 
 
 def probes_for(lists: int) -> int:
-    """Half of the lists: with fewer, too much of what is near lies in a list that is not read."""
+    """Half of the lists: with fewer, too many near vectors are in lists that are not read."""
     return math.ceil(lists / 2)
 
 
 def kilobytes_for(lists: int, dimension: int) -> int:
-    """What pgvector takes to find the centres of so many lists: a sample of the vectors, and how far each is from each
-    centre. It refuses to build with less, and by default a server gives 64 MB."""
+    """The memory that pgvector needs to find the centres of this many lists: a sample of the vectors, and the distance
+    of each from each centre. It refuses to build with less; a server's default is 64 MB."""
     vector, sample = 4 * dimension + 8, max(10_000, 50 * lists)
     needed = sample * (vector + 4 * lists + 8) + lists * (2 * vector + 4 * lists + 12)
     return needed // 1000 + 1000
 
 
 def outgrown(method: str, rows: int, built_over: int) -> bool:
-    """Whether an index knows too little of its table. HNSW grows with it; IVFFlat does not."""
+    """Whether an index was built over too few of its table's rows. HNSW adapts as the table grows; IVFFlat does not."""
     return method == "ivfflat" and rows >= 1000 and rows >= 2 * built_over
 
 
 def suits(method: str | None, rows: int, table_rows: int, exact_rows: int) -> bool:
-    """Whether an index answers faster than comparing all of a tenant's rows, given how much else it must pass over."""
+    """Whether the index is faster than comparing all rows of a tenant, given how many others it must skip."""
     if method is None or rows <= exact_rows:
         return False
     return method == "hnsw" or 2 * rows > table_rows
@@ -69,7 +69,7 @@ def suits(method: str | None, rows: int, table_rows: int, exact_rows: int) -> bo
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """A table's vector index as it is now."""
+    """The current state of a table's vector index."""
 
     method: str | None
     lists: int
@@ -79,7 +79,7 @@ class IndexState:
 
 
 class VectorIndexes:
-    """What is known of the indexes and of the tenants' sizes; it guides the search and need not be exact."""
+    """Cached knowledge of the indexes and the tenants' sizes; it guides the search and need not be exact."""
 
     def __init__(self, exact_rows: int) -> None:
         self._exact_rows = exact_rows
@@ -87,7 +87,7 @@ class VectorIndexes:
         self._probes = FEWEST_LISTS
 
     def forget(self) -> None:
-        """Look again: the indexes have changed."""
+        """Drop the cache: the indexes have changed."""
         self._suits.clear()
 
     def suits(self, conn: "PostgresConnection", tenant_id: str, kind: Kind) -> bool:
@@ -121,15 +121,15 @@ class VectorIndexes:
         conn.records(
             "SELECT set_config('ivfflat.probes', :probes, true), set_config('ivfflat.iterative_scan', 'relaxed_order',"
             " true), set_config('hnsw.ef_search', :ef, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),"
-            # A plan for any tenant does not know that this one is large, and would pass the index by.
+            # A generic plan does not know that this tenant is large, and would not use the index.
             " set_config('plan_cache_mode', 'force_custom_plan', true)",
             {"probes": str(self._probes), "ef": str(EF_SEARCH)},
         )
 
     @contextmanager
     def of_dimension(self, conn: "PostgresConnection", dimension: int) -> Iterator[None]:
-        """Let the tables take vectors of so many dimensions. Where that is a change, the old ones are gone, and the
-        indexes are built when the block ends."""
+        """Set the dimension of the vector columns. Where it changes, the old vectors are dropped, and the indexes are
+        built when the block ends."""
         now = {table: state(conn, table) for table in MEMORY_TABLES}
         changed = [table for table in now if now[table].dimension != dimension]
         for table in changed:
@@ -182,8 +182,8 @@ def read_state(row: Any) -> IndexState:
 
 
 def building(table: str, method: str, rows: int, dimension: int, beside: bool = False) -> list[str]:
-    """The statements that build an index over so many rows and note down how many they were; in a transaction, or
-    `beside` the one that is there, without keeping anybody from writing."""
+    """The statements that build an index and record over how many rows; in a transaction, or `beside` the existing one
+    without blocking writers."""
     name = f"ix_{table}_embedding{'_next' if beside else ''}"
     lists = lists_for(rows)
     options = f"lists = {lists}" if method == "ivfflat" else "m = 16, ef_construction = 128"
@@ -196,7 +196,7 @@ def building(table: str, method: str, rows: int, dimension: int, beside: bool = 
     ]
 
 
-# Room to build in; and without parallel workers where they may write beyond it (CVE-2026-3172).
+# Enough memory, and no parallel workers where they may write out of bounds (CVE-2026-3172).
 _SETTINGS = """
 SELECT set_config(name, CASE name WHEN 'maintenance_work_mem' THEN greatest(setting::bigint, {room}) || 'kB'
     ELSE '0' END, {local})
@@ -212,7 +212,7 @@ async def rebuild(
     only_outgrown: bool,
     progress: Progress | None,
 ) -> list[str]:
-    """Build each index under another name and let it take the old one's place. Nobody has to wait for it."""
+    """Build each index under another name, then replace the old one. Readers and writers are not blocked."""
     if method is not None:
         one_of("method", method, METHODS)
     if not await raw.fetchval("SELECT pg_try_advisory_lock($1)", BUILD_LOCK):
@@ -249,7 +249,7 @@ async def _rebuild_one(
     if now.dimension > LARGEST_INDEXED or (only_outgrown and not outgrown(wanted, rows, now.built_over)):
         return False
     fresh = f"ix_{table}_embedding_next"
-    await raw.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {fresh}")  # what a killed run left
+    await raw.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {fresh}")  # left by a killed run
     watching = None
     if progress and watcher:
         watching = asyncio.create_task(_watch(watcher, raw.get_server_pid(), table, rows, progress))

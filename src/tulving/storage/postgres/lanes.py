@@ -21,7 +21,7 @@ _DOCUMENTS = {
     kind: [(at, DECODERS[name]) for at, name in enumerate(table.columns) if name in DECODERS]
     for kind, table in KIND.items()
 }
-# As text, since inside a record the driver reads them in binary form, which a host's own codec may not understand.
+# As text: inside a record the driver decodes them in binary form, which a host's own codec may not support.
 _SELECTED = {
     kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in table.columns)
     for kind, table in KIND.items()
@@ -30,7 +30,7 @@ _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
 _ACTIVE = f"SELECT 'active', number, ROW(dimension) FROM ({ACTIVE_OF_OURS}) AS ours"
-# A vector without direction is as near to all as to none. Adding zero turns -0.0 into 0.0.
+# A zero vector has similarity 0 to everything. Adding zero turns -0.0 into 0.0.
 _SIMILARITY = (
     "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1))"
     f" * 1e{SIMILARITY_DECIMALS}) / 1e{SIMILARITY_DECIMALS} + 0.0"
@@ -38,7 +38,7 @@ _SIMILARITY = (
 
 
 class RecordRows(CandidateRows):
-    """Records, of which only the documents have to be read."""
+    """Driver records, of which only the JSON documents need decoding."""
 
     def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
         values = list(row)
@@ -51,7 +51,7 @@ class RecordRows(CandidateRows):
 
 
 def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
-    """Both lanes of each kind, each up to the limit. Where an index gave less than that, all rows are compared."""
+    """Both lanes of each kind, each up to the limit. If an index returned fewer, all rows are compared."""
     vector = request.vector if request.vector is not None and any(request.vector) else None
     near: Sequence[Kind] = [
         kind for kind in request.kinds if vector is not None and conn.indexes.suits(conn, request.tenant_id, kind)
@@ -94,7 +94,7 @@ def _ask(
         where, values = visible(conn, kind, request.tenant_id, request.filter, request.now)
         params |= values
         if by_words:
-            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.walled)))
+            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security)))
         if vector is not None:
             arms.append(_arm(f"semantic {kind}", kind, _by_index(kind, where) if kind in near else _exact(kind, where)))
     found: dict[tuple[str, Kind], dict[Key, float]] = {}
@@ -120,25 +120,25 @@ def _arm(name: str, kind: Kind, best: str) -> str:
     )
 
 
-def _by_words(kind: Kind, where: str, walled: bool) -> str:
-    """Memories with all the words first; those with any of them fill up, within that by how often and how near.
+def _by_words(kind: Kind, where: str, row_security: bool) -> str:
+    """Memories with all the words first, then those with any of them, each ordered by ts_rank.
 
-    The words are the tenant's own, so their index alone leads to its rows: OFFSET keeps the planner from reading an
-    index on the tenant as well. Appending nothing makes a copy of the words, which lie out of line and would be fetched
-    anew for each use.
+    Words carry the tenant's prefix, so the full-text index alone leads to the tenant's rows: OFFSET keeps the planner
+    from reading an index on the tenant as well. Appending '' copies the tsvector, which is stored out of line and would
+    otherwise be fetched for each use.
     """
     return f"""
     SELECT m.id, (m.its_words @@ (SELECT every FROM words))::int
         + ts_rank(m.its_words, (SELECT either FROM words), 33) AS score
-    FROM ({_worded(kind, walled)}) AS m
+    FROM ({_worded(kind, row_security)}) AS m
     WHERE {where} ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
-def _worded(kind: Kind, walled: bool) -> str:
-    """Rows with any of the words. Behind the wall only its view may read the word index (`postgres_wall`)."""
+def _worded(kind: Kind, row_security: bool) -> str:
+    """Rows with any of the words. Under row-level security only the view can use the full-text index."""
     table = KIND[kind].table
     found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT either FROM words) OFFSET 0"
-    if not walled:
+    if not row_security:
         return f"SELECT *, {found.format(table)}"
     return (
         f"SELECT t.*, found.its_words FROM (SELECT id, {found.format(f'{table}_words')}) AS found"
@@ -147,7 +147,7 @@ def _worded(kind: Kind, walled: bool) -> str:
 
 
 def _exact(kind: Kind, where: str) -> str:
-    """All rows of the tenant compared. The order is by a rounded number, which no index can give."""
+    """Compare all rows of the tenant. The order is by a rounded similarity, which no index provides."""
     return f"""
     SELECT m.id, {_SIMILARITY} AS score FROM {KIND[kind].table} AS m WHERE m.embedding IS NOT NULL AND {where}
     ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""

@@ -1,4 +1,4 @@
-"""Pools of connections to PostgreSQL: one of our own for a URL, or a host's that we are lent."""
+"""Connection pools: our own for a URL, or one that a host lends us."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -8,7 +8,7 @@ import asyncpg
 from tulving.errors import ConfigError
 from tulving.storage.postgres import schema
 from tulving.storage.postgres.errors import DRIVER_ERRORS, URL_FORM, named_error
-from tulving.storage.postgres.row_security import STANDS, Roles, raise_wall
+from tulving.storage.postgres.row_security import SECURED, Roles, enable_row_security
 from tulving.storage.postgres.store import PostgresStore
 from tulving.storage.schema import missing
 
@@ -19,7 +19,7 @@ STATEMENTS_KEPT = 512
 
 
 async def open_postgres(url: str, config: "PostgresConfig", *, migrate: bool = True) -> PostgresStore:
-    """A store on a pool of its own, its schema made or migrated first."""
+    """A store with its own pool; the schema is created or migrated first."""
     try:
         urlsplit(url)
         pool = asyncpg.create_pool(
@@ -34,7 +34,7 @@ async def open_postgres(url: str, config: "PostgresConfig", *, migrate: bool = T
                 "statement_timeout": str(int(config.statement_timeout * 1000)),
                 "idle_in_transaction_session_timeout": "60000",
                 "timezone": "UTC",
-                "jit": "off",  # it costs more than it gains where a search takes milliseconds
+                "jit": "off",  # compiling costs more than it gains for searches of milliseconds
             },
             reset=_nothing,
         )
@@ -50,7 +50,7 @@ async def open_postgres(url: str, config: "PostgresConfig", *, migrate: bool = T
 async def migrate(
     url: str, config: "PostgresConfig", dry_run: bool, roles: tuple[str, str] | None
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The revision that a database is at, and those that were applied to it, or would be."""
+    """The revision of a database, and those that were applied to it, or would be in a dry run."""
     wanted = Roles(*roles) if roles else None
     store = await open_postgres(url, config, migrate=False)
     try:
@@ -60,7 +60,7 @@ async def migrate(
                 return before, missing(before)
             await schema.prepare(raw)
             if wanted:
-                await raise_wall(raw, wanted)
+                await enable_row_security(raw, wanted)
             return before, missing(before)
     except DRIVER_ERRORS as error:
         raise named_error(error) from error
@@ -69,7 +69,7 @@ async def migrate(
 
 
 async def borrow_postgres(pool: Any, config: "PostgresConfig") -> PostgresStore:
-    """A store on a host's pool, which the host closes. It must be one of asyncpg's."""
+    """A store on a host's asyncpg pool, which the host closes."""
     if not isinstance(pool, asyncpg.Pool):
         raise ConfigError("url", f"is a {type(pool).__name__}", "a URL, a path or an asyncpg pool")
     return await _prepared(PostgresStore(pool, exact_rows=config.exact_rows, owned=False))
@@ -79,7 +79,7 @@ async def _prepared(store: PostgresStore) -> PostgresStore:
     try:
         async with store.connection() as raw:
             await schema.prepare(raw)
-            store.walled = await raw.fetchval(STANDS)
+            store.row_security = await raw.fetchval(SECURED)
     except BaseException:
         await store.close()
         raise
@@ -87,4 +87,4 @@ async def _prepared(store: PostgresStore) -> PostgresStore:
 
 
 async def _nothing(connection: Any) -> None:
-    """Our transactions leave nothing behind: what they set, they set for themselves. So nothing has to be reset."""
+    """Nothing to reset: our transactions change settings only locally."""

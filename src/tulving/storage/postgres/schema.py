@@ -1,6 +1,6 @@
-"""The schema in a PostgreSQL database: the first process makes or migrates it, the others wait.
+"""The schema in a PostgreSQL database: the first process creates or migrates it, the others wait.
 
-The database may be a host's own, with other tables and another Alembic history: ours is in a version table of its own.
+The database may be a host's own, with other tables and its own Alembic history, so we use a separate version table.
 """
 
 import logging
@@ -31,7 +31,7 @@ _FORBIDDEN = (
 
 
 async def prepare(raw: Raw) -> None:
-    """Make sure that this version's schema is in the database."""
+    """Bring the database to this version's schema."""
     major = raw.get_server_version().major
     if major < OLDEST_SERVER:
         raise IntegrityError(f"PostgreSQL {major} is too old; Tulving needs {OLDEST_SERVER} or newer")
@@ -44,16 +44,16 @@ async def prepare(raw: Raw) -> None:
 
 
 async def revision(raw: Raw) -> str | None:
-    """The revision of the database; None without a schema of ours."""
+    """The revision of the database; None if it has no Tulving schema."""
     found = None
-    # Through pg_class: by itself to_regclass would not notice what was committed while we waited for the lock.
+    # Via pg_class: to_regclass alone would not see what was committed while we waited for the lock.
     if await raw.fetchval("SELECT oid FROM pg_class WHERE oid = to_regclass($1)", VERSION_TABLE) is not None:
         found = await raw.fetchval(f"SELECT version_num FROM {VERSION_TABLE}")
     return None if found is None else known("the database", found)
 
 
 async def migrate(raw: Raw) -> tuple[str, ...]:
-    """Apply the missing revisions in one transaction, all or none. Of several processes one does it."""
+    """Apply the missing revisions in one transaction. Of several concurrent processes one does it."""
     async with raw.transaction():
         await raw.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         await raw.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
@@ -70,7 +70,7 @@ async def migrate(raw: Raw) -> tuple[str, ...]:
 
 
 async def _create_extensions(raw: Raw) -> None:
-    """001-102: `vector` is required; the others are created where the server has them and allows it."""
+    """001-102: `vector` is required; the others are created if the server has them and allows it."""
     import asyncpg
 
     rows = await raw.fetch("SELECT name, installed_version FROM pg_available_extensions")

@@ -1,7 +1,7 @@
 """The engine for many tenants and machines: PostgreSQL with pgvector, through asyncpg.
 
-A transaction function runs in a greenlet (`waiting`) on one connection of the pool. A conflict between two writers is
-settled by running the loser again.
+A transaction function runs in a greenlet (`waiting`) on one connection of the pool. If two writers conflict, the loser
+is retried.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_TRIES = 6
-LONGEST_FAREWELL = 10.0
+CLOSE_TIMEOUT = 10.0
 FIRST_PAUSE = 0.002
 LONG_TRANSACTION = 600
-"""Seconds after which a transaction that somebody has open is worth a person's look."""
+"""Seconds after which an open transaction is reported as a problem."""
 
 
 class PostgresStore:
-    """A pool of connections to one database. The pool is ours, or a host's that we are lent."""
+    """A pool of connections to one database: our own, or one that a host lends us."""
 
     def __init__(self, pool: asyncpg.Pool, *, exact_rows: int = 10_000, owned: bool = True) -> None:
         self._pool, self._owned = pool, owned
@@ -42,30 +42,30 @@ class PostgresStore:
         self._idle = asyncio.Event()
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
-        self.walled = False
+        self.row_security = False
         self._secrets: dict[str, str] = {}
         self.publish: Callable[[Sequence[Event]], None] = lambda events: None
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a transaction function; returns once it is committed and its events are published. A transaction that
-        lost a conflict is run again."""
+        """Run a transaction function; returns after its commit, when its events are published. A transaction that
+        loses a conflict is retried."""
         return await self._retried(_BEGIN_WRITE, tenant_id, transaction, *args, **kwargs)
 
     async def read(
         self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read in one snapshot. It is run again if the schema changed under it."""
+        """Run a read in one snapshot. It is retried if the schema changes while it runs."""
         return await self._retried(_BEGIN_READ, tenant_id, query, *args, **kwargs)
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: Progress | None = None
     ) -> list[str]:
-        """Build the vector indexes anew beside the old ones, which serve until then; the tables that got one."""
+        """Rebuild the vector indexes beside the old ones, which serve until then; returns the tables that got one."""
         async with AsyncExitStack() as held:
             raw = await held.enter_async_context(self.connection())
-            # One that has to be waited for might be held by another who waits like us.
+            # Waiting for a second connection could deadlock with another caller that does the same.
             free = self._pool.get_max_size() - self._pool.get_size() + self._pool.get_idle_size()
             watched = progress is not None and free > 0
             watcher = await held.enter_async_context(self.connection()) if watched else None
@@ -77,12 +77,12 @@ class PostgresStore:
                 self.indexes.forget()
 
     async def identity(self) -> tuple[Any, ...]:
-        """What no other store has, by whatever host or user this one is reached."""
+        """Identifies the store, no matter through which host or user it is reached."""
         async with self.connection() as raw:
             return tuple(await raw.fetchrow(_IDENTITY))
 
     async def health(self) -> list[Finding]:
-        """What a person who runs the memory should know about the server."""
+        """What an operator should know about the server."""
         try:
             async with self.connection() as raw:
                 row = await raw.fetchrow(_HEALTH)
@@ -91,25 +91,25 @@ class PostgresStore:
         seconds = int(row["oldest"] or 0)
         held = f"process {row['pid']} has had one open for {seconds} s: until it ends, deleted rows stay on the disk"
         return [
-            Finding("server", told=f"PostgreSQL {row['server']}, pgvector {row['pgvector']}"),
+            Finding("server", note=f"PostgreSQL {row['server']}, pgvector {row['pgvector']}"),
             Finding("oldest transaction", (held,) if seconds > LONG_TRANSACTION else (), f"{seconds} s"),
         ]
 
     async def close(self) -> None:
-        """Finish what runs, then let go of the connections."""
+        """Finish running calls, then close the connections."""
         self._closed = True
         try:
-            # Not the pool's own wait: it would close a connection that it has just given to a waiting call.
-            await asyncio.wait_for(self._idle.wait(), LONGEST_FAREWELL)
+            # Not the pool's own wait: it would close a connection that a waiting call has just acquired.
+            await asyncio.wait_for(self._idle.wait(), CLOSE_TIMEOUT)
             if self._owned:
-                await asyncio.wait_for(self._pool.close(), LONGEST_FAREWELL)
+                await asyncio.wait_for(self._pool.close(), CLOSE_TIMEOUT)
         except (TimeoutError, *DRIVER_ERRORS):
             if self._owned:
                 self._pool.terminate()
 
     @asynccontextmanager
     async def connection(self):
-        """A connection of the pool, outside any transaction of ours."""
+        """A connection of the pool, without a transaction."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
         self._calls += 1
@@ -129,7 +129,7 @@ class PostgresStore:
     async def _acquired(self) -> Raw:
         try:
             return await self._pool.acquire()
-        except (ValueError, OverflowError) as error:  # the driver reads the URL when it first connects
+        except (ValueError, OverflowError) as error:  # the driver parses the URL when it first connects
             if isinstance(error, UnicodeError):
                 raise named_error(error) from error
             raise ConfigError("url", f"can't be read ({error})", URL_FORM) from error
@@ -162,18 +162,18 @@ class PostgresStore:
         found: dict[str, str] = {}
         async with self._begun(begin, tenant_id) as raw:
             try:
-                conn = PostgresConnection(raw, self.indexes, self.walled, ChainMap(found, self._secrets))
+                conn = PostgresConnection(raw, self.indexes, self.row_security, ChainMap(found, self._secrets))
                 result = await run_waiting(transaction, conn, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)
                 if isinstance(error.__cause__, pg.InvalidCachedStatementError):
-                    await raw.reload_schema_state()  # the driver's cursors keep a statement that is no longer valid
+                    await raw.reload_schema_state()  # the driver's cursors keep an invalid statement
                 raise
             try:
                 ended = await raw.execute("COMMIT")
             except LOST as error:
                 raise StoreUnavailable(
-                    "the connection broke while a change was being committed: look whether it was before doing it again"
+                    "the connection was lost during a commit: check whether the change was made before you repeat it"
                 ) from error
             except DRIVER_ERRORS as error:
                 await _roll_back(raw)
@@ -182,16 +182,16 @@ class PostgresStore:
                 await _roll_back(raw)
                 raise
             if ended != "COMMIT":
-                raise IntegrityError("a change was undone by the server, because one of its statements had failed")
-            self._secrets |= found  # committed by now, so they will not change
+                raise IntegrityError("the server rolled back a change, because one of its statements had failed")
+            self._secrets |= found  # committed, so they will not change
             if conn.events:
                 self.publish(conn.events)
             return result
 
     @asynccontextmanager
     async def _begun(self, begin: str, tenant_id: str | None):
-        """A connection with a transaction begun. Those that turn out to be dead are put away until one is not."""
-        statement = f"{begin}; SET LOCAL {_whose(tenant_id)}"
+        """A connection on which a transaction has begun. Dead connections are discarded until one works."""
+        statement = f"{begin}; SET LOCAL {_tenant_setting(tenant_id)}"
         for left in reversed(range(self._pool.get_max_size() + 1)):
             async with self.connection() as raw:
                 try:
@@ -199,9 +199,9 @@ class PostgresStore:
                 except DRIVER_ERRORS as error:
                     if not left or not isinstance(error, LOST):
                         raise named_error(error) from error
-                    _put_away(raw)
+                    _discard(raw)
                     continue
-                except BaseException:  # cancelled while it waited for the store's lock
+                except BaseException:  # cancelled while waiting for the store's lock
                     await _roll_back(raw)
                     raise
                 yield raw
@@ -219,35 +219,35 @@ FROM (SELECT 1) AS one LEFT JOIN (
     WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
     ORDER BY xact_start LIMIT 1) AS oldest ON TRUE"""
 _BEGIN_WRITE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
-# A search is planned once per connection: planning takes as long as searching a small tenant. Such a plan takes all
-# tenants for equally large, and where they are few it would read the whole table for a small one. Before version 18 a
-# table that can only be read as a whole then has a price at which plans are compiled.
+# A search is planned once per connection, because planning takes as long as searching a small tenant. A generic plan
+# assumes tenants of equal size; with few tenants it would scan the whole table for a small one, hence no seqscan.
+# Before version 18 the penalty for an unavoidable seqscan is high enough to trigger JIT, hence no JIT.
 _BEGIN_READ = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
     " SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL jit = off"
 )
-# Work on the whole store may take its time, and is planned each time: what it reads may have grown a thousandfold.
+# Work on the whole store has no time limit and is planned each time: the tables may have grown a thousandfold.
 _WHOLE_STORE = (
     "statement_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = DEFAULT"
 )
 
 
-def _whose(tenant_id: str | None) -> str:
-    """The setting that row-level security reads, or those for work on the whole store."""
+def _tenant_setting(tenant_id: str | None) -> str:
+    """The setting for row-level security, or the settings for work on the whole store."""
     if tenant_id is None:
         return _WHOLE_STORE
     quoted = tenant_id.replace("\\", "\\\\").replace("'", "''")
-    return f"tulving.tenant_id = E'{quoted}'"  # E: whatever the server takes a backslash for
+    return f"tulving.tenant_id = E'{quoted}'"  # E: independent of standard_conforming_strings
 
 
 async def _roll_back(raw: Raw) -> None:
     try:
         await raw.execute("ROLLBACK")
     except BaseException:
-        _put_away(raw)
+        _discard(raw)
 
 
-def _put_away(raw: Raw) -> None:
-    """Let the pool make another one instead. One that broke may have left it already."""
+def _discard(raw: Raw) -> None:
+    """Make the pool replace a connection. A broken one may have left the pool already."""
     with suppress(Exception):
         raw.terminate()

@@ -1,7 +1,7 @@
-"""Statements and values on their way to PostgreSQL and back: a name tells how a value is written and read.
+"""Conversion of statements and values for PostgreSQL: a value is encoded and decoded by its name.
 
-Everything goes through types that the driver knows by itself, so that it needs no set-up and any pool of a host's will
-do: documents as text, vectors as arrays of real numbers.
+Only types that the driver supports without codecs are used, so that any pool of a host works: documents as text,
+vectors as arrays of real numbers.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 from tulving.storage.rows import DOCUMENTS, Params, Row
 
 Raw = Any
-"""A connection of asyncpg's, by itself or lent by a pool."""
+"""An asyncpg connection, standalone or from a pool."""
 
 _NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
 _CASTS = {**dict.fromkeys(DOCUMENTS, "::text::jsonb"), "embedding": "::real[]::vector"}
@@ -25,7 +25,7 @@ _TEXT_OR_LARGE_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.]+e\+[0-9]+')
 
 @lru_cache(1024)
 def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
-    """A statement with `$1` in place of `:name`, and the names in their order."""
+    """A statement with `$1` in place of `:name`, and the names in order."""
     names: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -49,8 +49,8 @@ def encode(name: str, value: Any) -> Any:
 
 
 def _document(value: Any) -> str:
-    """As JSON. A large float is written out with its `.0`: PostgreSQL keeps digits and no exponent, so that it would
-    come back as a whole number."""
+    """A value as JSON. A large float is written out with `.0`: jsonb keeps digits but no exponent, so it would
+    come back as an integer."""
     text = _json(value)
     return _TEXT_OR_LARGE_NUMBER.sub(_written_out, text) if "e+" in text else text
 
@@ -60,7 +60,7 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def decoded(record: Any) -> Row:
-    """A row of the driver's, in Python's values."""
+    """A driver row as Python values."""
     row = dict(record)
     for name in DECODERS.keys() & row.keys():
         if isinstance(row[name], bytes if name == "embedding" else str):
@@ -69,7 +69,7 @@ def decoded(record: Any) -> Row:
 
 
 def _numbers(sent: bytes) -> bytes:
-    """A vector as it is kept everywhere else; PostgreSQL sends a header, then numbers with the high byte first."""
+    """A vector as little-endian floats; PostgreSQL sends a header, then big-endian floats."""
     numbers = array("f", sent[_VECTOR_HEADER:])
     numbers.byteswap()
     return numbers.tobytes()
@@ -80,5 +80,5 @@ DECODERS: dict[str, Callable[[Any], Any]] = {**dict.fromkeys(DOCUMENTS, json.loa
 
 
 def quoted(name: str) -> str:
-    """The name of a role or schema, as a statement has it."""
+    """The name of a role or schema as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,8 +1,8 @@
-"""Plain functions that wait for coroutines.
+"""Lets synchronous functions wait for coroutines.
 
 A transaction is a synchronous function, so that it is written once for both engines; PostgreSQL's driver is
-asynchronous. The function runs in a greenlet: where it waits, the greenlet is left, the event loop goes on with other
-work, and the greenlet is entered again with the result. No thread is involved.
+asynchronous. The function runs in a greenlet: when it waits, control switches to the event loop, and back to the
+greenlet with the result. No thread is involved.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def run_waiting(function: Callable[Concatenate[Any, P], T], conn: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function that may `wait`, and give its result."""
+    """Run a function that may `wait`; returns its result."""
     runner = greenlet(function)
     awaited = runner.switch(conn, *args, **kwargs)
     while not runner.dead:

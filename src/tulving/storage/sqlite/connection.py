@@ -1,4 +1,4 @@
-"""A transaction's view of SQLite: the `Connection` that the functions of this package are written for."""
+"""The `Connection` of a transaction on SQLite."""
 
 import sqlite3
 import tempfile
@@ -25,11 +25,11 @@ ROWS_AT_A_TIME = 500
 
 
 class SqliteConnection:
-    """A `Connection` over the standard driver. While it writes it is alone: nothing needs to be locked."""
+    """A `Connection` over the standard driver. SQLite has one writer at a time, so nothing needs to be locked."""
 
     for_update = ""
     for_reference = ""
-    merged_at_a_time = 1  # an error is then that of one row
+    merged_at_a_time = 1  # so that an error concerns one row
 
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
         self.raw, self.vectors = raw, vectors
@@ -37,7 +37,7 @@ class SqliteConnection:
 
     @property
     def secrets(self) -> dict[str, str]:
-        """None are kept: to look one up costs no round trip."""
+        """Not cached: looking one up costs no round trip."""
         return {}
 
     def execute(self, sql: str, params: Params | None = None) -> int:
@@ -73,7 +73,7 @@ class SqliteConnection:
                 yield decoded(readers, row)
 
     def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
-        """Rows as the driver gives them."""
+        """Raw driver rows."""
         try:
             return self.raw.execute(sql, encoded(params)).fetchall()
         except DRIVER_ERRORS as error:
@@ -101,7 +101,7 @@ class SqliteConnection:
         pass
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-        # Not ON CONFLICT: before it comes into play, a trigger takes an event that is there already for a forged one.
+        # Not ON CONFLICT: the append-only trigger fires first and rejects an event that exists already.
         same = " AND ".join(f"{name} = :{name}" for name in key)
         names = tuple(rows[0])
         insert = (
@@ -150,7 +150,7 @@ class SqliteConnection:
             return [message for (message,) in raw.execute("PRAGMA integrity_check") if message != "ok"]
 
     def _verify_fts(self) -> Iterable[str]:
-        """A check that FTS5 offers as an insertion, so it needs a connection that may write."""
+        """FTS5 offers this check as an INSERT, so it needs a writable connection."""
         with self._trusting() as raw:
             for table in MEMORY_TABLES:
                 try:
@@ -160,7 +160,7 @@ class SqliteConnection:
 
     @contextmanager
     def _trusting(self) -> Iterator[sqlite3.Connection]:
-        """Another connection to the file, or to a copy of one that is read-only."""
+        """A writable connection to the file, or to a copy if it is read-only."""
         _, _, name = self.raw.execute("PRAGMA database_list").fetchone()
         path = Path(name)
         with ExitStack() as held:

@@ -1,4 +1,4 @@
-"""The SQLite file itself: made whole or not at all, migrated under a lock, never opened when damaged."""
+"""The SQLite file: created atomically, migrated under a lock, never opened when damaged."""
 
 import hashlib
 import os
@@ -16,16 +16,16 @@ from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
 
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
-# A row with a vector of 384 numbers fills over half of a usual page of 4096 bytes and would leave the rest empty.
+# A row with a vector of 384 dimensions fills over half of a default page of 4096 bytes and would waste the rest.
 PAGE_SIZE = 8192
 LOG_LIMIT = 16 * 1024 * 1024
-"""To what length the write-ahead log is cut when it is begun anew; without readers it has half of this."""
+"""The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
 
 
 def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3.Connection:
-    """A connection with the settings that every one of ours has; transactions are begun by hand."""
+    """A connection with our common settings; transactions are begun explicitly."""
     mode = "ro" if read_only else "rw"
     if is_frozen(path):
         mode = "ro&immutable=1"
@@ -44,7 +44,7 @@ def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3
     raw.execute("PRAGMA cell_size_check = ON")
     raw.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
     if read_only:
-        # Writing and checking need the JSON functions of our CHECKs, which older versions of SQLite do not trust.
+        # Not for writing and checking: older versions of SQLite do not trust the JSON functions of our CHECKs.
         raw.execute("PRAGMA trusted_schema = OFF")
         if sys.version_info >= (3, 12):
             raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
@@ -52,12 +52,12 @@ def connect(path: Path, busy_timeout: float, read_only: bool = False) -> sqlite3
 
 
 def is_frozen(path: Path) -> bool:
-    """Whether it is a cleanly closed store that can't change: there is no log beside it, and none can be written."""
+    """Whether it is a cleanly closed store that can't change: it has no log, and none can be written."""
     return not os.access(path.parent, os.W_OK) and path.exists() and not _log(path).exists()
 
 
 def log_size(path: Path) -> int:
-    """How long the write-ahead log of a store is; 0 without one."""
+    """The size of a store's write-ahead log in bytes; 0 if there is none."""
     try:
         return _log(path).stat().st_size
     except FileNotFoundError:
@@ -65,9 +65,9 @@ def log_size(path: Path) -> int:
 
 
 def unmoved_pages(path: Path) -> int:
-    """How many pages of the log can't be moved into the database yet, because a reader needs the state before them.
+    """How many pages of the log can't be checkpointed yet, because a reader needs an older snapshot.
 
-    Those that can be moved are; no reader is waited for.
+    Runs a passive checkpoint, which does not wait for readers.
     """
     with closing(connect(path, 0)) as raw:
         _, logged, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -79,9 +79,9 @@ def _log(path: Path) -> Path:
 
 
 def truncate_log(path: Path, patience: float) -> bool:
-    """Move the write-ahead log into the database and empty it; False if a reader held it for longer than that.
+    """Checkpoint and truncate the write-ahead log; False if a reader held it for longer than `patience`.
 
-    The log keeps what was deleted until it is overwritten. Writers wait as long as this does.
+    The log keeps deleted content until it is overwritten. Writers are blocked while this waits.
     """
     with closing(connect(path, patience)) as raw:
         busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -89,7 +89,7 @@ def truncate_log(path: Path, patience: float) -> bool:
 
 
 def prepare(path: Path, busy_timeout: float) -> None:
-    """Make sure that a healthy store with this version's schema is at the path: create it, or migrate it."""
+    """Ensure a healthy store with this version's schema at the path: create or migrate it."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
         raise IntegrityError(f"SQLite {sqlite3.sqlite_version} is too old; Tulving needs {wanted} or newer")
@@ -97,7 +97,7 @@ def prepare(path: Path, busy_timeout: float) -> None:
         if not path.exists():
             _create(path)
         check_header(path)
-        # A file that is not ours, or of a newer version, is left alone: reading recovers and checkpoints nothing.
+        # Read-only, so that a foreign file or one of a newer version is neither recovered nor checkpointed.
         with closing(connect(path, busy_timeout, read_only=True)) as raw:
             raw.execute("BEGIN")
             revision = read_revision(path, raw)
@@ -106,7 +106,7 @@ def prepare(path: Path, busy_timeout: float) -> None:
             if is_frozen(path):
                 raise StoreUnavailable(
                     f"{path} has schema {revision} and its folder is read-only, so it can't be migrated to {HEAD}:"
-                    " copy it to a folder that can be written to"
+                    " copy it to a writable folder"
                 )
             with closing(connect(path, busy_timeout)) as raw:
                 _migrate(path, raw)
@@ -117,7 +117,7 @@ def prepare(path: Path, busy_timeout: float) -> None:
 
 
 def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None, tuple[str, ...]]:
-    """The revision of a file (None without a file), and the revisions that were applied to it, or would be."""
+    """The revision of a file (None if missing), and those that were applied to it, or would be in a dry run."""
     before = None
     if path.exists():
         check_header(path)
@@ -129,7 +129,7 @@ def migrate(path: Path, busy_timeout: float, dry_run: bool) -> tuple[str | None,
 
 
 def _create(path: Path) -> None:
-    """A kill leaves no half file, and of two processes that create it one wins."""
+    """A kill leaves no partial file, and of two processes that create it one wins."""
     if log_size(path) and not path.exists():
         raise DamagedStore(f"{path} is missing but {_log(path).name} is there: the database was removed from under it")
     make_folder(path.parent)
@@ -138,7 +138,7 @@ def _create(path: Path) -> None:
         placed(path, force=False) as file,
         closing(sqlite3.connect(file, isolation_level=None)) as raw,
     ):
-        raw.execute("PRAGMA temp_store = MEMORY")  # nothing is written outside our folders
+        raw.execute("PRAGMA temp_store = MEMORY")  # no temporary files elsewhere
         raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         raw.execute("PRAGMA journal_mode = WAL")
@@ -150,16 +150,16 @@ def _create(path: Path) -> None:
 
 
 def check_header(path: Path) -> None:
-    """Raise unless the file begins as a database does."""
+    """Raise unless the file has the header of an SQLite database."""
     with path.open("rb") as file:
         start = file.read(len(_MAGIC))
     if start != _MAGIC:
-        what = "is empty" if not start else "does not start as an SQLite database does"
+        what = "is empty" if not start else "does not have the header of an SQLite database"
         raise DamagedStore(f"{path} {what}: not a Tulving store, or a damaged one; it was left untouched")
 
 
 def read_revision(path: Path, raw: sqlite3.Connection) -> str:
-    """The revision of a store's schema; raises if the file is not a store, or the revision not one of ours."""
+    """The revision of a store's schema; raises if the file is not a store or its revision is unknown."""
     (application,) = raw.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise DamagedStore(f"{path} is an SQLite database, but not a Tulving store; it was left untouched")
@@ -171,17 +171,17 @@ def read_revision(path: Path, raw: sqlite3.Connection) -> str:
 
 
 def check_schema(path: Path, raw: sqlite3.Connection, revision: str) -> None:
-    """Raise unless the tables, indexes and triggers of a store are those that our migrations make, to the letter: a
-    trigger or view in a file from elsewhere would do its maker's work with our rights."""
+    """Raise unless the schema of a store is exactly what our migrations create: a trigger or view in a file from an
+    untrusted source would run with our rights."""
     if strange := strange_objects(raw, revision):
         raise DamagedStore(
-            f"{path} has a schema that no Tulving made ({'; '.join(strange)}); it was left untouched."
+            f"{path} has a schema that Tulving did not create ({'; '.join(strange)}); it was left untouched."
             " Remove what is foreign (DROP ...), or restore a copy"
         )
 
 
 def strange_objects(raw: sqlite3.Connection, revision: str) -> list[str]:
-    """How a schema differs from what our migrations make. They are run only if the digest differs."""
+    """How a schema differs from what our migrations create. They are run only if the digest differs."""
     found = _schema(raw)
     if revision == HEAD and _digest(found) == migration(HEAD).DIGEST:
         return []
@@ -197,8 +197,8 @@ def strange_objects(raw: sqlite3.Connection, revision: str) -> list[str]:
 
 
 def _schema(raw: sqlite3.Connection) -> dict[tuple[str, str], str]:
-    """Everything in the schema except the statistics of ANALYZE. The text of tables that FTS5 and Alembic make depends
-    on their versions: those only have to be tables."""
+    """The schema without the statistics of ANALYZE. The SQL of tables that FTS5 and Alembic create depends on their
+    versions: of those only the existence is compared."""
     schema: dict[tuple[str, str], str] = {}
     for type_, name, table, page, sql in raw.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema"):
         stored = type_ == "table" and page
@@ -213,8 +213,8 @@ def _digest(schema: dict[tuple[str, str], str]) -> str:
 
 
 def _migrate(path: Path, raw: sqlite3.Connection) -> None:
-    """Under the write lock: of two processes one migrates and the other finds it done. A kill leaves the file as it
-    was."""
+    """Migrate under the write lock: of two processes one migrates and the other finds it done. A kill leaves the file
+    unchanged."""
     with raw:
         raw.execute("BEGIN IMMEDIATE")
         revision = read_revision(path, raw)

@@ -1,4 +1,4 @@
-"""What the SQLite driver raises, in our words."""
+"""Translates errors of the SQLite driver into ours."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ DRIVER_ERRORS = (sqlite3.Error, UnicodeError)
 
 @contextmanager
 def named_errors() -> Iterator[None]:
-    """Whatever the driver raises in the block, in our words."""
+    """Translate the driver's errors in the block into ours."""
     try:
         yield
     except DRIVER_ERRORS as error:
@@ -19,17 +19,17 @@ def named_errors() -> Iterator[None]:
 
 
 def named_error(error: sqlite3.Error | UnicodeError) -> TulvingError:
-    """The driver's error in our words."""
+    """The driver's error as one of ours."""
     if isinstance(error, UnicodeDecodeError):
         return DamagedStore(f"the database file is damaged: a stored text can't be read ({error})")
     if isinstance(error, UnicodeError):
-        return IntegrityError(f"a text that is no valid Unicode can't be stored ({error})")
+        return IntegrityError(f"a text that is not valid Unicode can't be stored ({error})")
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DamagedStore(f"the database file is damaged ({error}); restore a copy of it, it is not written to")
+        return DamagedStore(f"the database file is damaged ({error}) and will not be written to; restore a backup")
     if primary == sqlite3.SQLITE_FULL:
-        return DiskFull(f"no room to write ({error}); nothing was stored, free some space and try again")
+        return DiskFull(f"the disk is full ({error}); nothing was stored, free some space and try again")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy(f"another process is holding the write lock ({error}); try again")
     if primary == sqlite3.SQLITE_CONSTRAINT or isinstance(error, sqlite3.IntegrityError):

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
 _MOMENT = columns(["created_at"])
-# How many times the limit a filter is tried on, best first, before it is applied to the whole tenant.
+# The best candidates, in multiples of the limit, that a filter is tried on before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
 
 class DecodedRows(CandidateRows):
-    """Read by the names of their columns."""
+    """Driver rows, decoded by the names of their columns."""
 
     def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
         return decoded(_READERS[kind], row)
@@ -33,7 +33,7 @@ class DecodedRows(CandidateRows):
 
 
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:
-    """Both lanes of each kind, each up to the limit, from rows that the filter lets through."""
+    """Both lanes of each kind, each up to the limit, from rows that pass the filter."""
     rows = DecodedRows()
     lanes = Lanes({}, {}, rows)
     rankings: dict[Kind, Ranking] = {}
@@ -49,12 +49,12 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
 
 
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
-    """An FTS5 query in which every word is quoted: no user's text is ever syntax."""
+    """An FTS5 query in which every word is quoted, so that user input is never syntax."""
     return '"' + prefixed(tenant_id, terms, f'" {joint} "') + '"'
 
 
 class _KindSearch:
-    """The search of one kind. All rows it meets are noted, so that none is fetched twice."""
+    """The search of one kind. All rows it reads are kept, so that none is fetched twice."""
 
     def __init__(self, conn: "SqliteConnection", request: LaneRequest, kind: Kind, rows: CandidateRows) -> None:
         self._conn, self._request, self._rows = conn, request, rows
@@ -63,9 +63,9 @@ class _KindSearch:
         self._where, self._params = visible(conn, kind, request.tenant_id, request.filter, request.now)
 
     def keyword(self) -> dict[Key, float]:
-        """Memories with all the words first; those with any of them fill up.
+        """Memories with all the words first, then those with any of them.
 
-        The rank is 1 to 2 for the former and 0 to 1 for the latter, within that by BM25.
+        The rank is 1 to 2 for the former and 0 to 1 for the latter, in each case by BM25.
         """
         found: dict[Key, float] = {}
         for *row, complete, bm25 in self._matches():
@@ -73,7 +73,7 @@ class _KindSearch:
         return found
 
     def semantic(self, ranking: Ranking) -> dict[Key, float]:
-        """Walk down the exact ranking; a filter that leaves too few of its head is resolved to rows in SQL."""
+        """Filter the head of the exact ranking; if too few pass, the filter is resolved to ids in SQL."""
         limit = self._request.limit
         found: dict[Key, float] = {}
         for window in _WINDOWS:
@@ -87,10 +87,10 @@ class _KindSearch:
         return dict(list(found.items())[:limit])
 
     def _matches(self) -> list[tuple[Any, ...]]:
-        """The best matches that the filter lets through. It is tried on the best of the index alone; only if that
-        leaves too few, or cuts off equals of the last one (the index does not know which of them are newer), are all
-        matches looked up in the table: words first (CROSS JOIN), because the planner may take an index that suits the
-        filter and then look the words up once per row."""
+        """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
+        ties with the last one are cut off (the index does not know which are newer), all matches are looked up in the
+        table: words first (CROSS JOIN), because the planner might choose an index for the filter and look up the words
+        once per row."""
         table, request = self._table, self._request
         window = _WINDOWS[-1] * request.limit
         params = {
@@ -128,11 +128,11 @@ class _KindSearch:
         )
 
     def _allowed(self, best: list[tuple[str, float]]) -> dict[Key, float]:
-        """Those of the best that the filter lets through; rows that are here already have passed it."""
+        """The candidates that pass the filter; rows that were read already have passed it."""
         unknown = [id_ for id_, _ in best if (self._kind, id_) not in self._rows]
         if unknown:
             for row in self._conn.tuples(
-                # By id first: an index that suits the filter leads to all rows of the tenant.
+                # By id first: an index for the filter would lead to all rows of the tenant.
                 f"SELECT {KIND[self._kind].selected} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
                 f" ON m.tenant_id = :tenant_id AND m.id = chosen.value WHERE {self._where}",
                 {**self._params, "ids": unknown},

@@ -1,8 +1,7 @@
 """The embedded engine: one SQLite file, one writer thread with group commit, several readers.
 
-WAL with synchronous=FULL: an answer means the write is on the disk. Several waiting writes share one commit,
-each in its own savepoint, so that durability costs little under load. Any number of processes may open the
-same file.
+WAL with synchronous=FULL: an acknowledged write is on disk. Waiting writes share one commit, each in its own
+savepoint, so that durability costs little under load. Any number of processes may open the same file.
 """
 
 import asyncio
@@ -35,11 +34,11 @@ T = TypeVar("T")
 MOST_PER_COMMIT = 256
 READERS = 4
 LONGEST_PAUSE = 0.25
-"""Seconds of waiting for the write lock, after which it is seen whether anybody still wants it."""
+"""Seconds to wait for the write lock before checking whether all callers have given up."""
 
 
 def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
-    """One segment has no word that no row has; `secure_delete` overwrites those before."""
+    """Merging into one segment drops deleted words; `secure_delete` overwrites the old segments."""
     stale = {row["table_name"] for row in conn.fetch_all("SELECT table_name FROM stale_words")}
     merged = [table for table in MEMORY_TABLES if not only_stale or table in stale]
     for table in merged:
@@ -61,17 +60,17 @@ class _Job:
 
 
 def _answer(group: list[_Job]) -> None:
-    """Wake each event loop once for all its answers: woken for each, it would take turns with the writer."""
+    """Wake each event loop once for all its answers: waking it for each would contend with the writer."""
     loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in group:
         loops.setdefault(job.loop, []).append(job)
     for loop, jobs in loops.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed, so there is no caller left
             loop.call_soon_threadsafe(_deliver, jobs)
 
 
 def _deliver(jobs: list[_Job]) -> None:
-    """The events of a job whose caller has given up are published all the same: its change is committed."""
+    """Events are published even if the caller has given up: the change is committed."""
     for job in jobs:
         if job.error is None and job.events:
             job.publish(job.events)
@@ -87,7 +86,7 @@ class SqliteStore:
     """A Tulving store in one file."""
 
     def __init__(self, path: Path, *, busy_timeout: float = 30.0, cache_bytes: int = 256 * 1024 * 1024) -> None:
-        self.path = path.absolute()  # wherever the process goes
+        self.path = path.absolute()  # the working directory may change
         self.vectors = VectorCache(cache_bytes)
         self._busy_timeout = busy_timeout
         self._local = threading.local()
@@ -98,7 +97,7 @@ class SqliteStore:
         with named_errors():
             database.prepare(self.path, busy_timeout)
             raw = database.connect(self.path, busy_timeout)
-            raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # only now is the file open
+            raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the file is opened only now
             self._place = Place(self.path)
         self._writer = SqliteConnection(raw, self.vectors)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -109,9 +108,9 @@ class SqliteStore:
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a transaction function in the writer; returns once it is on the disk. Its events are published then.
+        """Run a transaction function in the writer thread; returns when it is on disk. Its events are published then.
 
-        The tenant matters to engines with row-level security.
+        The tenant only matters to engines with row-level security.
         """
         self._check()
         loop = asyncio.get_running_loop()
@@ -122,7 +121,7 @@ class SqliteStore:
     async def read(
         self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read in one snapshot, beside the writer."""
+        """Run a read in one snapshot, concurrently with the writer."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
         return await asyncio.wrap_future(self._pool.submit(self._read, lambda conn: query(conn, *args, **kwargs)))
@@ -130,10 +129,10 @@ class SqliteStore:
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
     ) -> list[str]:
-        """Merge the segments of the keyword index into one, and empty the log: what was deleted is gone then. The
-        vectors are compared exactly and have no index.
+        """Merge the segments of the keyword index and truncate the log, so that deleted content is gone. Vectors are
+        compared exactly and have no index.
 
-        With `only_outgrown` an index that has no deleted words is left alone.
+        With `only_outgrown` an index without deleted words is left alone.
         """
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite compares vectors exactly", "no method")
@@ -141,21 +140,21 @@ class SqliteStore:
         with named_errors():
             emptied = await asyncio.to_thread(self._place.truncate_log)
         if not emptied:
-            log.warning("%s-wal could not be emptied, a reader holds it; deleted words may be in it", self.path)
+            log.warning("%s-wal could not be truncated, a reader holds it; it may contain deleted words", self.path)
         return merged
 
     async def health(self) -> list[Finding]:
-        """What a person who runs the memory should know about the file and its log."""
+        """What an operator should know about the file and its log."""
         with named_errors():
             return await asyncio.to_thread(self._place.health)
 
     async def identity(self) -> tuple[Any, ...]:
-        """What no other store has, by whatever path this one is reached."""
+        """Identifies the store, no matter through which path it is reached."""
         file = self.path.stat()
         return file.st_dev, file.st_ino
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the file."""
+        """Finish queued writes, then close the file."""
         self._closed = True
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -214,7 +213,7 @@ class SqliteStore:
                 return
 
     def _commit(self, group: list[_Job]) -> None:
-        """One transaction for the whole group; a job that fails undoes only itself."""
+        """One transaction for the whole group; a job that fails rolls back only its own savepoint."""
         try:
             self._begin(group)
             for job in group:
@@ -234,7 +233,7 @@ class SqliteStore:
             if isinstance(error, DamagedStore):
                 self._damage = error
             elif isinstance(error, IntegrityError) and len(group) > 1:
-                # A reference that was to be checked at the end is missing: whose it is, is known when each goes alone.
+                # A deferred foreign key failed at the commit: only separate commits show which job caused it.
                 for job in group:
                     job.error = None
                     self._commit([job])
@@ -243,7 +242,7 @@ class SqliteStore:
                 job.error = job.error or error
 
     def _begin(self, group: list[_Job]) -> None:
-        """Wait for the write lock, a little at a time: for as long as anybody still waits for an answer."""
+        """Wait for the write lock in short steps, as long as a caller still waits for an answer."""
         pauses = max(1, math.ceil(self._busy_timeout / LONGEST_PAUSE))
         self._control(f"PRAGMA busy_timeout = {int(min(self._busy_timeout, LONGEST_PAUSE) * 1000)}")
         try:

@@ -1,4 +1,4 @@
-"""Values on their way into SQLite and out of it: a column's name tells how it is read."""
+"""Conversion of values for SQLite: a value is decoded by the name of its column."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ _PLAIN = frozenset({str, int, float, bytes, bool, type(None)})
 
 
 def encoded(params: Params) -> Row:
-    """Parameters as the driver takes them."""
+    """Parameters in the driver's types."""
     return {name: value if type(value) in _PLAIN else _encode(value) for name, value in params.items()}
 
 
@@ -40,12 +40,12 @@ def _encode(value: Any) -> Any:
 
 
 def columns(names: Iterable[str]) -> Columns:
-    """Columns with their readers."""
+    """Columns with their decoders."""
     return [(name, _decoder(name)) for name in names]
 
 
 def decoded(columns: Columns, row: tuple[Any, ...]) -> Row:
-    """A row as the driver gives it, in Python's values."""
+    """A driver row as Python values."""
     try:
         return {
             name: value if decode is None or value is None else decode(value)

@@ -1,9 +1,8 @@
-"""The vector index beside SQLite: an exact cache per tenant, filled from the rows and kept up by their events.
+"""The vector index for SQLite: an exact in-memory cache per tenant, loaded from the rows and updated by their events.
 
-The rows are the truth. Before it answers, the cache reads which memories changed since the last event it knows,
-whichever process changed them, so it never needs to be told and can be dropped at any time. Rows that are imported
-may come without events, or with events that are there already: imports are counted in the file, and after one the
-rows are read anew.
+The rows are the source of truth. Before each answer the cache reads which memories have changed since the last event it
+has seen, in any process, so it needs no invalidation and can be dropped at any time. Imported rows may lack events, or
+have events that exist already: imports are counted in the file, and after one the rows are read again.
 """
 
 import json
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 RELOAD_ABOVE = 5_000
 SMALLEST_PARTITION = 4_096
-"""What a tenant without memories is taken to cost, in bytes."""
+"""The size in bytes that an empty partition is counted as."""
 MOST_IMPORTS = 2**31 - 1
-"""What SQLite's header has room for; then they are counted from 0 again."""
+"""The largest `user_version`; the counter then starts again at 0."""
 
 
 def mark_import(raw: sqlite3.Connection) -> None:
-    """Part of the transaction that brings rows from elsewhere."""
+    """Count an import, in the transaction that imports rows."""
     raw.execute(f"PRAGMA user_version = {(_imports(raw) + 1) % MOST_IMPORTS}")
 
 
@@ -40,7 +39,7 @@ def _imports(raw: sqlite3.Connection) -> int:
 
 
 class Ranking:
-    """All memories of one tenant and kind by similarity; only as much is sorted as is asked for."""
+    """All memories of one tenant and kind by similarity; only the requested part is sorted."""
 
     def __init__(self, ids: list[str], born: Any, scores: Any) -> None:
         self._ids, self._born, self._scores = ids, born, scores
@@ -49,7 +48,7 @@ class Ranking:
         return len(self._ids)
 
     def best(self, count: int, among: Collection[str] | None = None) -> list[tuple[str, float]]:
-        """001-126: the most similar ones, best first; of equals the newer, then the lower id."""
+        """001-126: the most similar ones, best first; ties by newest, then lowest id."""
         import numpy
 
         ids = self._ids
@@ -66,19 +65,19 @@ class Ranking:
 
 
 def _greatest(values: Any, places: Any, count: int) -> tuple[Any, Any]:
-    """Those of the places that are among the `count` greatest for sure, and those that tie for the last of them."""
+    """The positions that are certainly among the `count` greatest, and those that tie for the last place."""
     import numpy
 
     if count >= len(places):
         return places, places[:0]
-    # Negated: from the other end, the many that have nothing in common with the query would slow it down.
+    # Negated: partitioning from the other end is slow when many values are equal (no similarity at all).
     negated = -values[places]
     edge = numpy.partition(negated, count - 1)[count - 1]
     return places[negated < edge], places[negated == edge]
 
 
 class Matrix:
-    """Unit vectors of one tenant and kind, with room to grow; a removed row is filled by the last."""
+    """Unit vectors of one tenant and kind, with room to grow; a removed row is replaced by the last one."""
 
     def __init__(self, dimension: int) -> None:
         import numpy
@@ -93,7 +92,7 @@ class Matrix:
         return self._rows.nbytes + self._born.nbytes
 
     def load(self, ids: list[str], born: list[str], blobs: list[bytes]) -> None:
-        """Take in all rows: ids, when they were created, vectors."""
+        """Load all rows: ids, creation times, vectors."""
         import numpy
 
         self.ids = ids
@@ -133,7 +132,7 @@ class Matrix:
     def rank(self, query: Any) -> Ranking:
         import numpy
 
-        # Not `@`: BLAS would use a thread per core, and they wait for each other whenever the machine is busy.
+        # Not `@`: BLAS uses a thread per core, and they wait for each other on a busy machine.
         known = len(self.ids)
         similarities = numpy.vecdot(self._rows[:known], query).astype(float)
         # Adding zero turns -0.0 into 0.0.
@@ -147,7 +146,7 @@ class Matrix:
             raise DamagedStore(f"a stored vector does not have {dimension} dimensions; `tulving verify` names it")
         rows = numpy.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), dimension)
         if not numpy.isfinite(rows).all():
-            raise DamagedStore("a stored vector holds what is not a number; `tulving verify` names it")
+            raise DamagedStore("a stored vector contains NaN or infinity; `tulving verify` names it")
         lengths = numpy.linalg.norm(rows.astype(numpy.float64), axis=1, keepdims=True)
         return (rows / numpy.where(lengths == 0, 1, lengths)).astype(numpy.float32)
 
@@ -160,7 +159,7 @@ def _seconds(moment: str) -> float:
 
 
 class Partition:
-    """One tenant's vectors, as of the last event they have seen."""
+    """One tenant's vectors, as of the last event seen."""
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -173,11 +172,11 @@ class Partition:
 
     @property
     def nbytes(self) -> int:
-        """What it takes; an empty one takes room too."""
+        """Its size; an empty partition counts too."""
         return SMALLEST_PARTITION + sum(matrix.nbytes for matrix in self.matrices.values())
 
     def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> bool:
-        """Read what changed since the last event seen; whether anything did."""
+        """Apply what has changed since the last event seen; returns whether anything has."""
         (last,) = conn.raw.execute(
             "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ?", (self.tenant_id,)
         ).fetchone()
@@ -229,7 +228,7 @@ class Partition:
 
 
 class VectorCache:
-    """The partitions in use, the least recently used dropped when they grow over a budget."""
+    """The cached partitions; the least recently used are dropped when they exceed the budget."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -245,7 +244,7 @@ class VectorCache:
         vector: Sequence[float],
         version: int | None,
     ) -> dict[Kind, Ranking]:
-        """All live memories of a tenant by cosine similarity; nothing for a query without direction."""
+        """All live memories of a tenant by cosine similarity; empty for a zero vector."""
         import numpy
 
         number = active_number(conn, version, len(vector))
@@ -264,7 +263,7 @@ class VectorCache:
         return rankings
 
     def mismatches(self, conn: "SqliteConnection", version: int, dimension: int) -> list[str]:
-        """Where the cache and the rows disagree, for each tenant that has rows: nothing, when all is well."""
+        """Where the cache and the rows disagree, for each tenant that has rows."""
         problems = []
         for kind in KINDS:
             for (tenant_id,) in conn.raw.execute(f"SELECT DISTINCT tenant_id FROM {KIND[kind].table}").fetchall():
@@ -288,7 +287,7 @@ class VectorCache:
             return partition
 
     def _weigh(self, current: Partition) -> None:
-        """Count a partition that changed, and drop the least recently used others while there are too many bytes."""
+        """Count a changed partition, and drop the least recently used others while the budget is exceeded."""
         with self._lock:
             if self._partitions.get(current.tenant_id) is not current:
                 return  # dropped while it was in use

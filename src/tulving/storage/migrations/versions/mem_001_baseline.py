@@ -10,10 +10,10 @@ TABLES = ("episodes", "facts", "rules")
 
 
 def _memories(table: str, columns: str, keys: str = "") -> str:
-    """A table of one kind: its own columns between those of all kinds.
+    """The table of one kind: the common columns and its own.
 
-    What a plain INSERT can't know (hash, search text, vector) is empty until maintenance completes the row. `num` is
-    what the keyword index refers to: a plain rowid may change when the file is vacuumed.
+    What a plain INSERT can't know (hash, search text, vector) is empty until maintenance completes the row. The
+    keyword index refers to `num`, because a plain rowid may change when the file is vacuumed.
     """
     return f"""CREATE TABLE {table} (
     sqlite: num INTEGER PRIMARY KEY,
@@ -57,7 +57,7 @@ _CONFIDENCE = """
 _FROM_EPISODE = """FOREIGN KEY (tenant_id, source_episode_id) REFERENCES episodes (tenant_id, id)
         ON DELETE SET NULL (source_episode_id) DEFERRABLE,"""
 
-# 001-056 writes `consolidated`, 004-001 the status: the one that a statement does not change follows the other.
+# 001-056 writes `consolidated`, 004-001 the status: whichever a statement leaves unchanged follows the other.
 _DIFFER = "new.consolidated <> (new.consolidation_status = 'consolidated')"
 _FLAG_STATUS = "CASE WHEN new.consolidated THEN 'consolidated' ELSE 'pending' END"
 
@@ -72,8 +72,8 @@ def _in_step(event: str, before: str) -> str:
 
 
 def _indexed(table: str) -> tuple[str, ...]:
-    """What every table of memories is found by. The keyword index of SQLite is kept in step by triggers, and its
-    segments are merged early: a query looks every word up in each of them."""
+    """The indexes of a table of memories. Triggers keep SQLite's keyword index up to date, and its segments are merged
+    early: a query looks up every word in each of them."""
     added = f"INSERT INTO {table}_fts (rowid, search_text) VALUES (new.num, new.search_text);"
     removed = f"INSERT INTO {table}_fts ({table}_fts, rowid, search_text) VALUES ('delete', old.num, old.search_text);"
     return (
@@ -90,11 +90,11 @@ def _indexed(table: str) -> tuple[str, ...]:
         f"sqlite: CREATE TRIGGER {table}_fts_delete AFTER DELETE ON {table} BEGIN {removed} END",
         f"""sqlite: CREATE TRIGGER {table}_fts_update AFTER UPDATE OF search_text, num ON {table}
     BEGIN {removed} {added} END""",
-        # Without fastupdate: new rows would wait in a list that every search has to read from end to end.
+        # Without fastupdate, whose list of pending rows every search would have to scan.
         f"postgresql: CREATE INDEX ix_{table}_words ON {table} USING gin (search_vector) WITH (fastupdate = off)",
         f"""postgresql: CREATE INDEX ix_{table}_embedding ON {table}
     USING ivfflat (embedding vector_cosine_ops) WITH (lists = 20)""",
-        # Out of line, comparing all vectors takes three times as long.
+        # With out-of-line storage, comparing all vectors takes three times as long.
         f"postgresql: ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN",
     )
 

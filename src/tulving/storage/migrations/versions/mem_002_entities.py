@@ -26,7 +26,7 @@ STATEMENTS = (
     "CREATE INDEX ix_entities_folded ON entities (tenant_id, folded_name)",
     "postgresql: CREATE INDEX ix_entities_aliases ON entities USING gin (aliases)",
     "postgresql: CREATE INDEX ix_entities_metadata ON entities USING gin (metadata)",
-    # SQLite can't add a key to a table, but it takes one to a table that is yet to come.
+    # SQLite can't add a foreign key later, but accepts one to a table that does not exist yet.
     """postgresql: ALTER TABLE facts ADD CONSTRAINT facts_entity FOREIGN KEY (tenant_id, entity_id)
     REFERENCES entities (tenant_id, id) ON DELETE RESTRICT DEFERRABLE""",
     """CREATE UNIQUE INDEX ux_facts_entity ON facts (tenant_id, entity_id, scope, owner, predicate)

@@ -1,4 +1,4 @@
-"""What a store needs beside its memories: embedders, sessions, the history of rules and edits, kept answers, jobs,
+"""What a store needs besides its memories: embedders, sessions, uses of rules, revisions, idempotent requests, jobs,
 access tokens and secrets."""
 
 from tulving.storage.migrations.statements import execute
@@ -6,7 +6,7 @@ from tulving.storage.migrations.statements import execute
 revision = "mem_004"
 down_revision = "mem_003"
 DIGEST = "467db0dd5c59f9866826279749e1b711f1e6ee2fbf069108eaa981d4ea48881d"
-"""Of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
+"""Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 
 def _stale(table: str) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ STATEMENTS = (
     last_error TEXT,
     result JSONB)
     sqlite: STRICT""",
-    # Of a token's secret only the hash.
+    # Only the hash of a token's secret is stored.
     """CREATE TABLE access_tokens (
     tenant_id TEXT NOT NULL,
     id UUID NOT NULL,
@@ -104,10 +104,10 @@ STATEMENTS = (
     revoked_at TIMESTAMPTZ,
     PRIMARY KEY (tenant_id, id))
     sqlite: STRICT""",
-    # What the hashes of contents in events are keyed with.
+    # The keys of content hashes in events.
     """CREATE TABLE tenant_keys (tenant_id TEXT NOT NULL PRIMARY KEY, secret TEXT NOT NULL)
     sqlite: STRICT, WITHOUT ROWID""",
-    # The tables whose FTS5 index holds words that no row has any more, until maintenance merges it.
+    # The tables whose FTS5 index still holds deleted words, until maintenance merges it.
     "sqlite: CREATE TABLE stale_words (table_name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID",
     "CREATE UNIQUE INDEX ux_embedding_versions_active ON embedding_versions (status) WHERE status = 'active'",
     "CREATE UNIQUE INDEX ux_embedding_versions_building ON embedding_versions (status) WHERE status = 'building'",
