@@ -284,11 +284,11 @@ async def migrate_store(
 
 async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool) -> int | None:
     """The number of this embedder's version in the store; it is recorded if the store is new."""
-    from tulving.storage import maintenance
+    from tulving.storage import embeddings
 
-    active = await store.read(None, maintenance.active_version)
+    active = await store.read(None, embeddings.active_version)
     adopting = store.write if active is None else store.read
-    return await adopting(None, maintenance.adopt_version, embedder, clock(), may_differ)
+    return await adopting(None, embeddings.adopt_version, embedder, clock(), may_differ)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -8,7 +8,7 @@ from conformance_parts import NOW, Opened, run
 
 from tulving.bootstrap import open_store
 from tulving.config import MemoryModuleConfig
-from tulving.storage import maintenance
+from tulving.storage import embeddings
 from tulving.testing import WordEmbedder
 
 
@@ -20,7 +20,7 @@ def opened(new_url: Callable[[], str], config: MemoryModuleConfig) -> Iterator[C
 
         def new() -> Opened:
             made.append(Opened(runner, run(runner, open_store(new_url(), config))))
-            assert made[-1].write(maintenance.adopt_version, WordEmbedder(4), NOW, on_behalf=None) == 1
+            assert made[-1].write(embeddings.adopt_version, WordEmbedder(4), NOW, on_behalf=None) == 1
             return made[-1]
 
         yield new

@@ -28,14 +28,14 @@ from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
-from tulving.interfaces.http.hosts import Address, host_names, origins
+from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
 from tulving.services.operations import OPERATIONS
 from tulving.services.tokens import Authentication, Tokens
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
-ADDRESS = Address("127.0.0.1", 8321)
+ADDRESS = Endpoint("127.0.0.1", 8321)
 BASE = "http://127.0.0.1:8321"
 STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
 READING = {name for name in STANDARD if OPERATIONS[name].effect == "read"}
@@ -99,7 +99,7 @@ class Inside:
 
 @asynccontextmanager
 async def inside(
-    address: Address = ADDRESS, closed: bool = False, opener: Any = None, **settings: Any
+    address: Endpoint = ADDRESS, closed: bool = False, opener: Any = None, **settings: Any
 ) -> AsyncIterator[Inside]:
     config = load_config(**settings)
 
@@ -473,7 +473,7 @@ async def test_of_several_origins_each_must_be_allowed(environ):
 
 
 async def test_configured_names_and_pages_are_answered(environ):
-    address = Address(
+    address = Endpoint(
         "192.0.2.1",
         8321,
         is_loopback=False,
@@ -788,9 +788,9 @@ def test_addresses():
     assert parse_address("127.0.0.1:0") == ("127.0.0.1", 0)
     assert parse_address("[::1]:65535") == ("::1", 65535)
     assert parse_address("memory.example.com:80") == ("memory.example.com", 80)
-    assert "localhost" in Address("localhost", 80).hosts
-    assert "localhost" not in Address("localhost", 8080).hosts
-    assert "[2001:db8::1]:80" in Address("2001:DB8::1", 80, is_loopback=False).hosts
+    assert "localhost" in Endpoint("localhost", 80).hosts
+    assert "localhost" not in Endpoint("localhost", 8080).hosts
+    assert "[2001:db8::1]:80" in Endpoint("2001:DB8::1", 80, is_loopback=False).hosts
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 70 + ".example", "256.256.256.256"])

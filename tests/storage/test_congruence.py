@@ -22,7 +22,7 @@ from congruence_twins import Raised, Side, Twins
 from tulving import NewRule, open_memory
 from tulving.domain.model import Found, Item, Kind
 from tulving.domain.text import words
-from tulving.storage import maintenance
+from tulving.storage import embeddings
 from tulving.testing import WordEmbedder
 
 NewTwins = Callable[[], Any]
@@ -32,7 +32,7 @@ NewTwins = Callable[[], Any]
 def new_twins(tmp_path: Path, postgres: Any, postgres_template: str, monkeypatch: pytest.MonkeyPatch) -> NewTwins:
     """Two empty stores, gone when they are left."""
     made = 0
-    monkeypatch.setattr(maintenance, "pending", in_fixed_order(maintenance.pending))
+    monkeypatch.setattr(embeddings, "pending", in_fixed_order(embeddings.pending))
 
     @asynccontextmanager
     async def new() -> AsyncIterator[Twins]:

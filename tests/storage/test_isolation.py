@@ -253,7 +253,7 @@ async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> 
         embedder.problem = "not ready"
         stored = await crowd.memories[name].store_rule(f"{word} {word}")
         embedder.problem = None
-    count = tulving.storage.maintenance.count_pending
+    count = tulving.storage.embeddings.count_pending
     counts = {name: await crowd.memories["a"]._read(count, name) for name in ("a", "b", "acme", None)}
     assert counts == {"a": 1, "b": 1, "acme": 0, None: 2}
     assert await crowd.memories["a"].embed_pending() == 1
@@ -550,13 +550,13 @@ TENANT_CLAUSES = (
     "{_OF_MEMORY}",
 )  # shown to have the tenant below
 WHOLE_STORE = {  # by file and the beginning of the function's name
-    ("maintenance.py", "count_unconverted"): "a change of embedder concerns the whole store",
-    ("maintenance.py", "unconverted"): "a change of embedder concerns the whole store",
-    ("maintenance.py", "_change_over"): "a change of embedder concerns the whole store; joined by tenant and id",
-    ("maintenance.py", "_changed_contents"): "verification concerns the whole store",
-    ("maintenance.py", "_unrecorded"): "verification concerns the whole store; joined by tenant and id",
-    ("maintenance.py", "_foreign_vectors"): "verification concerns the whole store",
-    ("maintenance.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
+    ("embeddings.py", "count_unconverted"): "a change of embedder concerns the whole store",
+    ("embeddings.py", "unconverted"): "a change of embedder concerns the whole store",
+    ("embeddings.py", "_change_over"): "a change of embedder concerns the whole store; joined by tenant and id",
+    ("verification.py", "_changed_contents"): "verification concerns the whole store",
+    ("verification.py", "_unrecorded"): "verification concerns the whole store; joined by tenant and id",
+    ("verification.py", "_foreign_vectors"): "verification concerns the whole store",
+    ("verification.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",

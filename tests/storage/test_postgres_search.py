@@ -26,7 +26,7 @@ from tulving.domain.model import KINDS, Kind
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash
 from tulving.services.memory import Memory
-from tulving.storage import maintenance
+from tulving.storage import embeddings
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import indexes
@@ -577,7 +577,7 @@ async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
     url = new_database(crowded)
     embedder = WordEmbedder(SIZE, "another")
     async with opened(url, embedder=embedder, may_reembed=True, background=False) as memory:
-        await administer(memory)._write(maintenance.begin_reembedding, embedder, NOW)
+        await administer(memory)._write(embeddings.begin_reembedding, embedder, NOW)
         for kind in ("episode", "fact"):
             run_sql(
                 url,
@@ -591,7 +591,7 @@ async def test_a_conversion_does_not_compare_each_memory_with_each_vector(
             asked: list[tuple[str, Any]] = []
             fetch = conn.fetch_all
             conn.fetch_all = lambda sql, params=None: asked.append((sql, params)) or fetch(sql, params)
-            maintenance.unconverted(conn, 64)
+            embeddings.unconverted(conn, 64)
             (of_facts,) = [(sql, params) for sql, params in asked if " facts AS m" in sql]
             return [row[0] for row in conn.records(f"EXPLAIN ANALYZE {of_facts[0]}", of_facts[1])]
 

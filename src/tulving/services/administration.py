@@ -67,24 +67,24 @@ class Administration(Moving, Tokens):
             raise EmbedderUnavailable(problem)
         if embedding.version is not None and not force:
             return await self.embed_pending(progress)
-        version = await self._write(storage.maintenance.begin_reembedding, embedding.embedder, self._env.clock())
+        version = await self._write(storage.embeddings.begin_reembedding, embedding.embedder, self._env.clock())
         audit = replace(self._audit(self._env.clock()), caller=Caller(self.caller.tenant_id, MAINTENANCE))
         for attempt in count(1):
             await self._convert(version, progress)
-            if await self._write(storage.maintenance.switch, version, audit, attempt >= MOST_ROUNDS):
+            if await self._write(storage.embeddings.switch, version, audit, attempt >= MOST_ROUNDS):
                 break
         embedding.version = version
         await self.embed_pending()
-        return (await self._read(storage.maintenance.count_unconverted))[1]
+        return (await self._read(storage.embeddings.count_unconverted))[1]
 
     async def _convert(self, version: int, progress: Progress | None) -> None:
-        missing, total = await self._read(storage.maintenance.count_unconverted)
+        missing, total = await self._read(storage.embeddings.count_unconverted)
         last: tuple[Kind, Item] | None = None
-        while batch := await self._read(storage.maintenance.unconverted, EMBEDDED_AT_A_TIME, last):
+        while batch := await self._read(storage.embeddings.unconverted, EMBEDDED_AT_A_TIME, last):
             converted = await self._indexed(batch, version)
             if not converted:
                 raise EmbedderUnavailable("the embedder stopped working; run `tulving reembed` again to continue")
-            await self._write(storage.maintenance.add_converted, version, converted)
+            await self._write(storage.embeddings.add_converted, version, converted)
             last = batch[-1]
             missing = max(0, missing - len(batch))
             if progress:
@@ -116,7 +116,7 @@ class Administration(Moving, Tokens):
 
     async def verify(self) -> Verification:
         """Check the database, its keyword and vector indexes against the rows, and the files of the embedder."""
-        findings = await self._read(storage.maintenance.verify)
+        findings = await self._read(storage.verification.verify)
         embedder = self._env.embedder
         if isinstance(embedder, Checkable):
             findings.append(Finding("embedder", tuple(await asyncio.to_thread(embedder.problems))))

@@ -93,7 +93,7 @@ class Copying:
         totals, made = await self._begin()
         version = None
         if made is not None:
-            adopt = storage.maintenance.adopt_version
+            adopt = storage.embeddings.adopt_version
             version = await self.target.write(self.tenant_id, adopt, SimpleNamespace(**made), now)
         audit = Audit(Caller(actor=MAINTENANCE), now, new_id, run_id=new_id())
         arrival = storage.moving.Arrival("copy", version, audit)
@@ -124,7 +124,7 @@ class Copying:
             raise InvalidInput(
                 "tenant", f"the source holds nothing of {self.tenant_id!r:.80}", "a tenant of the source"
             )
-        made, active = await self._both(self.tenant_id, storage.maintenance.active_version)
+        made, active = await self._both(self.tenant_id, storage.embeddings.active_version)
         storage.comparing.check_embedders(made, active)
         return totals, made
 

@@ -50,7 +50,7 @@ class HealthCheck(Service):
     async def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id
-        reading, pending = await _tried("read", self._read(storage.maintenance.count_pending, tenant_id))
+        reading, pending = await _tried("read", self._read(storage.embeddings.count_pending, tenant_id))
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
         embedding = await asyncio.to_thread(embedder_problems, env.embedder)
         if env.embedding.version is None:

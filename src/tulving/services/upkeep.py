@@ -135,7 +135,7 @@ class Upkeep(Service):
 
     async def count_pending(self) -> int:
         """How many memories lack a vector."""
-        return await self._read(storage.maintenance.count_pending, self._tenant_id)
+        return await self._read(storage.embeddings.count_pending, self._tenant_id)
 
     async def embed_pending(self, progress: Progress | None = None) -> int:
         """Add the vectors of memories that were stored while the embedder was not ready; returns how many.
@@ -148,11 +148,11 @@ class Upkeep(Service):
                 break
         done, total = 0, await self.count_pending()
         while not embedding.embedder.unready() and embedding.version is not None:
-            waiting = await self._read(storage.maintenance.pending, self._tenant_id, EMBEDDED_AT_A_TIME)
+            waiting = await self._read(storage.embeddings.pending, self._tenant_id, EMBEDDED_AT_A_TIME)
             indexed = await self._indexed(waiting)
             if not indexed:
                 break
-            done += await self._write(storage.maintenance.set_embeddings, indexed, audit_of)
+            done += await self._write(storage.embeddings.set_embeddings, indexed, audit_of)
             if progress:
                 progress(done, max(done, total))
         return done

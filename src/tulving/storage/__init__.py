@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tulving.storage import completion as completion
     from tulving.storage import durable_file as durable_file
     from tulving.storage import edits as edits
+    from tulving.storage import embeddings as embeddings
     from tulving.storage import entities as entities
     from tulving.storage import events as events
     from tulving.storage import export_file as export_file
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tulving.storage import health as health
     from tulving.storage import items as items
     from tulving.storage import links as links
-    from tulving.storage import maintenance as maintenance
     from tulving.storage import moving as moving
     from tulving.storage import requests as requests
     from tulving.storage import reviews as reviews
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tulving.storage import search as search
     from tulving.storage import statistics as statistics
     from tulving.storage import tokens as tokens
+    from tulving.storage import verification as verification
 
 
 def __getattr__(name: str) -> Any:

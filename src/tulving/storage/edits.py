@@ -11,8 +11,8 @@ from tulving.domain.scope import Address, address_of
 from tulving.errors import InvalidInput
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
+from tulving.storage.embeddings import renumbered
 from tulving.storage.kinds import table_of
-from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row, insert_statement
 
 EDITABLE = ("content", "tags", "importance")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tulving.errors import IntegrityError, InvalidInput
-from tulving.storage import foreign_rows, maintenance, moving
+from tulving.storage import embeddings, foreign_rows, moving, verification
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
@@ -30,7 +30,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=pl
 def write(conn: Connection, path: Path, tenant_id: str | None) -> dict[str, int]:
     """Export one tenant, whose rows then do not name it, or all; counts per table. The header names the embedder that
     made the vectors. The file is begun here, since a transaction may be run again."""
-    active = maintenance.active_version(conn)
+    active = embeddings.active_version(conn)
     embedder = [active["model"], active["version"], active["dimension"]] if active else None
     counts = dict.fromkeys(moving.MOVED, 0)
     with path.open("w", encoding="utf-8") as file:
@@ -65,7 +65,7 @@ def load(
             counts[table]["added"] += added
             counts[table]["skipped"] += len(batch) - added
             line += len(batch)
-    if loose := maintenance.loose_links(conn, tenant_id):
+    if loose := verification.loose_links(conn, tenant_id):
         raise IntegrityError(f"the file does not fit together: {loose[0]}")
     return counts
 

@@ -15,9 +15,9 @@ from tulving.domain.scope import Address, Bound, Filter
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, items, links
 from tulving.storage.connection import Connection
+from tulving.storage.embeddings import renumbered
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
-from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row
 
 _ACTIVE = (

@@ -13,9 +13,9 @@ from tulving.domain.scope import Address, Bound, Filter
 from tulving.errors import InvalidInput, NotFound
 from tulving.storage import events
 from tulving.storage.connection import Connection
+from tulving.storage.embeddings import renumbered
 from tulving.storage.filters import reachable, visible
 from tulving.storage.kinds import KIND, table_of
-from tulving.storage.maintenance import renumbered
 from tulving.storage.rows import IndexEntry, Row
 
 Reference = tuple[Kind, UUID, int, datetime]

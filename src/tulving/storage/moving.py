@@ -13,7 +13,7 @@ from tulving.domain.events import Audit, Event
 from tulving.domain.model import Entity, Kind, Link, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError
-from tulving.storage import events, maintenance
+from tulving.storage import embeddings, events
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
@@ -153,7 +153,7 @@ def put(
     """Insert the rows that are not there yet, with an event that says so; how many were new. The others stay as they
     are. `line` is that of the first row in a file."""
     moved = MOVED[table]
-    version = None if arrival.version is None else maintenance.active_number(conn, arrival.version)
+    version = None if arrival.version is None else embeddings.active_number(conn, arrival.version)
     ready = [_prepared(conn, moved, row, version) for row in rows]
     new: list[Row] = []
     for start in range(0, len(ready), at_a_time):

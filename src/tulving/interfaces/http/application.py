@@ -21,7 +21,7 @@ from tulving.bootstrap import Served
 from tulving.config import MemoryModuleConfig
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import TokenAuthentication, principal_of
-from tulving.interfaces.http.hosts import Address, HostCheck
+from tulving.interfaces.http.hosts import Endpoint, HostCheck
 from tulving.interfaces.mcp.server import build_server
 
 log = logging.getLogger("tulving")
@@ -31,7 +31,7 @@ LARGEST_BODY = 4 * 1024 * 1024
 HEALTH_SECONDS = 5
 
 
-def application(config: MemoryModuleConfig, served: Opened[Served], address: Address, is_open: bool) -> Starlette:
+def application(config: MemoryModuleConfig, served: Opened[Served], address: Endpoint, is_open: bool) -> Starlette:
     """What is served at an address, to holders of a token or, while it is open, to every local program."""
     manager = StreamableHTTPSessionManager(
         build_server(config, principal_of), json_response=True, stateless=True, max_request_body_size=LARGEST_BODY

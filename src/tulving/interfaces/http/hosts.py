@@ -18,7 +18,7 @@ _LOOPBACK_ORIGIN = re.compile(rf"https?://({'|'.join(map(re.escape, LOOPBACK))})
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class Endpoint:
     """Where a server listens, and the further host names and the web origins that it accepts."""
 
     host: str
@@ -56,7 +56,7 @@ class HostCheck:
     starlette's ignores ports.
     """
 
-    def __init__(self, app: ASGIApp, address: Address) -> None:
+    def __init__(self, app: ASGIApp, address: Endpoint) -> None:
         self._app, self._address, self._hosts = app, address, address.hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

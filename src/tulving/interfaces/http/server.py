@@ -17,7 +17,7 @@ from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.connections import limited
-from tulving.interfaces.http.hosts import Address, host_names, origins
+from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 
 log = logging.getLogger("tulving")
 
@@ -36,14 +36,14 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False) -> No
     with listen(host, port) as listener:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
-        at = Address(host, port, is_loopback, names, pages)
+        at = Endpoint(host, port, is_loopback, names, pages)
         if is_open and not at.is_local:
             allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
             raise ConfigError("open", "is not possible where others can reach the server", allowed)
         asyncio.run(_serve(config, at, listener, is_open))
 
 
-async def _serve(config: MemoryModuleConfig, address: Address, listener: socket.socket, is_open: bool) -> None:
+async def _serve(config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool) -> None:
     async with open_lazily(lambda: open_served(config)) as served:
         await _check_tokens(served, is_open)
         server = web_server(application(config, served, address, is_open), config.http)

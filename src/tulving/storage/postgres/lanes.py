@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
+from tulving.storage.embeddings import ACTIVE_OF_OURS, mismatch
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
-from tulving.storage.maintenance import ACTIVE_OF_OURS, mismatch
 from tulving.storage.postgres.values import DECODERS
 from tulving.storage.rows import Row
 from tulving.storage.tenant_words import prefixed

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.model import KINDS, Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.errors import DamagedStore
+from tulving.storage.embeddings import active_number
 from tulving.storage.kinds import KIND
-from tulving.storage.maintenance import active_number
 
 if TYPE_CHECKING:
     from tulving.storage.sqlite.connection import SqliteConnection

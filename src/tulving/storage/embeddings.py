@@ -1,18 +1,15 @@
-"""Store maintenance: embedder versions, missing vectors, re-embedding, verification."""
+"""Vectors: the embedder that made them, memories that wait for theirs, and the change to another embedder."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, partial
-from itertools import islice
 
 from tulving.domain.events import Audit, AuditOf
 from tulving.domain.model import KINDS, Item, Kind
-from tulving.domain.text import content_hash
 from tulving.errors import EmbedderMismatch
-from tulving.ports import Embedder, Finding
+from tulving.ports import Embedder
 from tulving.storage import events
-from tulving.storage.connection import Connection, check
+from tulving.storage.connection import Connection
 from tulving.storage.filters import of_tenant
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import IndexEntry, Row
@@ -265,70 +262,3 @@ def _change_over(conn: Connection, kind: Kind) -> None:
         f" WHERE search_text <> (SELECT search_text FROM next_embeddings WHERE {this})",
         {"kind": kind},
     )
-
-
-# -- verification ----------------------------------------------------------------------------------------------
-
-
-def verify(conn: Connection) -> list[Finding]:
-    """Check every invariant of the store against its rows."""
-    conn.check_sees_all_tenants()
-    return [
-        *conn.verify_engine(),
-        check("contents", lambda: _changed_contents(conn)),
-        check("audit events", lambda: _unrecorded(conn)),
-        check("vectors", lambda: _foreign_vectors(conn)),
-        check("links", lambda: loose_links(conn)),
-    ]
-
-
-def _changed_contents(conn: Connection) -> Iterator[str]:
-    """Memories whose content does not match its hash: damage that the database can't detect. A row inserted by plain
-    SQL has no hash until it is completed."""
-    for kind in KINDS:
-        for row in conn.stream(f"SELECT tenant_id, id, content, content_hash FROM {KIND[kind].table}"):
-            if row["content_hash"] not in (None, content_hash(row["content"])):
-                yield f"the content of {kind} {row['id']} of {row['tenant_id']} was changed"
-
-
-def _unrecorded(conn: Connection) -> Iterator[str]:
-    """Memories without an event of their creation or import; a row inserted by plain SQL gets one when completed."""
-    arrived = cache(partial(events.arrived, conn))
-    for kind in KINDS:
-        found = conn.stream(
-            f"SELECT m.tenant_id, m.id FROM {KIND[kind].table} AS m WHERE m.content_hash IS NOT NULL"
-            " AND m.search_text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM memory_events AS e"
-            " WHERE e.tenant_id = m.tenant_id AND e.entity_id = m.id)"
-        )
-        for row in islice((row for row in found if str(row["id"]) not in arrived(row["tenant_id"])), 20):
-            yield f"{kind} {row['id']} of {row['tenant_id']} has no event"
-
-
-def _foreign_vectors(conn: Connection) -> Iterator[str]:
-    """Vectors that are not of the active version or have another dimension."""
-    active = active_version(conn) or {"number": -1, "dimension": -1}
-    size = conn.vector_bytes("m.embedding")
-    for kind in KINDS:
-        for row in conn.fetch_all(
-            f"SELECT m.tenant_id, m.id, m.embedding_version, {size} AS size FROM {KIND[kind].table} AS m"
-            f" WHERE m.embedding IS NOT NULL AND (m.embedding_version <> :version OR {size} <> :size) LIMIT 20",
-            {"version": active["number"], "size": 4 * active["dimension"]},
-        ):
-            made = f"of version {row['embedding_version']} and {row['size']} bytes"
-            yield f"{kind} {row['id']} of {row['tenant_id']} has a vector {made}"
-
-
-def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
-    """Links that lack one of their ends, of one tenant or (None) of all."""
-    mine = "" if tenant_id is None else " AND l.tenant_id = :tenant_id"
-    problems: list[str] = []
-    for side in ("source", "target"):
-        for kind in KINDS:
-            end = f"SELECT 1 FROM {KIND[kind].table} AS m WHERE m.tenant_id = l.tenant_id AND m.id = l.{side}_id"
-            rows = conn.fetch_all(
-                f"SELECT l.tenant_id, l.{side}_id FROM memory_links AS l"
-                f" WHERE l.{side}_type = :kind{mine} AND NOT EXISTS ({end}) LIMIT 20",
-                {"kind": kind, "tenant_id": tenant_id},
-            )
-            problems += [f"a link of {row['tenant_id']} has no {side} {row[f'{side}_id']}" for row in rows]
-    return problems
