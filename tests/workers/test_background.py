@@ -10,7 +10,7 @@ from raw_sql import run_sql
 
 from tulving import open_memory
 from tulving.config import MemoryModuleConfig, ScheduleConfig
-from tulving.services.memory import Memory
+from tulving.services.administration import Administration
 from tulving.testing import ManualClock, WordEmbedder
 from tulving.workers import background
 from tulving.workers.scheduler import Scheduler
@@ -90,13 +90,13 @@ async def test_the_scheduled_cleanup_keeps_to_the_capacity(url, clock, rows):
 
 async def test_several_open_memories_do_it_once(url, clock, rows, monkeypatch):
     runs = []
-    sweep = Memory.run_decay_sweep
+    sweep = Administration.run_decay_sweep
 
     async def counted(self, **given):
         runs.append(given)
         return await sweep(self, **given)
 
-    monkeypatch.setattr(Memory, "run_decay_sweep", counted)
+    monkeypatch.setattr(Administration, "run_decay_sweep", counted)
     async with opened(url, clock), opened(url, clock), opened(url, clock):
         await until(lambda: len(rows()) == 3)
         clock.advance(days=3)
@@ -124,7 +124,7 @@ async def test_opening_and_closing_do_not_wait_for_it(url, clock, rows, monkeypa
     async with opened(url, clock):
         await until(lambda: len(rows()) == 3)
     clock.advance(days=1)
-    monkeypatch.setattr(Memory, "run_decay_sweep", endless)
+    monkeypatch.setattr(Administration, "run_decay_sweep", endless)
     async with opened(url, clock) as memory:
         await asyncio.wait_for(begun.wait(), 5)
         await memory.store_fact("user", "likes", "tea")
@@ -142,7 +142,7 @@ async def test_a_job_that_fails_is_logged_and_does_not_disturb(url, clock, rows,
     async with opened(url, clock):
         await until(lambda: len(rows()) == 3)
     clock.advance(days=1)
-    monkeypatch.setattr(Memory, "run_decay_sweep", broken)
+    monkeypatch.setattr(Administration, "run_decay_sweep", broken)
     with caplog.at_level(logging.ERROR, "tulving"):
         async with opened(url, clock) as memory:
             await until(lambda: rows()["episode_cleanup"]["last_finished_at"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from tulving.bootstrap import open_scheduler
 from tulving.config import CRONS, MemoryModuleConfig, ScheduleConfig
 from tulving.domain import schedule
+from tulving.services.memory import Memory
 from tulving.testing import WordEmbedder
 from tulving.workers.jobs import Job
 
@@ -27,7 +28,7 @@ def say(**what):
 
 
 def job(name):
-    async def run(memory, as_of, key="", dry_run=False):
+    async def run(administration, as_of, key="", dry_run=False):
         about = {"job": name, "key": key, "as_of": as_of}
         say(what="begin", **about)
         failed_before = Path(f"{orders['log']}.{name}.{key.replace(':', '-')}")
@@ -36,6 +37,7 @@ def job(name):
             failed_before.touch()
             raise ValueError(f"{name}/{key} fails the first time")
         try:
+            memory = Memory(administration._env, administration.caller)
             await memory.store_episode(f"{name} {key} {as_of}", butler="worker")
             await asyncio.sleep(orders.get("work", 0.05))
         except asyncio.CancelledError:
@@ -44,7 +46,7 @@ def job(name):
         say(what="end", **about)
         return {"key": key}
 
-    async def keys(memory, as_of):
+    async def keys(administration, as_of):
         return orders["keys"]
 
     return Job(name, run, keys if "keys" in orders else None)
