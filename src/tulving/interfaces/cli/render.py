@@ -13,7 +13,6 @@ from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
 from tulving.services.operations import Operation
 from tulving.services.statistics import Statistics
-from tulving.services.upkeep import CleanedUp
 
 CLIP = 400
 BAR = 30
@@ -30,7 +29,7 @@ OUTCOMES = {
 
 def answer(operation: Operation, arguments: Mapping[str, Any], result: Any) -> None:
     """Print what an operation answered: by the type of the result or, where that is a plain list or dict, by the type
-    that the operation declares."""
+    that the operation declares. A type without a renderer is shown field by field."""
     match result:
         case str():
             block(result)
@@ -41,7 +40,8 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any) -> N
         case Page(items=[]):
             lines([(0, f"no {arguments['memory_type']}s")])
         case _:
-            lines((RENDERERS.get(type(result)) or RENDERERS[returned(operation)])(result))
+            renderer = RENDERERS.get(type(result)) or RENDERERS.get(returned(operation), _fields)
+            lines(renderer(result))
 
 
 def hits(found: Found) -> Iterator[Line]:
@@ -199,7 +199,7 @@ def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Line:
     return 0, (word if positive else "was there already:", "green"), f" {about}"
 
 
-def _counts(record: Any) -> Iterator[Line]:
+def _fields(record: Any) -> Iterator[Line]:
     for name, value in wire(record).items():
         yield 0, (f"{name}  ", "dim"), _cell(value)
 
@@ -217,7 +217,6 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
     model.Entity: _entity,
-    **dict.fromkeys((model.EntityCreated, model.EntitiesMerged, CleanedUp), _counts),
     Statistics: _statistics,
     list[model.EntityCandidate]: _candidates,
     list[Event]: events,
