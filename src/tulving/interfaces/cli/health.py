@@ -61,10 +61,10 @@ def _show(found: Health, store: str, ignored: list[tuple[str, str]]) -> None:
 
 
 def _checks(findings: Sequence[Finding]) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """Each check with its problems, or with what it told, and the colours of these texts."""
+    """Each check with its problems or its note, and the colours of these texts."""
     rows = [(each.check, text) for each in findings for text in each.problems or (each.note or "ok",)]
     wrong = {problem for each in findings for problem in each.problems}
-    return rows, {told: "red" if told in wrong else "green" for _, told in rows}
+    return rows, {text: "red" if text in wrong else "green" for _, text in rows}
 
 
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
