@@ -144,10 +144,7 @@ class Entities(Service):
         return (await _computed(len(matches), resolution.rank, matches, hints, words))[:limit]
 
     @operation(
-        "entity_merge",
-        effect="destroy",
-        command="entity merge",
-        positional=("source_entity_id", "target_entity_id"),
+        "entity_merge", effect="destroy", command="entity merge", positional=("source_entity_id", "target_entity_id")
     )
     @once
     async def merge_entities(

@@ -20,11 +20,7 @@ class Episodes(Service):
     """Verbs on episodes."""
 
     @operation(
-        "memory_store_episode",
-        effect="write",
-        command="store episode",
-        positional=("content",),
-        fallback=_not_stored,
+        "memory_store_episode", effect="write", command="store episode", positional=("content",), fallback=_not_stored
     )
     @once
     async def store_episode(

@@ -35,6 +35,7 @@ from tulving.storage.connection import Connection
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
 LARGEST_PAGE = 1000
+ONE_MEMORY = ("memory_type", "memory_id")
 
 
 class Items(Service):
@@ -44,14 +45,7 @@ class Items(Service):
         """The time of this memory's clock, for displaying its memories."""
         return self._env.clock()
 
-    @operation(
-        "memory_get",
-        effect="read",
-        command="get",
-        positional=("memory_type", "memory_id"),
-        answer="memory",
-        by_person="look",
-    )
+    @operation("memory_get", effect="read", command="get", positional=ONE_MEMORY, answer="memory", by_person="look")
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
         """Read one memory in full, in any state; nothing if there is none.
 
@@ -62,8 +56,7 @@ class Items(Service):
 
     async def look(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
         """Read one memory in full as `get` does, without counting a reference."""
-        kind = intake.one_of("memory_type", memory_type, KINDS)
-        address = await self._address(kind, memory_id)
+        address = await self._address(memory_type, memory_id)
         return None if address is None else await self._read(storage.items.get, address)
 
     @operation("memory_list", effect="read", command="list", positional=("memory_type",), standard=False)
@@ -100,12 +93,7 @@ class Items(Service):
         return Page(items=items[:limit], next_cursor=_write_cursor(items[limit - 1]) if more else None)
 
     @operation(
-        "memory_confirm",
-        effect="write",
-        command="confirm",
-        positional=("memory_type", "memory_id"),
-        answer="confirmed",
-        idempotent=True,
+        "memory_confirm", effect="write", command="confirm", positional=ONE_MEMORY, answer="confirmed", idempotent=True
     )
     @once
     async def confirm(self, memory_type: MemoryType, memory_id: Id) -> bool:
@@ -121,27 +109,16 @@ class Items(Service):
         return address is not None and await self._change(storage.reviews.confirm, address, "confirmed")
 
     @operation(
-        "memory_forget",
-        effect="destroy",
-        command="forget",
-        positional=("memory_type", "memory_id"),
-        answer="forgotten",
-        idempotent=True,
+        "memory_forget", effect="destroy", command="forget", positional=ONE_MEMORY, answer="forgotten", idempotent=True
     )
     @once
     async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
         """Forget a memory: it is no longer found, but its row is kept; false if there is none."""
-        kind = intake.one_of("memory_type", memory_type, KINDS)
-        address = await self._address(kind, memory_id, to_change=True)
+        address = await self._address(memory_type, memory_id, to_change=True)
         return address is not None and await self._change(storage.items.forget, address, "forgotten")
 
     @operation(
-        "memory_delete",
-        effect="destroy",
-        command="delete",
-        positional=("memory_type", "memory_id"),
-        answer="deleted",
-        standard=False,
+        "memory_delete", effect="destroy", command="delete", positional=ONE_MEMORY, answer="deleted", standard=False
     )
     @once
     async def delete(self, memory_type: MemoryType, memory_id: Id) -> bool:
@@ -156,7 +133,7 @@ class Items(Service):
         "memory_edit",
         effect="write",
         command="edit",
-        positional=("memory_type", "memory_id"),
+        positional=ONE_MEMORY,
         answer="memory",
         standard=False,
         idempotent=True,
@@ -200,14 +177,13 @@ class Items(Service):
         "memory_revisions",
         effect="read",
         command="revisions",
-        positional=("memory_type", "memory_id"),
+        positional=ONE_MEMORY,
         answer="revisions",
         standard=False,
     )
     async def revisions(self, memory_type: MemoryType, memory_id: Id) -> list[Revision]:
         """List what a memory was before each of its edits, oldest first."""
-        kind = intake.one_of("memory_type", memory_type, KINDS)
-        address = await self._address(kind, memory_id)
+        address = await self._address(memory_type, memory_id)
         return [] if address is None else await self._read(storage.edits.revisions, address)
 
     @operation(
@@ -245,12 +221,7 @@ class Items(Service):
         return await self._write_once(lambda conn: storage.links.create(conn, source, target, relation, event))
 
     @operation(
-        "memory_get_links",
-        effect="read",
-        command="links",
-        positional=("memory_type", "memory_id"),
-        answer="links",
-        standard=False,
+        "memory_get_links", effect="read", command="links", positional=ONE_MEMORY, answer="links", standard=False
     )
     async def get_links(
         self,
@@ -259,26 +230,17 @@ class Items(Service):
         direction: Annotated[Direction, "outgoing, incoming or both"] = "both",
     ) -> list[Link]:
         """List the links of a memory: where it came from, what it replaced, what it supports."""
-        kind = intake.one_of("memory_type", memory_type, KINDS)
         direction = intake.one_of("direction", direction, DIRECTIONS)
-        address = await self._address(kind, memory_id)
+        address = await self._address(memory_type, memory_id)
         return [] if address is None else await self._read(storage.links.of_item, address, direction, self.bound)
 
-    @operation(
-        "memory_events",
-        effect="read",
-        command="events",
-        positional=("memory_type", "memory_id"),
-        answer="events",
-        standard=False,
-    )
+    @operation("memory_events", effect="read", command="events", positional=ONE_MEMORY, answer="events", standard=False)
     async def events(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
         """List the audit events of a memory, oldest first; they remain after it is deleted.
 
         Then only a connection to the whole tenant can list them, since the row that named the owner is gone.
         """
-        kind = intake.one_of("memory_type", memory_type, KINDS)
-        address = await self._address(kind, memory_id)
+        address = await self._address(memory_type, memory_id)
         return [] if address is None else await self._read(storage.events.of_item, address)
 
     async def _change(
@@ -295,6 +257,7 @@ class Items(Service):
         `to_change` refuses a global memory that may be read but not changed. For a connection to the whole tenant there
         is nothing to check, so the store is not queried.
         """
+        kind = intake.one_of("memory_type", kind, KINDS)
         short = kind == "fact" and isinstance(memory_id, str) and memory_id.startswith("fact_")
         name = intake.identifier(field, memory_id, most=40) if short else intake.memory_id(field, memory_id)
         if isinstance(name, UUID) and self.bound.everything:
