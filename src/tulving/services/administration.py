@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 
 from tulving import storage
-from tulving.domain.events import Audit, AuditOf
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable
@@ -43,17 +42,8 @@ class Administration(Moving, Tokens):
     def _tenant_id(self) -> str | None:
         return None
 
-    def _audit_of(self) -> AuditOf:
-        now, run_id = self._env.clock(), self._env.ids()
-        audits: dict[str, Audit] = {}
-
-        def audit_of(tenant_id: str) -> Audit:
-            if tenant_id not in audits:
-                caller = Caller(tenant_id, MAINTENANCE, self.caller.request_id)
-                audits[tenant_id] = Audit(caller, now, self._env.ids, run_id)
-            return audits[tenant_id]
-
-        return audit_of
+    def _actor(self, tenant_id: str) -> Caller:
+        return Caller(tenant_id, MAINTENANCE, self.caller.request_id)
 
     async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """001-120: give every memory a vector of the configured embedder; returns how many were converted.
@@ -68,7 +58,7 @@ class Administration(Moving, Tokens):
         if embedding.version is not None and not force:
             return await self.embed_pending(progress)
         version = await self._write(storage.embeddings.begin_reembedding, embedding.embedder, self._env.clock())
-        audit = replace(self._audit(self._env.clock()), caller=Caller(self.caller.tenant_id, MAINTENANCE))
+        audit = self._audit_of()(self.caller.tenant_id)
         for attempt in count(1):
             await self._convert(version, progress)
             if await self._write(storage.embeddings.switch, version, audit, attempt >= MOST_ROUNDS):

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
@@ -124,10 +125,14 @@ class Service:
     def _audit(self, now: datetime) -> Audit:
         return Audit(self.caller, now, self._env.ids)
 
+    def _actor(self, tenant_id: str) -> Caller:
+        """On whose behalf the rows of a tenant are changed."""
+        return self.caller
+
     def _audit_of(self) -> AuditOf:
-        """For work in several batches that form one run."""
-        audit = replace(self._audit(self._env.clock()), run_id=self._env.ids())
-        return lambda tenant_id: audit
+        """For work in several batches, which is one run. Its id is drawn when there is something to record."""
+        now, run_id = self._env.clock(), cache(self._env.ids)
+        return cache(lambda tenant_id: Audit(self._actor(tenant_id), now, self._env.ids, run_id()))
 
     def _filter(
         self,
