@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    module = f"{__name__}.{name}"
     try:
-        return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:  # something that it needs is missing
+            raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

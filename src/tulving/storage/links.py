@@ -1,5 +1,6 @@
 """Provenance: directed edges between memories of one tenant."""
 
+from dataclasses import asdict, fields
 from datetime import datetime
 from uuid import UUID
 
@@ -11,12 +12,10 @@ from tulving.storage import events
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reachable
 from tulving.storage.kinds import KIND
+from tulving.storage.rows import insert_statement
 
-_INSERT = """
-INSERT INTO memory_links (tenant_id, source_type, source_id, target_type, target_id, relation, created_at)
-VALUES (:tenant_id, :source_type, :source_id, :target_type, :target_id, :relation, :created_at)
-ON CONFLICT DO NOTHING"""
-_COLUMNS = "source_type, source_id, target_type, target_id, relation, created_at"
+_COLUMNS = [field.name for field in fields(Link)]
+_INSERT = f"{insert_statement('memory_links', ('tenant_id', *_COLUMNS))} ON CONFLICT DO NOTHING"
 _OUTGOING = "source_type = :kind AND source_id = :id"
 _INCOMING = "target_type = :kind AND target_id = :id"
 _SIDES: dict[Direction, tuple[str, ...]] = {
@@ -28,20 +27,7 @@ _SIDES: dict[Direction, tuple[str, ...]] = {
 
 def insert(conn: Connection, tenant_id: str, link: Link) -> bool:
     """Add an edge; False if it exists already. The caller appends the event."""
-    return bool(
-        conn.execute(
-            _INSERT,
-            {
-                "tenant_id": tenant_id,
-                "source_type": link.source_type,
-                "source_id": link.source_id,
-                "target_type": link.target_type,
-                "target_id": link.target_id,
-                "relation": link.relation,
-                "created_at": link.created_at,
-            },
-        )
-    )
+    return bool(conn.execute(_INSERT, {"tenant_id": tenant_id, **asdict(link)}))
 
 
 def create(conn: Connection, source: Address, target: Address, relation: Relation, event: Event) -> bool:
@@ -70,7 +56,8 @@ def of_item(conn: Connection, address: Address, direction: Direction, bound: Bou
     """001-109: the edges between one memory and others that the caller may read, oldest first."""
     # Not OR, for which no index is used: it would read all links of the tenant.
     sides = " UNION ".join(
-        f"SELECT {_COLUMNS} FROM memory_links WHERE tenant_id = :tenant_id AND {side}" for side in _SIDES[direction]
+        f"SELECT {', '.join(_COLUMNS)} FROM memory_links WHERE tenant_id = :tenant_id AND {side}"
+        for side in _SIDES[direction]
     )
     rows = conn.fetch_all(
         f"{sides} ORDER BY created_at, source_id, target_id",
