@@ -1,8 +1,8 @@
-"""How belief fades when nothing confirms it."""
+"""What time does to memories: belief fades when nothing confirms it, and episodes expire."""
 
 import math
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from tulving.domain.intake import LAST, one_of
@@ -10,6 +10,8 @@ from tulving.domain.model import Fact, Rule
 
 PERMANENCE = {"permanent": 0.0, "stable": 0.002, "standard": 0.008, "volatile": 0.03, "ephemeral": 0.1}
 RULE_DECAY_RATE = 0.01
+MAX_ENTRIES = 10_000
+"""How many episodes a tenant keeps by default."""
 FADING_BELOW = 0.2
 EXPIRED_BELOW = 0.05
 LAST_SWEEP = LAST - timedelta.resolution
@@ -134,3 +136,16 @@ def _transition(state: str, was_fading: bool) -> Transition | None:
     if (state == "fading") == was_fading:
         return None
     return "recovered" if was_fading else "fading"
+
+
+def graced_before(as_of: datetime, grace_days: float | None) -> datetime:
+    """Episodes that expired by this time are deleted even if unconsolidated; without a grace period it is `as_of`."""
+    try:
+        return as_of - timedelta(days=grace_days or 0)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def surplus(entries: int, most: int, spent: int) -> int:
+    """001-059: how many entries to delete to make room, when only the spent ones may be deleted."""
+    return min(max(0, entries - most), spent)

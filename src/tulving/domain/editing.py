@@ -1,4 +1,4 @@
-"""Edits of a memory, and the revisions that keep what it was before."""
+"""A memory as it is after a change: edited, confirmed, forgotten, superseded, completed; and its revisions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tulving.domain.decay import next_review_at
+from tulving.domain.intake import classify
 from tulving.domain.model import Episode, Fact, Item, Rule
 from tulving.domain.text import content_hash
 
@@ -77,6 +78,18 @@ def superseded(fact: Fact, now: datetime) -> Fact:
 
 def is_forgotten(item: Item) -> bool:
     return item.state == "retracted" if isinstance(item, Fact) else item.forgotten
+
+
+def completed(item: Item, now: datetime) -> Item:
+    """A memory that was inserted by plain SQL, with all that storing derives from its content; values it has are kept.
+    Storing confirms, so a fact or rule counts as confirmed at its creation."""
+    item = replace(item, content_hash=content_hash(item.content))
+    if isinstance(item, Episode):
+        return replace(item, type=item.type or classify(f"{item.title or ''} {item.content[:2000]}"))
+    if item.last_confirmed_at is not None or not in_use(item):
+        return item
+    review = next_review_at(item.confidence, item.decay_rate, item.created_at, now)
+    return replace(item, last_confirmed_at=item.created_at, next_review_at=review)
 
 
 def in_use(item: Item) -> bool:

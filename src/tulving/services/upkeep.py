@@ -11,10 +11,9 @@ from typing import Annotated, TypedDict
 
 from tulving import storage
 from tulving.domain import intake, maturity
-from tulving.domain.decay import LAST_SWEEP
+from tulving.domain.decay import LAST_SWEEP, MAX_ENTRIES, graced_before, surplus
 from tulving.domain.events import Audit
 from tulving.domain.model import Item, Kind, Rule
-from tulving.domain.retention import MAX_ENTRIES, graced_before, surplus
 from tulving.errors import InvalidInput, StoreBusy
 from tulving.services.operations import operation
 from tulving.services.service import Service

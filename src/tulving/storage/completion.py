@@ -1,7 +1,6 @@
 """Completes rows that were inserted by plain SQL (004-001) with what the database can't derive from their content."""
 
-from tulving.domain.completion import completed
-from tulving.domain.editing import superseded
+from tulving.domain.editing import completed, superseded
 from tulving.domain.events import Audit, AuditOf
 from tulving.domain.model import KINDS, Fact, Item
 from tulving.domain.scope import address_of
