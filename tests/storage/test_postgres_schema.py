@@ -14,6 +14,7 @@ from postgres_server import Server
 from raw_sql import in_thread, run_sql
 
 from tulving.errors import SchemaTooNew, StoreUnavailable, TulvingError
+from tulving.storage import rows
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.migrations import postgres_script
 from tulving.storage.postgres import schema
@@ -209,6 +210,20 @@ def test_a_table_has_the_columns_of_the_specification(catalog: Catalog, table: s
         if seen != expected:
             wrong[name] = seen
     assert not wrong
+
+
+def test_a_column_is_read_as_the_type_that_it_has(catalog: Catalog) -> None:
+    """SQLite has text for most of these: there only the name tells how a value is read."""
+    read_as = {
+        "timestamp with time zone": rows.TIMES,
+        "uuid": rows.UUIDS,
+        "boolean": rows.FLAGS,
+        "jsonb": rows.DOCUMENTS,
+        "text[]": rows.ARRAYS,
+    }
+    for (table, name), column in catalog.columns.items():
+        found = {type_ for type_, names in read_as.items() if name in names}
+        assert found == {column["kind"]} & read_as.keys(), f"{table}.{name}"
 
 
 @pytest.mark.parametrize("kind", KIND)
