@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import pytest
 from conformance_parts import EAST, NOW, ONE, Opened, count, entry, fact, insert, put, rule
 
-from tulving.domain.events import Audit
+from tulving.domain.events import Audit, Event
 from tulving.domain.scope import Address, Bound, Caller, Filter
 from tulving.errors import IntegrityError, StoreUnavailable
 from tulving.storage import facts, items
@@ -50,6 +51,30 @@ def test_of_many_at_once_only_those_that_fail_are_undone(store: Opened) -> None:
     assert failed == [3, 5], "the one without its episode, and the one whose id is taken"
     assert all(isinstance(answers[at], IntegrityError) for at in failed)
     assert store.read(count) == 10
+
+
+def test_events_are_published_once_and_only_after_the_commit(store: Opened) -> None:
+    """Also those of transactions that shared a commit with one that failed, and were run again."""
+    published: list[Event] = []
+    store.store.publish = published.extend
+
+    def work(conn: Connection, number: int, fails: bool = False, late: bool = False) -> None:
+        if late:
+            conn.defer_references()
+            insert(conn, rule(900 + number, source_episode_id=UUID(int=404)))
+        put(conn, rule(number))
+        assert not any(event.entity_id == UUID(int=number) for event in published)
+        if fails:
+            raise LookupError("a bug of the caller's own")
+
+    with pytest.raises(LookupError):
+        store.write(work, 1, fails=True)
+    assert published == []
+    works = [partial(work, number=number, fails=number % 5 == 0, late=number == 7) for number in range(2, 30)]
+    store.write_at_once(*works)
+    kept = store.read(lambda conn: conn.fetch_all("SELECT id FROM memory_events"))
+    assert sorted(event.id for event in published) == sorted(row["id"] for row in kept)
+    assert {event.entity_id.int for event in published} == {number for number in range(2, 30) if number % 5} - {7}
 
 
 def test_a_read_sees_one_moment(store: Opened) -> None:

@@ -110,11 +110,11 @@ async def test_what_is_stored_during_a_conversion_is_converted_too(url, embedder
         await fill(writer)
         late = []
 
-        def meanwhile(done: int, total: int) -> None:
+        def store_another(done: int, total: int) -> None:
             if not late:
                 late.append(asyncio.get_running_loop().create_task(writer.store_rule("a latecomer")))
 
-        assert await administer(converter).reembed(meanwhile) in (5, 6)
+        assert await administer(converter).reembed(store_another) in (5, 6)
         await asyncio.wait(late)
         if late[0].exception() is None:
             assert len(await converter.search("latecomer", mode="semantic", types=["rule"])) == 2

@@ -20,10 +20,12 @@ from postgres_server import PostgresServer
 from raw_sql import in_thread, run_sql
 
 from tulving.config import MemoryModuleConfig, PostgresConfig
+from tulving.domain.events import Event
 from tulving.domain.model import Fact, NewEpisode, NewFact
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, EmbedderMismatch, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
 from tulving.services.memory import Memory
+from tulving.storage import events
 from tulving.storage.postgres.connection import STORE_LOCK
 from tulving.storage.postgres.store import MOST_TRIES
 from tulving.storage.postgres.waiting import wait
@@ -144,6 +146,24 @@ async def test_who_loses_a_conflict_is_run_again(postgres_url: str, condition: s
             await memory._write(conflict, 100)
         assert len(tried) == MOST_TRIES, "not for ever"
         assert len(run_sql(postgres_url, "SELECT 1 FROM sessions")) == 1
+
+
+async def test_a_transaction_that_is_run_again_publishes_its_events_once(postgres_url: str) -> None:
+    tried: list[int] = []
+    published: list[Event] = []
+
+    def conflict(conn: Any, event: Event) -> None:
+        events.append(conn, event)
+        tried.append(len(conn.events))
+        if len(tried) < 3:
+            conn.execute("DO $$ BEGIN RAISE serialization_failure; END $$")
+
+    async with opened(postgres_url, background=False) as memory:
+        memory.subscribe(published.extend)
+        event = memory._audit(memory.now()).event("store_reembedded", "store", None)
+        await memory._write(conflict, event)
+    assert tried == [1, 1, 1]
+    assert [each.id for each in published] == [event.id]
 
 
 async def test_who_loses_a_real_deadlock_is_run_again(postgres_url: str) -> None:

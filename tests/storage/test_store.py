@@ -1,12 +1,15 @@
 """The file: how it is made, and that an answer means it is written."""
 
+import asyncio
 import sqlite3
 import stat
+import threading
 
 import pytest
 from folders import trust_folder
 
 from tulving import open_memory
+from tulving.storage import events
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.sqlite.database import APPLICATION_ID, HEAD
 
@@ -116,3 +119,23 @@ async def test_the_file_has_each_link_once_and_of_a_known_relation(memory, path,
             sql(f"{insert} FROM memory_links", str(target), relation)
     (index,) = sql("SELECT sql FROM sqlite_master WHERE name = 'ix_links_target'")
     assert index["sql"].endswith("(tenant_id, target_type, target_id)")
+
+
+async def test_what_is_committed_is_published_though_its_caller_was_cancelled(memory, path, sql):
+    published, begun, go_on = [], threading.Event(), threading.Event()
+    memory.subscribe(published.extend)
+    event = memory._audit(memory.now()).event("store_reembedded", "store", None)
+
+    def work(conn):
+        events.append(conn, event)
+        begun.set()
+        assert go_on.wait(10)
+
+    writing = asyncio.ensure_future(memory._write(work))
+    assert await asyncio.to_thread(begun.wait, 10)
+    writing.cancel()
+    await asyncio.wait({writing})
+    go_on.set()
+    await memory.store_rule("greet")  # the writer takes what comes after it
+    assert [each.event_type for each in published] == ["store_reembedded", "rule_created"]
+    assert len(sql("SELECT id FROM memory_events")) == 2

@@ -21,6 +21,18 @@ START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 THREE = datetime(2026, 1, 2, 3, tzinfo=UTC)
 
 
+class Load:
+    """A deed that takes a moment, and counts how many of it run at a time."""
+
+    running, most = 0, 0
+
+    async def __call__(self):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.02)
+        self.running -= 1
+
+
 class Diary:
     """A job that records when it ran, and then does what the test asks for."""
 
@@ -398,22 +410,13 @@ async def test_a_key_that_fails_is_tried_again_and_holds_up_no_other(new, clock)
 
 async def test_runs_of_one_key_never_overlap_and_keep_their_order(new, clock):
     diary = Diary("consolidation", ["a:x"])
-    running, most = 0, 0
-
-    async def count():
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.02)
-        running -= 1
-
-    diary.deed = count
+    diary.deed = load = Load()
     workers = [new(diary) for _ in range(3)]
     await asyncio.gather(*(worker.look() for worker in workers))
     for _ in range(5):
         clock.advance(hours=6)
         await asyncio.gather(*(worker.look() for worker in workers))
-    assert most == 1
+    assert load.most == 1
     assert [as_of for _, as_of in diary.runs] == [START + timedelta(hours=6 * n) for n in range(1, 6)]
 
 
@@ -474,20 +477,11 @@ async def test_a_piece_that_fails_keeps_its_place_before_later_ones_of_its_key(n
 
 async def test_pieces_of_different_keys_are_done_several_at_a_time(new, clock, memory):
     diary = Diary("consolidation", [f"t:{number}" for number in range(3 * AT_ONCE)])
-    running, most = 0, 0
-
-    async def count():
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.02)
-        running -= 1
-
-    diary.deed = count
+    diary.deed = load = Load()
     scheduler = new(diary)
     await scheduler.once("consolidation")
     assert len(diary.runs) == 3 * AT_ONCE
-    assert most == AT_ONCE
+    assert load.most == AT_ONCE
 
 
 async def test_a_store_that_fails_stops_the_other_pieces_too(new, clock, memory, monkeypatch):
