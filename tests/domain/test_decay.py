@@ -1,11 +1,13 @@
 import math
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.decay import LAST_SWEEP, decay_rate, effective_confidence, next_review_at, review
+from tulving.domain.decay import LAST_SWEEP, decay_rate, effective_confidence, next_review_at, review, reviewed
+from tulving.domain.model import Fact, Rule
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -122,3 +124,44 @@ def test_a_review_is_due_at_the_first_microsecond_of_the_new_state(confidence, r
 
 def test_a_clock_that_went_back_expires_nothing():
     assert review(0.5, 0.1, NOW, NOW - timedelta(days=9999)).state == "active"
+
+
+@pytest.mark.scenario("001-037")
+@pytest.mark.parametrize(
+    ("days", "was", "became"),
+    [
+        (100, None, None),
+        (100, "fading", "recovered"),
+        (250, None, "fading"),
+        (250, "fading", None),
+        (400, None, "expired"),
+        (400, "fading", "expired"),
+    ],
+)
+@pytest.mark.parametrize("record", [Fact, Rule])
+def test_a_review_lets_a_memory_fade_expire_or_recover(record, days, was, became):
+    own = {"subject": "s", "predicate": "p"} if record is Fact else {}
+    item = record(
+        tenant_id="t",
+        id=UUID(int=1),
+        content="c",
+        content_hash="h",
+        confidence=1.0,
+        decay_rate=0.008,
+        status=was,
+        created_at=NOW,
+        updated_at=NOW,
+        metadata={"kept": 1},
+        **own,
+    )
+    as_of, now = NOW + timedelta(days=days), NOW + timedelta(days=999)
+    found = reviewed(item, as_of, now)
+    assert found.became == became
+    assert found.item.updated_at == (now if became else NOW)
+    assert found.item.status == ("fading" if became == "fading" or (was and not became) else None)
+    if became == "expired":
+        assert found.item.next_review_at is None
+        ended = found.item.validity == "expired" if record is Fact else found.item.forgotten
+        assert ended and found.item.metadata["kept"] == 1
+    else:
+        assert found.item.next_review_at > as_of, "it is not due again"
