@@ -30,6 +30,7 @@ from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
+from tulving.services.administration import Administration
 from tulving.services.operations import OPERATIONS
 from tulving.services.tokens import Authentication, Tokens
 from tulving.testing import WordEmbedder
@@ -232,11 +233,12 @@ async def test_rights_are_what_a_token_may_do(environ, mode: str):
             assert "right to read" in await refused(client, "memory_search", query="obey")
 
 
-async def test_a_memory_that_is_served_has_no_verb_for_tokens(environ):
+async def test_a_memory_that_is_served_has_no_verb_for_the_whole_store(environ):
     async with inside() as here:
         served = await here.memory()
-        verbs = {name for name in vars(Tokens) | vars(Authentication) if not name.startswith("_")}
-        assert {"create_token", "authenticate"} < verbs
+        owned = vars(Administration) | vars(Tokens) | vars(Authentication)
+        verbs = {name for name in owned if not name.startswith("_")}
+        assert {"create_token", "authenticate", "reembed", "verify", "reindex"} < verbs
         assert not [name for name in verbs if hasattr(served, name)]
 
 
