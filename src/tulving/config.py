@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tulving.domain.ranking import MODES, WEIGHTS
+from tulving.domain.context import SECTION_QUOTAS
+from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.project import DATABASE, Project, find
 from tulving.providers import EMBEDDERS
 
-SECTION_QUOTAS = {"facts": 0.7, "rules": 0.3}
 CRONS = {
     "consolidation": "0 */6 * * *",
     "decay_sweep": "0 3 * * *",
@@ -37,6 +37,8 @@ class RetrievalConfig:
     context_token_budget: int = 3000
     default_limit: int = _Unchosen(20)
     default_mode: str = "hybrid"
+    fusion: str = "evidence"
+    min_relevance: float = 0.0
     score_weights: Mapping[str, float] = field(default_factory=lambda: dict(WEIGHTS))
     section_quotas: Mapping[str, float] = field(default_factory=lambda: dict(SECTION_QUOTAS))
 
@@ -44,6 +46,8 @@ class RetrievalConfig:
         _check("retrieval.context_token_budget", self.context_token_budget >= 5, "5 or more")
         _check("retrieval.default_limit", 1 <= self.default_limit <= 1000, "1 to 1000")
         _check("retrieval.default_mode", self.default_mode in MODES, ", ".join(MODES))
+        _check("retrieval.fusion", self.fusion in FUSIONS, ", ".join(FUSIONS))
+        _check("retrieval.min_relevance", 0 <= self.min_relevance <= 1, "0 to 1")
         for name, known in (("score_weights", WEIGHTS), ("section_quotas", SECTION_QUOTAS)):
             given = getattr(self, name)
             if unknown := set(given) - set(known):

@@ -284,23 +284,31 @@ class Page:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A memory that was found, with every part of its score: the values from the lanes (`similarity`, `semantic_rank`,
-    `rank`, `keyword_rank`, `rrf_score`), its effective `confidence`, and after a recall the strength of each signal
-    (`ranking.SIGNALS`)."""
+    `rank`, `keyword_rank`, `rrf_score`), its effective `confidence`, its `relevance` and the signals that it is made of
+    (`relevance.SIGNALS`), and after a recall the other factors (`ranking.FACTORS`).
+
+    A `weak` hit probably does not answer the query. `newer` is a later memory that seems to say the same thing anew.
+    """
 
     memory_type: Kind
     item: Item
     score: float
     parts: Mapping[str, float]
+    weak: bool = False
+    newer: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The hits of a search, best first, and how they were found."""
+    """The hits of a search, best first, and how they were found. Without hits, `closest` is the best of the candidates
+    that fit too little."""
 
     hits: list[Hit]
     mode: str
     candidates: int = 0
     below_confidence: int = 0
+    below_relevance: int = 0
+    closest: Hit | None = None
     warning: str | None = None
 
     def __iter__(self):

@@ -8,12 +8,14 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from tulving.domain.decay import days_between
-from tulving.domain.model import Item
+from tulving.domain.model import Episode, Item
 
 Key = TypeVar("Key", bound=Hashable)
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
+FUSIONS = ("evidence", "rrf")
+"""What the order of a hybrid search comes from: the evidence for each memory (`relevance.py`), or the ranks alone."""
 
 RRF_K = 60
 RECENCY_HALF_LIFE_DAYS = 7.0
@@ -77,34 +79,43 @@ def recency(last_referenced_at: datetime | None, now: datetime, half_life: float
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A memory that was found, as input to the signals."""
+    """A memory that was found, as input to the factors. `last` is when it was last referred to, by someone else than
+    the one who now recalls."""
 
     item: Item
     relevance: float
     confidence: float
+    last: datetime | None
     now: datetime
 
 
-class Signal(NamedTuple):
+class Factor(NamedTuple):
     """One reason to recall a memory: its default weight, and how strong it is from 0 to 1."""
 
     weight: float
     strength: Callable[[Match], float]
 
 
-SIGNALS: dict[str, Signal] = {
-    "relevance": Signal(0.4, lambda match: match.relevance),
-    "importance": Signal(0.3, lambda match: getattr(match.item, "importance", NEUTRAL_IMPORTANCE) / 10),
-    "recency": Signal(0.2, lambda match: recency(match.item.last_referenced_at, match.now)),
-    "confidence": Signal(0.1, lambda match: match.confidence),
+def _recency(match: Match) -> float:
+    """Of an episode since it happened, of a fact or rule since it was last referred to."""
+    item = match.item
+    last = item.occurred_at or item.created_at if isinstance(item, Episode) else match.last
+    return recency(last, match.now)
+
+
+FACTORS: dict[str, Factor] = {
+    "relevance": Factor(0.4, lambda match: match.relevance),
+    "importance": Factor(0.3, lambda match: getattr(match.item, "importance", NEUTRAL_IMPORTANCE) / 10),
+    "recency": Factor(0.2, _recency),
+    "confidence": Factor(0.1, lambda match: match.confidence),
 }
 """What recall orders by. Settings assign weights by these names, and every surface shows the strengths."""
-WEIGHTS: dict[str, float] = {name: signal.weight for name, signal in SIGNALS.items()}
+WEIGHTS: dict[str, float] = {name: factor.weight for name, factor in FACTORS.items()}
 
 
 def composite(match: Match, weights: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-    """001-032: the weighted sum that recall orders by, and the strength of each signal."""
-    strengths = {name: signal.strength(match) for name, signal in SIGNALS.items()}
+    """001-032: the weighted sum that recall orders by, and the strength of each factor."""
+    strengths = {name: factor.strength(match) for name, factor in FACTORS.items()}
     return sum(weights[name] * strength for name, strength in strengths.items()), strengths
 
 

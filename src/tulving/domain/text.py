@@ -8,7 +8,7 @@ from tulving.domain.model import Episode, Fact, Item
 from tulving.domain.stopwords import STOP_WORDS
 
 SEARCH_TEXT_BYTES = 1_048_576
-_MONTHS = ("January February March April May June July August September October November December").split()
+MONTHS = ("January February March April May June July August September October November December").split()
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL does not index longer words, so they are split
 _PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # 16 times the longest word, so that splitting changes no word
@@ -67,15 +67,35 @@ def query_terms(query: str | None, most: int = 64) -> list[str]:
 
 
 def found_by(item: Item) -> str:
-    """The text that a memory is indexed and embedded by. Decided only here."""
+    """The text that a memory's words are indexed from. Decided only here."""
     if isinstance(item, Fact):
         return f"{item.subject} {item.predicate} {item.content}"
     if isinstance(item, Episode):
         when = item.occurred_at
-        date = f"[{when.day} {_MONTHS[when.month - 1]} {when.year}]" if when else None
+        date = f"[{when.day} {MONTHS[when.month - 1]} {when.year}]" if when else None
         said = f"{item.source}: {item.content}" if item.source else item.content
         return " ".join(part for part in (date, item.title, said) if part)
     return item.content
+
+
+def meant_by(item: Item) -> str:
+    """The text that a memory is embedded by. Speaker and date are left out: they are signals of their own, and in the
+    text they drown its meaning. A long text is embedded by its opening, which says what it is about: the whole would
+    hide a short message behind the long reply to it."""
+    if not isinstance(item, Episode):
+        return found_by(item)
+    text = f"{item.title}\n{item.content}" if item.title else item.content
+    if len(text) <= LONGEST_MEANT:
+        return text
+    message = _REPLY.split(text, 1)[0]
+    opening = _OPENING.match(message)
+    return (opening[0] if opening else message)[:LONGEST_MEANT].rstrip()
+
+
+LONGEST_MEANT = 1_000
+"""Characters, about as many as MiniLM reads: 256 tokens."""
+_OPENING = re.compile(r"\s*(?s:.){120,}?(?=\n|$)")
+_REPLY = re.compile(r"\n\s*\W{0,3}(?:assistant|agent|ai|bot|model|reply|response)\W{0,3}:", re.IGNORECASE)
 
 
 def search_text(text: str) -> str:

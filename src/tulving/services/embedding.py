@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence, Sized
 
 from tulving.domain.model import Item
-from tulving.domain.text import found_by, search_text
+from tulving.domain.text import found_by, meant_by, search_text
 from tulving.domain.vectors import pack, unit
 from tulving.errors import EmbedderUnavailable, InvalidInput
 from tulving.ports import Embedder
@@ -24,6 +24,11 @@ class Embedding:
         self._failure: str | None = None
 
     @property
+    def trust(self) -> float:
+        """How far similarities count as evidence (`relevance.py`)."""
+        return getattr(self.embedder, "trust", 1.0)
+
+    @property
     def warning(self) -> str | None:
         """Why memories are found by keyword only, if they are."""
         return self.embedder.unready() or self._failure
@@ -35,11 +40,12 @@ class Embedding:
         """
         texts = [found_by(item) for item in items]
         worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
+        meant = [meant_by(item) for item in items]
         version = version or self.version
         vectors: Sequence[bytes | None] = [None] * len(texts)
         if texts and version is not None and not self.embedder.unready():
             try:
-                vectors = [pack(vector, self.embedder.dimension) for vector in await self._vectors(texts)]
+                vectors = [pack(vector, self.embedder.dimension) for vector in await self._vectors(meant)]
             except EmbedderUnavailable as error:
                 log.warning("stored without vectors for now: %s", error)
         return [

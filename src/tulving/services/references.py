@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,6 +23,8 @@ Place = tuple[str, Kind, UUID]
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that closing waits for the last references to be counted."""
+MOST_RECALLED = 10_000
+"""So many memories are known to have been recalled."""
 
 
 @dataclass(slots=True)
@@ -43,7 +46,24 @@ class References:
         self._pending: dict[Place, Pending] = {}
         self._shown: dict[Place, int] = {}
         self._written: set[Place] = set()
+        self._recalled: OrderedDict[Place, tuple[datetime | None, datetime]] = OrderedDict()
         self._task: asyncio.Task[None] | None = None
+
+    def last(self, kind: Kind, item: Item) -> datetime | None:
+        """When a memory was last referred to, not counting the recalls through this store object: a memory that was
+        recalled once would otherwise come first ever after."""
+        before, recalled_at = self._recalled.get((item.tenant_id, kind, item.id), (None, None))
+        last = item.last_referenced_at
+        return before if last is None or (recalled_at is not None and last <= recalled_at) else last
+
+    def recall(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
+        """Count a recall of the memory; see `last`."""
+        place = item.tenant_id, kind, item.id
+        self._recalled[place] = self.last(kind, item), now
+        self._recalled.move_to_end(place)
+        if len(self._recalled) > MOST_RECALLED:
+            self._recalled.popitem(last=False)
+        return self.count(kind, item, now)
 
     def count(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
         """The memory with one more reference, which is written soon."""

@@ -6,23 +6,27 @@ from datetime import datetime
 from typing import Annotated
 
 from tulving import storage
-from tulving.domain import intake, ranking
+from tulving.domain import intake, questions, ranking
 from tulving.domain.model import KINDS, Found, Hit, Kind
+from tulving.domain.names import Names
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
-from tulving.domain.text import preprocess_search_query, query_terms
+from tulving.domain.text import fold, preprocess_search_query, query_terms
 from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.service import Service
 from tulving.storage.lanes import LaneRequest
+from tulving.storage.search import Inquiry
 
 LARGEST_LIMIT = 1000
-RECALL_POOL = 20
-RECALLED: tuple[Kind, ...] = ("fact", "rule")
+POOL = 100
+"""How deep each lane is read for a pool of candidates, whatever the limit: so the best ones do not depend on it."""
 
 Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
 Limit = Annotated[int | None, "How many at most"]
+AsOf = Annotated[datetime | None, "What was known and true at this time, instead of now"]
+MinRelevance = Annotated[float | None, "Leave out what fits less than this, 0 to 1"]
 WRITTEN_LIMIT = 10
 
 
@@ -54,15 +58,24 @@ class Search(Service):
         since: Annotated[datetime | None, "Not earlier than this"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+        as_of: AsOf = None,
+        min_relevance: MinRelevance = None,
     ) -> Found:
         """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
-        kinds = _kinds(types, KINDS)
+        kinds = _kinds(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
-        limit = self._limit(limit)
-        min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
-        wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags)
-        query = intake.search_query("query", query)
-        return await self._find(query, None, kinds, wanted, mode, limit, min_confidence)
+        wanted = self._filter(
+            scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of
+        )
+        return await self._find(
+            intake.search_query("query", query),
+            kinds,
+            wanted,
+            mode,
+            self._limit(limit),
+            intake.number("min_confidence", min_confidence, 0, 1),
+            self._floor(min_relevance),
+        )
 
     async def search_similar(
         self,
@@ -77,7 +90,7 @@ class Search(Service):
         limit = self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
         wanted = self._filter(scope=scope)
-        return await self._find("", vector, _kinds(types, KINDS), wanted, "semantic", limit, min_confidence)
+        return await self._find("", _kinds(types), wanted, "semantic", limit, min_confidence, 0.0, vector)
 
     @operation(
         "memory_recall",
@@ -96,21 +109,27 @@ class Search(Service):
         min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = 0.2,
         project: Annotated[str | None, "Only this project"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+        since: Annotated[datetime | None, "Not earlier than this"] = None,
+        until: Annotated[datetime | None, "Earlier than this"] = None,
+        as_of: AsOf = None,
+        min_relevance: MinRelevance = None,
     ) -> Found:
-        """Recall facts and rules (and episodes, if asked) by relevance, importance, recency and confidence.
+        """Recall what fits a topic, by relevance, importance, recency and confidence.
 
         Each memory returned counts one more reference.
         """
-        kinds = _kinds(types, RECALLED)
-        limit = self._limit(limit)
-        min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
-        wanted = self._filter(scope=scope, project=project, tags=tags)
         now = self._env.clock()
-        pool = max(limit, RECALL_POOL)
-        topic = intake.search_query("topic", topic)
-        found = await self._find(topic, None, kinds, wanted, "hybrid", pool, min_confidence, cut=False)
-        lanes = 2 if found.mode == "hybrid" else 1
-        scored = [self._composed(hit, pool * len(kinds), lanes, now) for hit in found.hits]
+        limit = self._limit(limit)
+        found = await self._find(
+            intake.search_query("topic", topic),
+            _kinds(types),
+            self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
+            "hybrid",
+            max(limit, POOL),
+            intake.number("min_confidence", min_confidence, 0, 1),
+            self._floor(min_relevance),
+        )
+        scored = [self._composed(hit, now) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
         return replace(found, hits=[self._referenced(hit, now) for hit in scored[:limit]])
 
@@ -119,58 +138,86 @@ class Search(Service):
         configured = self._env.config.retrieval.configured_limit
         return intake.whole("limit", limit if limit is not None else configured or WRITTEN_LIMIT, 1, LARGEST_LIMIT)
 
+    def _floor(self, least: float | None) -> float:
+        """The caller's least relevance, else the configured one."""
+        return self._env.config.retrieval.min_relevance if least is None else intake.number("min_relevance", least, 0, 1)
+
     async def _find(
         self,
         query: str,
-        vector: Sequence[float] | None,
         kinds: Sequence[Kind],
         wanted: Filter,
         mode: Mode,
-        limit: int,
+        most: int,
         min_confidence: float,
-        cut: bool = True,
+        min_relevance: float,
+        vector: Sequence[float] | None = None,
     ) -> Found:
-        """The candidates of all kinds, filtered and fused, best first."""
-        now = self._env.clock()
-        warning = None
+        """The candidates of all kinds, filtered and ordered, best first."""
+        now, env = self._env.clock(), self._env
+        literal = vector is not None or env.config.retrieval.fusion == "rrf"
         terms = query_terms(query) if mode != "semantic" else []
-        if vector is None and mode != "keyword" and (line := preprocess_search_query(query)):
-            vector, warning = await self._env.embedding.query(line)
+        names = Names() if literal else await self._read(env.names.of, self.caller.tenant_id, self.bound)
+        warning = None
+        if vector is None and mode != "keyword" and (line := preprocess_search_query(names.without(query))):
+            vector, warning = await env.embedding.query(line)
         if not terms and vector is None:
             return Found(hits=[], mode=mode, warning=warning)
-        request = LaneRequest(
-            tenant_id=self.caller.tenant_id,
-            kinds=kinds,
-            filter=wanted,
-            now=now,
-            limit=limit,
-            terms=terms,
-            vector=vector,
-            embedding_version=self._env.embedding.version,
+        inquiry = Inquiry(
+            LaneRequest(
+                tenant_id=self.caller.tenant_id,
+                kinds=kinds,
+                filter=wanted,
+                now=now,
+                limit=most if literal else max(most, POOL),
+                terms=terms,
+                vector=vector,
+                neighbours=not literal and mode == "hybrid",
+                embedding_version=env.embedding.version,
+            ),
+            mode,
+            most,
+            min_confidence,
+            min_relevance,
+            None if literal else questions.understand(query, _meant(names, query), now),
+            env.embedding.trust,
         )
-        candidates, hits, doubted = await self._read(
-            storage.search.collect, request, mode, min_confidence, limit if cut else None
-        )
+        collected = await self._read(storage.search.collect, inquiry)
         if mode == "hybrid" and not (terms and vector is not None):
             mode = "keyword" if vector is None else "semantic"
-        return Found(hits=hits, mode=mode, candidates=candidates, below_confidence=doubted, warning=warning)
+        return Found(
+            hits=collected.hits,
+            mode=mode,
+            candidates=collected.candidates,
+            below_confidence=collected.doubted,
+            below_relevance=collected.irrelevant,
+            closest=collected.closest,
+            warning=warning,
+        )
 
-    def _composed(self, hit: Hit, pool: int, lanes: int, now: datetime) -> Hit:
+    def _composed(self, hit: Hit, now: datetime) -> Hit:
         """001-032: the hit with its composite score and all its parts."""
-        relevance = ranking.relevance(hit.parts.get("rrf_score", 0.0), pool, lanes)
-        match = ranking.Match(hit.item, relevance, hit.parts["confidence"], now)
-        score, signals = ranking.composite(match, self._env.config.retrieval.score_weights)
-        return replace(hit, score=score, parts={**hit.parts, **signals})
+        last = self._env.references.last(hit.memory_type, hit.item)
+        match = ranking.Match(hit.item, hit.parts["relevance"], hit.parts["confidence"], last, now)
+        score, factors = ranking.composite(match, self._env.config.retrieval.score_weights)
+        return replace(hit, score=score, parts={**hit.parts, **factors})
 
     def _referenced(self, hit: Hit, now: datetime) -> Hit:
         """001-034: the hit with its reference counted."""
-        return replace(hit, item=self._env.references.count(hit.memory_type, hit.item, now))
+        return replace(hit, item=self._env.references.recall(hit.memory_type, hit.item, now))
 
 
-def _kinds(types: Sequence[Kind] | None, default: tuple[Kind, ...]) -> Sequence[Kind]:
+def _meant(names: Names, query: str) -> frozenset[str]:
+    """Whom a query names: speakers and subjects, folded, and entities by their id."""
+    found = names.mentioned(query)
+    sources = {fold(source) for mention in found for source in mention.sources}
+    return frozenset({*sources, *(str(id_) for mention in found for id_ in mention.entity_ids)})
+
+
+def _kinds(types: Sequence[Kind] | None) -> Sequence[Kind]:
     if types is None:
-        return default
+        return KINDS
     given = [types] if isinstance(types, str) else types
     if not isinstance(given, Sequence):
         raise InvalidInput("types", f"must be a list, not {type(types).__name__}", ", ".join(KINDS))
-    return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or default
+    return list(dict.fromkeys(intake.one_of("types", kind, KINDS) for kind in given)) or KINDS

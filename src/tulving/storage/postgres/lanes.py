@@ -1,6 +1,6 @@
 """Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.storage.embeddings import ACTIVE_OF_OURS, mismatch
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
+from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes, adjacent
 from tulving.storage.postgres.values import DECODERS
 from tulving.storage.rows import Row
 from tulving.storage.tenant_words import prefixed
@@ -23,25 +23,26 @@ _DOCUMENTS = {
 }
 # As text: inside a record the driver decodes them in binary form, which a host's own codec may not support.
 _SELECTED = {
-    kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in table.columns)
+    kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in (*table.columns, "search_text"))
     for kind, table in KIND.items()
 }
 _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
-_ACTIVE = f"SELECT 'active', number, ROW(dimension) FROM ({ACTIVE_OF_OURS}) AS ours"
+_ACTIVE = f"SELECT 'active', number, NULL::float8, ROW(dimension) FROM ({ACTIVE_OF_OURS}) AS ours"
 # A zero vector has similarity 0 to everything. Adding zero turns -0.0 into 0.0.
 _SIMILARITY = (
     "round((1 - COALESCE(NULLIF(m.embedding <=> (SELECT vector FROM probe), 'NaN'), 1))"
     f" * 1e{SIMILARITY_DECIMALS}) / 1e{SIMILARITY_DECIMALS} + 0.0"
 )
+_KNOWN_SIMILARITY = f"CASE WHEN m.embedding IS NOT NULL THEN {_SIMILARITY} END"
 
 
 class RecordRows(CandidateRows):
     """Driver records, of which only the JSON documents need decoding."""
 
     def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
-        values = list(row)
+        values = list(row[:-1])
         for at, decode in _DOCUMENTS[kind]:
             values[at] = decode(values[at])
         return dict(zip(KIND[kind].columns, values, strict=True))
@@ -58,22 +59,54 @@ def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
     ]
     if near:
         conn.indexes.widen(conn)
-    rows = RecordRows()
-    found = _ask(conn, request, rows, request.kinds, bool(request.terms), vector, near)
+    rows = RecordRows(request.tenant_id)
+    similarities: dict[Key, float] = {}
+    found = _ask(conn, request, rows, similarities, request.kinds, bool(request.terms), vector, near)
     short: list[Kind] = [kind for kind in near if len(found.get(("semantic", kind), {})) < request.limit]
     if short:
-        found |= _ask(conn, request, rows, short, False, vector, ())
-    lanes = Lanes({}, {}, rows)
+        found |= _ask(conn, request, rows, similarities, short, False, vector, ())
+    lanes = Lanes({}, {}, similarities, rows)
     for kind in request.kinds:
         lanes.keyword.update(found.get(("keyword", kind), {}))
         lanes.semantic.update(found.get(("semantic", kind), {}))
+    if request.neighbours and "episode" in request.kinds and (turns := rows.turns()):
+        _add_neighbours(conn, request, lanes, turns, vector)
     return lanes
+
+
+def _add_neighbours(
+    conn: "PostgresConnection",
+    request: LaneRequest,
+    lanes: Lanes,
+    turns: Sequence[Hashable],
+    vector: Sequence[float] | None,
+) -> None:
+    """Add the episodes next to the turns among the candidates."""
+    where, params = visible(conn, "episode", request.tenant_id, request.filter, request.now)
+    probe = f"WITH {_PROBE} " if vector is not None else ""
+    sides = " UNION ALL ".join(
+        f"(SELECT '{side}' AS side, m.* {adjacent(side, where)})" for side in ("before", "after")
+    )
+    near = conn.records(
+        f"{probe}SELECT a.id, m.side, {_KNOWN_SIMILARITY if probe else 'NULL::float8'}, ROW({_SELECTED['episode']})"
+        f" FROM episodes AS a CROSS JOIN LATERAL ({sides}) AS m"
+        f" WHERE a.tenant_id = :tenant_id AND {conn.within('a.id', 'turns')}",
+        {**params, "turns": list(turns), **({"embedding": vector} if probe else {})},
+    )
+    found: dict[Key, dict[str, Key]] = {}
+    for turn, side, similarity, row in near:
+        key = lanes.rows.add("episode", row)
+        found.setdefault(("episode", turn), {})[side] = key
+        if similarity is not None:
+            lanes.similarities[key] = similarity
+    lanes.neighbours.update({turn: (pair.get("before"), pair.get("after")) for turn, pair in found.items()})
 
 
 def _ask(
     conn: "PostgresConnection",
     request: LaneRequest,
     rows: RecordRows,
+    similarities: dict[Key, float],
     kinds: Sequence[Kind],
     by_words: bool,
     vector: Sequence[float] | None,
@@ -94,27 +127,32 @@ def _ask(
         where, values = visible(conn, kind, request.tenant_id, request.filter, request.now)
         params |= values
         if by_words:
-            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security)))
+            similarity = "NULL::float8" if vector is None else _KNOWN_SIMILARITY
+            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security), similarity))
         if vector is not None:
-            arms.append(_arm(f"semantic {kind}", kind, _by_index(kind, where) if kind in near else _exact(kind, where)))
+            best = _by_index(kind, where) if kind in near else _exact(kind, where)
+            arms.append(_arm(f"semantic {kind}", kind, best, "best.score"))
     found: dict[tuple[str, Kind], dict[Key, float]] = {}
     if not arms:
         return found
     dimension = None
-    for arm, score, row in conn.records(f"WITH {', '.join(tables)} {' UNION ALL '.join(arms)}", params):
+    for arm, score, similarity, row in conn.records(f"WITH {', '.join(tables)} {' UNION ALL '.join(arms)}", params):
         if arm == "active":
             dimension = row[0]
             continue
         lane, _, kind = arm.partition(" ")
-        found.setdefault((lane, kind), {})[rows.add(kind, row)] = score
+        key = rows.add(kind, row)
+        found.setdefault((lane, kind), {})[key] = score
+        if similarity is not None:
+            similarities[key] = similarity
     if vector is not None and dimension != len(vector):
         raise mismatch(conn)
     return found
 
 
-def _arm(name: str, kind: Kind, best: str) -> str:
+def _arm(name: str, kind: Kind, best: str, similarity: str) -> str:
     return (
-        f"(SELECT '{name}', best.score, ROW({_SELECTED[kind]}) FROM ({best}) AS best"
+        f"(SELECT '{name}', best.score, {similarity}, ROW({_SELECTED[kind]}) FROM ({best}) AS best"
         f" JOIN {KIND[kind].table} AS m ON m.tenant_id = :tenant_id AND m.id = best.id"
         " ORDER BY best.score DESC, m.created_at DESC, m.id)"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tulving.domain.model import Kind
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
+from tulving.storage.lanes import SELECTED, CandidateRows, Key, LaneRequest, Lanes, Neighbours, adjacent
 from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
 from tulving.storage.sqlite.vectors import Ranking, VectorCache
@@ -26,7 +26,7 @@ class DecodedRows(CandidateRows):
     """Driver rows, decoded by the names of their columns."""
 
     def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
-        return decoded(_READERS[kind], row)
+        return decoded(_READERS[kind], row[:-1])
 
     def _moment(self, value: Any) -> datetime | None:
         return decoded(_MOMENT, (value,))["created_at"]
@@ -34,8 +34,8 @@ class DecodedRows(CandidateRows):
 
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:
     """Both lanes of each kind, each up to the limit, from rows that pass the filter."""
-    rows = DecodedRows()
-    lanes = Lanes({}, {}, rows)
+    rows = DecodedRows(request.tenant_id)
+    lanes = Lanes({}, {}, {}, rows)
     rankings: dict[Kind, Ranking] = {}
     if request.vector is not None:
         rankings = vectors.rank(conn, request.tenant_id, request.kinds, request.vector, request.embedding_version)
@@ -45,6 +45,11 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
             lanes.keyword.update(search.keyword())
         if kind in rankings:
             lanes.semantic.update(search.semantic(rankings[kind]))
+    if request.neighbours and "episode" in request.kinds:
+        lanes.neighbours.update(_KindSearch(conn, request, "episode", rows).neighbours())
+    for kind, ranking in rankings.items():
+        found = ranking.of(id_ for of_kind, id_ in rows if of_kind == kind)  # pyright: ignore[reportArgumentType]
+        lanes.similarities.update({(kind, id_): similarity for id_, similarity in found.items()})
     return lanes
 
 
@@ -86,6 +91,18 @@ class _KindSearch:
             found = self._allowed(ranking.best(limit, among={id_ for (id_,) in ids}))
         return dict(list(found.items())[:limit])
 
+    def neighbours(self) -> Neighbours:
+        """The episodes next to the turns among the candidates; they become candidates themselves."""
+        before, after = (f"(SELECT m.id {adjacent(side, self._where)})" for side in ("before", "after"))
+        near = self._conn.tuples(
+            f"SELECT a.id, {before}, {after} FROM json_each(:turns) AS turn CROSS JOIN episodes AS a"
+            " ON a.tenant_id = :tenant_id AND a.id = turn.value",
+            {**self._params, "turns": self._rows.turns()},
+        )
+        self._allowed([(id_, 0.0) for _, *pair in near for id_ in pair if id_ is not None])
+        keys = [[id_ and (self._kind, id_) for id_ in row] for row in near]
+        return {key: (before, after) for key, before, after in keys}
+
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
         ties with the last one are cut off (the index does not know which are newer), all matches are looked up in the
@@ -105,7 +122,7 @@ class _KindSearch:
             params["every"] = match_expression(request.tenant_id, request.terms, "AND")
         head = self._conn.tuples(
             f"""
-            SELECT {KIND[self._kind].selected}, best.complete, best.bm25, {self._where}
+            SELECT {SELECTED[self._kind]}, best.complete, best.bm25, {self._where}
             FROM (SELECT rowid AS num, {complete} AS complete, -bm25({table}_fts) AS bm25 FROM {table}_fts
                   WHERE {table}_fts MATCH :any ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
             JOIN {table} AS m ON m.num = best.num
@@ -117,7 +134,7 @@ class _KindSearch:
             return found[: request.limit]
         return self._conn.tuples(
             f"""
-            SELECT {KIND[self._kind].selected}, best.complete, best.bm25
+            SELECT {SELECTED[self._kind]}, best.complete, best.bm25
             FROM (SELECT m.num, {complete} AS complete, -bm25({table}_fts) AS bm25
                   FROM {table}_fts CROSS JOIN {table} AS m ON m.num = {table}_fts.rowid
                   WHERE {table}_fts MATCH :any AND {self._where}
@@ -133,7 +150,7 @@ class _KindSearch:
         if unknown:
             for row in self._conn.tuples(
                 # By id first: an index for the filter would lead to all rows of the tenant.
-                f"SELECT {KIND[self._kind].selected} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
+                f"SELECT {SELECTED[self._kind]} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
                 f" ON m.tenant_id = :tenant_id AND m.id = chosen.value WHERE {self._where}",
                 {**self._params, "ids": unknown},
             ):

@@ -9,7 +9,7 @@ import json
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,15 @@ def _imports(raw: sqlite3.Connection) -> int:
 class Ranking:
     """All memories of one tenant and kind by similarity; only the requested part is sorted."""
 
-    def __init__(self, ids: list[str], born: Any, scores: Any) -> None:
-        self._ids, self._born, self._scores = ids, born, scores
+    def __init__(self, ids: list[str], at: dict[str, int], born: Any, scores: Any) -> None:
+        self._ids, self._at, self._born, self._scores = ids, at, born, scores
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    def of(self, ids: Iterable[str]) -> dict[str, float]:
+        """The similarities of those of these memories that have a vector."""
+        return {id_: float(self._scores[at]) for id_ in ids if (at := self._at.get(id_)) is not None}
 
     def best(self, count: int, among: Collection[str] | None = None) -> list[tuple[str, float]]:
         """001-126: the most similar ones, best first; ties by newest, then lowest id."""
@@ -136,7 +140,8 @@ class Matrix:
         known = len(self.ids)
         similarities = numpy.vecdot(self._rows[:known], query).astype(float)
         # Adding zero turns -0.0 into 0.0.
-        return Ranking(list(self.ids), self._born[:known].copy(), similarities.round(SIMILARITY_DECIMALS) + 0.0)
+        rounded = similarities.round(SIMILARITY_DECIMALS) + 0.0
+        return Ranking(list(self.ids), dict(self._at), self._born[:known].copy(), rounded)
 
     def _unit(self, blobs: list[bytes]) -> Any:
         import numpy

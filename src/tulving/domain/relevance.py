@@ -1,0 +1,177 @@
+"""How well a memory answers a query: a weighted sum of signals, over a pool of candidates."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
+
+from tulving.domain.questions import Question, asks, of_oneself, tells_time
+from tulving.domain.stems import stem
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Signal(NamedTuple):
+    """One reason to find a memory: its weight, and what it means in words."""
+
+    weight: float
+    reason: str
+
+
+SIGNALS: dict[str, Signal] = {
+    "meaning": Signal(1.0, "its meaning is close to that of the query, names left out"),
+    "window": Signal(0.75, "it and its neighbours in the session contain the query's words"),
+    "words": Signal(0.2, "it contains the query's words, rare ones counting more"),
+    "speaker": Signal(0.5, "it was said by, or is about, someone whom the query names"),
+    "session": Signal(0.5, "its session holds other good answers"),
+    "answer": Signal(0.15, "it follows a question in its session that resembles the query"),
+    "time": Signal(0.2, "it names a time, and the query asks for one"),
+    "substance": Signal(0.2, "it says something, rather than greet or thank"),
+    "date": Signal(0.1, "it happened at the time that the query speaks of"),
+}
+"""What relevance is made of. The weights are round, and were chosen on development data only (docs/quality.md)."""
+
+TURN = 80
+"""Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone, and its
+first words say what it is about."""
+SATURATION = 10
+"""Distinct words at which a text has half the substance it can have."""
+ASKING = 0.5
+"""The share of its substance that a text has which ends with a question."""
+UNKNOWN_MEANING = 0.5
+"""A memory without a vector: the share of the query's words that its meaning is estimated from."""
+SPEAKS = 2 / 3
+"""The strength of a statement by the named speaker that is not about himself."""
+BEST_OF_SESSION = 2
+"""How many of a session's candidates speak for it."""
+
+
+@dataclass(slots=True)
+class Candidate(Generic[Key]):
+    """A memory that may answer the query, as the signals see it.
+
+    `words` are those that it is found by, in order. `similarity` is None without a vector. `about` are the folded names
+    of its speaker or subject. A memory outside any conversation has neither `session` nor neighbours. `distilled` means
+    that a fact or rule was made of what was said.
+    """
+
+    words: Sequence[str]
+    content: str
+    moment: datetime
+    similarity: float | None = None
+    about: frozenset[str] = frozenset()
+    distilled: bool = False
+    session: Hashable = None
+    before: Key | None = None
+    after: Key | None = None
+    terms: frozenset[str] = frozenset()
+    opening: frozenset[str] = frozenset()
+    """The query's terms in it, and those in its first words."""
+
+    @property
+    def long(self) -> bool:
+        return len(self.words) > TURN
+
+
+Evidence = dict[str, float]
+"""The strength of each signal from 0 to 1, and `relevance`."""
+
+
+def weigh(question: Question, pool: Mapping[Key, Candidate[Key]], meaning: float = 1.0) -> dict[Key, Evidence]:
+    """The evidence for each candidate of a pool. `meaning` is how far the embedder's similarities are to be trusted.
+
+    A signal that the query does not call for (a name, a date) is left out of the sum for all candidates.
+    """
+    _find_terms(question.terms, pool.values())
+    rarity = _rarity(question.terms, [candidate.terms for candidate in pool.values()])
+    weights = {name: signal.weight for name, signal in SIGNALS.items()}
+    weights["meaning"] *= meaning if any(each.similarity is not None for each in pool.values()) else 0.0
+    called_for = {"speaker": question.names, "date": question.span, "time": question.asks_time}
+    weights |= {name: 0.0 for name, reason in called_for.items() if not reason}
+    evidence = {key: _direct(question, candidate, pool, rarity) for key, candidate in pool.items()}
+    direct = {key: sum(weights[name] * value for name, value in each.items()) for key, each in evidence.items()}
+    own = sum(weights.values()) - weights["session"] - weights["answer"]
+    sessions = _sessions(pool, direct)
+    for key, candidate in pool.items():
+        each = evidence[key]
+        each["session"] = sessions.get(candidate.session, direct[key]) / own
+        each["answer"] = _answered(candidate, pool, direct) / own
+        total = direct[key] + weights["session"] * each["session"] + weights["answer"] * each["answer"]
+        each["relevance"] = min(1.0, total / (own + weights["session"]))
+        for name in called_for:
+            if not weights[name]:
+                each.pop(name, None)
+    return evidence
+
+
+def _direct(
+    question: Question, candidate: Candidate[Key], pool: Mapping[Key, Candidate[Key]], rarity: Mapping[str, float]
+) -> Evidence:
+    """The signals of a candidate that do not depend on how others are judged."""
+    words = sum(rarity[term] for term in candidate.terms)
+    window = candidate.opening
+    if not candidate.long:
+        near = (pool[key] for key in (candidate.before, candidate.after) if key in pool)
+        window = window.union(*(each.terms for each in near if not each.long))
+    similarity = UNKNOWN_MEANING * words if candidate.similarity is None else max(0.0, candidate.similarity)
+    return {
+        "meaning": similarity,
+        "window": sum(rarity[term] for term in window),
+        "words": words,
+        "speaker": _speaks(question.names, candidate) if question.names else 0.0,
+        "time": float(question.asks_time and tells_time(candidate.content)),
+        "substance": 1.0 if candidate.distilled else _substance(candidate),
+        "date": question.span.holds(candidate.moment) if question.span else 0.0,
+    }
+
+
+def _substance(candidate: Candidate[Key]) -> float:
+    known = len(set(candidate.words[:TURN]))
+    return known / (known + SATURATION) * (ASKING if candidate.content.endswith("?") else 1.0)
+
+
+def _speaks(names: frozenset[str], candidate: Candidate[Key]) -> float:
+    if not names & candidate.about:
+        return 0.0
+    return 1.0 if candidate.distilled or of_oneself(candidate.content) else SPEAKS
+
+
+def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]]) -> None:
+    """Note for each candidate which of the terms its words stem from. Only words that begin like a term are stemmed."""
+    heads = {term[:3] for term in terms}
+    words = set(chain.from_iterable(candidate.words for candidate in candidates))
+    wanted = frozenset(terms)
+    forms = {word: found for word in words if word[:3] in heads and (found := stem(word)) in wanted}
+    for candidate in candidates:
+        candidate.terms = frozenset(forms[word] for word in forms.keys() & set(candidate.words))
+        candidate.opening = candidate.terms
+        if candidate.long:
+            candidate.opening = frozenset(forms[word] for word in forms.keys() & set(candidate.words[:TURN]))
+
+
+def _rarity(terms: Iterable[str], found: Sequence[Collection[str]]) -> dict[str, float]:
+    """The share of each term in the query: the fewer candidates contain it, the more it tells. The shares add up to 1."""
+    counts = Counter(chain.from_iterable(found))
+    raw = {term: math.log(1 + (len(found) - counts[term] + 0.5) / (counts[term] + 0.5)) for term in terms}
+    total = sum(raw.values())
+    return {term: value / total for term, value in raw.items()}
+
+
+def _sessions(pool: Mapping[Key, Candidate[Key]], direct: Mapping[Key, float]) -> dict[Hashable, float]:
+    """For each session the mean of its best candidates."""
+    strengths: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for key, candidate in pool.items():
+        if candidate.session is not None:
+            strengths[candidate.session].append(direct[key])
+    best = {session: sorted(values)[-BEST_OF_SESSION:] for session, values in strengths.items()}
+    return {session: sum(values) / len(values) for session, values in best.items()}
+
+
+def _answered(candidate: Candidate[Key], pool: Mapping[Key, Candidate[Key]], direct: Mapping[Key, float]) -> float:
+    before = candidate.before
+    if candidate.long or before is None or before not in pool or not asks(pool[before].content):
+        return 0.0
+    return direct[before]

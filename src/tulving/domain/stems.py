@@ -1,0 +1,21 @@
+"""The stem of an English word, by the algorithm of SQLite's keyword index."""
+
+import threading
+from functools import lru_cache
+
+
+class _Stemmer(threading.local):
+    """One stemmer for each thread: they are not safe to share."""
+
+    def __init__(self) -> None:
+        from Stemmer import Stemmer
+
+        self.stem = Stemmer("porter").stemWord
+
+
+_own = _Stemmer()
+
+
+@lru_cache(50_000)
+def stem(word: str) -> str:
+    return _own.stem(word)
