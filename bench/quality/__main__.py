@@ -31,7 +31,8 @@ from tulving.providers import weights
 from tulving.services.evaluation import VERBS, Verb, ask
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("locomo", "beam", "beam-messages", "change", "entities")
+PARTS = {"locomo": locomo.FILE, "beam": beam.FILE, "beam-messages": beam.FILE, "change": "", "entities": "aux"}
+"""What is measured, and the data it needs."""
 
 
 class Run:
@@ -125,6 +126,8 @@ class Run:
                 "ranks": list(answer.ranks),
                 "weak": answer.weak,
                 "misleading": answer.misleading,
+                "best": answer.best,
+                "evidence": answer.evidence,
                 "milliseconds": round(answer.milliseconds, 2),
             }
             for name, group in answers.items()
@@ -185,8 +188,9 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="keep the vectors of questions too; times then lack them")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write each answer with its ranks")
     chosen = parser.parse_args()
-    if any(part not in ("change",) for part in chosen.only or PARTS) and not chosen.data.is_dir():
-        parser.error(f"there is no folder {chosen.data} with the development data; --data names another")
+    for part in chosen.only or PARTS:
+        if PARTS[part] and not (needed := chosen.data / PARTS[part]).exists():
+            parser.error(f"{part} needs {needed}: --data names the folder of the data; --only change needs none")
     asyncio.run(measure(chosen))
 
 

@@ -1,6 +1,6 @@
 """How answers are judged, and what many of them amount to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -72,6 +72,15 @@ def test_hits_without_marks_are_not_weak():
 )
 def test_an_outdated_memory_misleads_when_it_stands_above_unmarked(hits, misleading):
     assert judge(asked(1, outdated=[UUID(int=2)]), hits, 1).misleading is misleading
+
+
+def test_the_relevance_of_the_first_hit_and_of_the_first_expected_one_is_kept():
+    hits = [replace(hit(number), parts={"relevance": number / 10}) for number in (9, 4, 2)]
+    answer = judge(asked(2, 4), hits, 1)
+    assert (answer.best, answer.evidence) == (0.9, 0.4)
+    plain = judge(asked(2), [hit(1)], 1)
+    assert (plain.best, plain.evidence) == (0.5, None), "the score, where there is no relevance"
+    assert judge(asked(2), [], 1).best is None
 
 
 def test_the_summary_has_groups_and_shares():

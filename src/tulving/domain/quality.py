@@ -30,13 +30,16 @@ class Answer:
     """The rank of each expected memory or text, None for one that was not found.
 
     `weak` means that there was no hit that is not marked as weak, `misleading` that an outdated memory, not marked as
-    having a newer one, stands above everything expected.
+    having a newer one, stands above everything expected. `best` is the relevance of the first hit and `evidence` that
+    of the first expected one; a floor between the two kinds of question is chosen by them.
     """
 
     question: Question
     ranks: Sequence[int | None]
     weak: bool
     misleading: bool
+    best: float | None
+    evidence: float | None
     milliseconds: float
 
     def recall(self, depth: int) -> float:
@@ -63,8 +66,14 @@ def judge(question: Question, hits: Sequence[Hit], milliseconds: float) -> Answe
         ranks=ranks,
         weak=all(getattr(hit, "weak", False) for hit in hits),
         misleading=not unmarked.isdisjoint(question.outdated),
+        best=_relevance(hits[:1]),
+        evidence=_relevance(hits[first - 1 : first]),
         milliseconds=milliseconds,
     )
+
+
+def _relevance(hits: Sequence[Hit]) -> float | None:
+    return next((hit.parts.get("relevance", hit.score) for hit in hits), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
