@@ -18,7 +18,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench postgres soak scenarios lock clean
+.PHONY: help demo test lint bench quality postgres soak scenarios lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,9 @@ lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright, the import contracts and t
 
 bench: $(VENV)/.dev $(VENV)/.project ## run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
+
+quality: $(VENV)/.dev $(VENV)/.project ## measure how well it finds, on data that lies beside the repository
+	$(BIN)/python -m bench.quality $(ARGS)
 
 postgres: $(VENV)/.dev $(VENV)/.project ## run a throw-away PostgreSQL with pgvector, and print its URL
 	@$(BIN)/python tests/postgres_server.py

@@ -16,8 +16,8 @@ from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import options
 
 BY_HAND = (
-    "init, demo, show, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, config, "
-    "trust, worker, mcp, token create, token list, token revoke"
+    "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "
+    "config, trust, worker, mcp, token create, token list, token revoke"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
 another."""

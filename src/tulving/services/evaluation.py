@@ -1,0 +1,52 @@
+"""Asking a memory questions in order to measure it, not to use the answers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from time import perf_counter
+from typing import Literal, get_args
+
+from tulving.domain.model import Kind
+from tulving.domain.quality import Answer, Question, judge
+from tulving.domain.ranking import Mode
+from tulving.services.memory import Memory
+from tulving.services.references import AnyItem, References
+
+Verb = Literal["search", "recall"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+
+
+class Uncounted(References):
+    """Counts no references: what is found by measuring was not needed."""
+
+    def count(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
+        return item
+
+
+def uncounted(memory: Memory) -> Memory:
+    """The same memory, whose recalls leave no trace."""
+    env = replace(memory._env, references=Uncounted(memory._env.store))
+    return Memory(env, memory.caller, memory.bound)
+
+
+async def ask(
+    memory: Memory,
+    questions: Sequence[Question],
+    verb: Verb = "search",
+    *,
+    limit: int = 20,
+    mode: Mode | None = None,
+    types: list[Kind] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Answer]:
+    """The answers to all questions, in order, each with the time that it took. `mode` is for a search only."""
+    answers: list[Answer] = []
+    for question in questions:
+        begun = perf_counter()
+        if verb == "search":
+            found = await memory.search(question.text, types=types, mode=mode, limit=limit)
+        else:
+            found = await memory.recall(question.text, types=types, limit=limit)
+        answers.append(judge(question, found.hits, (perf_counter() - begun) * 1000))
+        progress(len(answers), len(questions))
+    return answers
