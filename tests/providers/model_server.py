@@ -37,6 +37,7 @@ class ModelServer:
         self.replies: deque[Reply | str] = deque()
         self.requests: list[Request] = []
         self.tei = False
+        self.most_characters = 100_000
         self.over = Event()
         self._address = ("127.0.0.1", 0)
         self.start()
@@ -56,10 +57,15 @@ class ModelServer:
         self._server.server_close()
         self._server.hang_up()
 
-    def answer(self, request: Request) -> Any:
+    def answer(self, request: Request) -> Reply:
+        if any(len(text) > self.most_characters for text in request.body.get("input", ())):
+            return Reply(400, {"error": {"message": "maximum context length exceeded"}})
+        return Reply(200, self._answer(request))
+
+    def _answer(self, request: Request) -> Any:
         if request.path.endswith("/embeddings"):
-            dimension = request.body.get("dimensions")
-            vectors = [self.words.embed(text)[:dimension] for text in request.body["input"]]
+            words = WordEmbedder(request.body.get("dimensions", self.words.dimension))
+            vectors = words.embed_batch(request.body["input"])
             entries = [{"index": number, "embedding": vector} for number, vector in enumerate(vectors)]
             return {"object": "list", "data": entries[::-1], "model": request.body["model"]}
         texts = request.body["texts" if self.tei else "documents"]
@@ -100,7 +106,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             request = Request(self.path, dict(self.headers), body)
             server.requests.append(request)
-            reply = server.replies.popleft() if server.replies else Reply(200, server.answer(request))
+            reply = server.replies.popleft() if server.replies else server.answer(request)
             if isinstance(reply, str):
                 if reply == HANG:
                     server.over.wait()

@@ -133,6 +133,28 @@ def test_prefixes_and_the_length(server: ModelServer, make: Make) -> None:
     ]
 
 
+def test_what_is_too_long_for_the_server_is_cut(server: ModelServer, make: Make) -> None:
+    server.most_characters = 1500
+    long, short = "cat " * 1500, "dog"
+    assert make().embed_batch([short, long])[1] == pytest.approx(server.words.embed("cat"), abs=1e-6)
+    assert [[len(text) for text in request.body["input"]] for request in server.requests] == [
+        [3, 6000],
+        [3, 3000],
+        [3, 1500],
+    ]
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refusal_for_another_reason_ends(server: ModelServer, make: Make, time: Time, status: int) -> None:
+    server.replies += [Reply(status, {"error": "dimensions are not supported"})] * 10
+    engine = make()
+    with pytest.raises(EmbedderUnavailable, match=f"{status}: dimensions are not supported"):
+        engine.embed_batch(["cat " * 300])
+    assert (len(server.requests), time.waits) == (3, []), "1,200, 600 and 300 characters"
+    server.replies.clear()
+    assert engine.embed("cat")
+
+
 def test_its_name_says_what_may_be_compared(make: Make) -> None:
     plain = make()
     assert (plain.model, plain.version, plain.light) == ("words", "endpoint", False)

@@ -83,6 +83,7 @@ def test_the_key(server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatc
     ("reply", "said"),
     [
         (Reply(500, b""), "answered 500"),
+        (Reply(413, {"error": "too long"}), "answered 413: too long"),
         (DROP, "can't be reached"),
         (HANG, "did not answer"),
         (Reply(200, b"{"), "not JSON"),

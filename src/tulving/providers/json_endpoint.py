@@ -16,10 +16,15 @@ LONGEST_CONNECT = 5.0
 KEPT = 60.0
 MOST_SAID = 200
 _EXCUSES = frozenset({408, 425, 429, *range(500, 600)})
+_REFUSALS = frozenset({400, 413, 422})
+
+
+class Refused(Exception):
+    """The service does not accept a request: a text is too long for it, or a setting is wrong."""
 
 
 class JsonEndpoint:
-    """Posts JSON to one address; raises `error` if that fails. Safe to call from any thread.
+    """Posts JSON to one address; raises `Refused`, or `error` if that fails. Safe to call from any thread.
 
     A refusal that may pass (429, 5xx) and a broken connection are retried; a timeout is not, because the caller has
     waited long enough. After such a failure further calls fail at once for some seconds, so that a dead service does
@@ -87,6 +92,8 @@ class JsonEndpoint:
             raise self._error(f"{self._url} can't be asked: {error}") from error
         if response.status_code != 200:
             problem = f"{self._url} answered {response.status_code}{_said(response, key, texts)}"
+            if response.status_code in _REFUSALS:
+                raise Refused(problem)
             if response.status_code not in _EXCUSES:
                 raise self._error(problem)
             raise _Passing(problem, _seconds(response.headers.get("retry-after")))

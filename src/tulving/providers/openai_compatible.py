@@ -6,12 +6,14 @@ from typing import Any
 
 from tulving.domain.vectors import unit
 from tulving.errors import EmbedderUnavailable, InvalidInput
-from tulving.providers.json_endpoint import JsonEndpoint, by_index, required
+from tulving.providers.json_endpoint import JsonEndpoint, Refused, by_index, required
 
 LARGEST = 16_000
 """pgvector's limit of dimensions."""
 QUERY_RETRIES = 1
 """A person waits for a search, which also works without the vector."""
+SHORT = 500
+"""A text of so many characters is not too long for any model."""
 
 
 class OpenAiCompatible:
@@ -79,9 +81,21 @@ class OpenAiCompatible:
         vectors: list[list[float]] = []
         for start in range(0, len(sent), self._batch_size):
             batch = sent[start : start + self._batch_size]
-            body = {"model": self.model, "input": batch, **self._asked}
-            vectors += self._read(self._endpoint.post(body, batch, min(retries, self._retries)), len(batch))
+            vectors += self._read(self._answer(batch, min(retries, self._retries)), len(batch))
         return vectors
+
+    def _answer(self, batch: list[str], retries: int) -> Any:
+        """The answer for a batch. Only the server knows which texts are too long: they are cut until it accepts them,
+        because a text that is refused each time would hold up all others that wait for their vectors."""
+        while True:
+            try:
+                body = {"model": self.model, "input": batch, **self._asked}
+                return self._endpoint.post(body, batch, retries)
+            except Refused as error:
+                longest = max(map(len, batch))
+                if longest <= SHORT:
+                    raise EmbedderUnavailable(str(error)) from error
+                batch = [text[: longest // 2] for text in batch]
 
     def _read(self, answer: Any, count: int) -> list[list[float]]:
         try:

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from tulving.errors import RerankerUnavailable
-from tulving.providers.json_endpoint import JsonEndpoint, by_index, required
+from tulving.providers.json_endpoint import JsonEndpoint, Refused, by_index, required
 
 
 class RerankEndpoint:
@@ -30,7 +30,10 @@ class RerankEndpoint:
             body: dict[str, Any] = {"query": query, "texts": cut, "truncate": True}
         else:
             body = {"model": self._model, "query": query, "documents": cut, "top_n": len(cut)}
-        answer = self._endpoint.post(body, [query, *cut])
+        try:
+            answer = self._endpoint.post(body, [query, *cut])
+        except Refused as error:
+            raise RerankerUnavailable(str(error)) from error
         entries = answer.get("results") if isinstance(answer, dict) else answer
         name = "relevance_score" if isinstance(answer, dict) else "score"
         try:
