@@ -289,6 +289,8 @@ def test_a_model_that_changes_while_it_is_open(folder: Path, make: Make) -> None
     engine = make()
     onnx.save(graph(table=TABLE[::-1]), str(folder / "onnx" / "model.onnx"))
     assert "has changed" in engine.problems()[0]
+    (folder / "tokenizer.json").unlink()
+    assert "tokenizer.json" in engine.problems()[0]
 
 
 @pytest.mark.parametrize(
@@ -298,6 +300,7 @@ def test_a_model_that_changes_while_it_is_open(folder: Path, make: Make) -> None
         (lambda folder: shutil.rmtree(folder / "onnx"), "onnx.folder", "has no ONNX model"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "onnx.folder", "has no tokenizer.json"),
         (lambda folder: (folder / "modules.json").write_text("{"), "onnx.folder", "modules.json can't be read"),
+        (lambda folder: (folder / "onnx" / "model.onnx_data").mkdir(), "onnx.folder", r"can't be read .*onnx_data"),
         (
             lambda folder: says(folder, "modules.json", [{"type": "sentence_transformers.models.Dense"}]),
             "onnx.folder",

@@ -76,9 +76,11 @@ class OnnxFolder:
 
     def problems(self) -> list[str]:
         """Hashes the files, whatever was recorded."""
-        if self._digest(self._digests.take) != self.version:
-            return [f"the model in {self._folder} has changed since it was opened: open the memory again"]
-        return []
+        try:
+            same = self._digest(self._digests.take) == self.version
+        except ConfigError as error:
+            return [str(error)]
+        return [] if same else [f"the model in {self._folder} has changed since it was opened: open the memory again"]
 
     def embed(self, text: str | None) -> list[float]:
         """The vector of a text. None counts as a space."""
@@ -132,7 +134,7 @@ class OnnxFolder:
 
     def _modules(self) -> dict[str, str]:
         """The parts of a sentence-transformers model, and the folder of each."""
-        listed = self._json("modules.json").get("modules", ())
+        listed = [each for each in self._json("modules.json").get("modules", ()) if isinstance(each, dict)]
         found = {str(each.get("type")).rpartition(".")[2]: str(each.get("path", "")) for each in listed}
         if unknown := found.keys() - set(MODULES):
             problem = f"{self._folder} has the modules {sorted(unknown)}, which an ONNX file does not hold"
@@ -172,7 +174,10 @@ class OnnxFolder:
     def _digest(self, of: Callable[[Path], str]) -> str:
         """Of the model with its external data, the tokenizer, and what is done before and after it."""
         files = [*sorted(self._file.parent.glob(f"{self._file.name}*")), self._folder / TOKENIZER]
-        parts = [*(of(path) for path in files), self._pooling or "", self._document_prefix]
+        try:
+            parts = [*(of(path) for path in files), self._pooling or "", self._document_prefix]
+        except OSError as error:
+            raise ConfigError("onnx.folder", f"a file of the model can't be read ({error})") from error
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
