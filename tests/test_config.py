@@ -100,6 +100,31 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"retrieval": {"score_weights": {"luck": 1}}}, "retrieval.score_weights"),
         ({"retrieval": {"score_weights": {"recency": 2}}}, "retrieval.score_weights"),
         ({"retrieval": {"score_weights": [1]}}, "retrieval.score_weights"),
+        ({"endpoint": "http://h"}, "endpoint"),
+        ({"endpoint": {"key": "secret"}}, "endpoint.key"),
+        ({"endpoint": {"url": 5}}, "endpoint.url"),
+        ({"endpoint": {"key_variable": "sk-secret"}}, "endpoint.key_variable"),
+        ({"endpoint": {"key_variable": ""}}, "endpoint.key_variable"),
+        ({"endpoint": {"batch_size": 0}}, "endpoint.batch_size"),
+        ({"endpoint": {"batch_size": 2049}}, "endpoint.batch_size"),
+        ({"endpoint": {"max_characters": 0}}, "endpoint.max_characters"),
+        ({"endpoint": {"timeout": 0}}, "endpoint.timeout"),
+        ({"endpoint": {"timeout": "nan"}}, "endpoint.timeout"),
+        ({"endpoint": {"timeout": 3601}}, "endpoint.timeout"),
+        ({"endpoint": {"retries": -1}}, "endpoint.retries"),
+        ({"endpoint": {"retries": 11}}, "endpoint.retries"),
+        ({"endpoint": {"query_prefix": None}}, "endpoint.query_prefix"),
+        ({"onnx": {"folder": "models/bge"}}, "onnx.folder"),
+        ({"onnx": {"pooling": "max"}}, "onnx.pooling"),
+        ({"onnx": {"max_tokens": 7}}, "onnx.max_tokens"),
+        ({"onnx": {"max_tokens": 131_073}}, "onnx.max_tokens"),
+        ({"reranker": {"url": "h/rerank"}}, "reranker.url"),
+        ({"reranker": {"dialect": "jina"}}, "reranker.dialect"),
+        ({"reranker": {"depth": 0}}, "reranker.depth"),
+        ({"reranker": {"depth": 1001}}, "reranker.depth"),
+        ({"reranker": {"timeout": -1}}, "reranker.timeout"),
+        ({"reranker": {"max_characters": 0}}, "reranker.max_characters"),
+        ({"reranker": {"key_variable": "a b"}}, "reranker.key_variable"),
     ],
 )
 def test_a_bad_setting_is_named(values, field):
@@ -107,6 +132,47 @@ def test_a_bad_setting_is_named(values, field):
         parse(values)
     assert refused.value.field == field
     assert str(refused.value).startswith(field)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "h:8000",
+        "ftp://h",
+        "http://",
+        "http:///v1",
+        "http://h:port",
+        "http://h:99999",
+        "http://[h",
+        "http://user:hunter2@h/v1",
+        "https://hunter2@h",
+        "https://h/v1?key=hunter2",
+        "https://h/v1#hunter2",
+    ],
+)
+def test_a_service_is_named_by_a_plain_url(url):
+    """No other part of it is needed, and a password in it would be shown and logged."""
+    with pytest.raises(ConfigError, match=r"endpoint\.url") as refused:
+        parse({"endpoint": {"url": url}})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_services_are_configured_like_all_else(tmp_path):
+    environ = {
+        "TULVING_EMBEDDER": "endpoint",
+        "TULVING_ENDPOINT__URL": "http://[::1]:8000/v1",
+        "TULVING_ENDPOINT__KEY_VARIABLE": "OPENAI_API_KEY",
+        "TULVING_ENDPOINT__QUERY_PREFIX": "query: ",
+        "TULVING_ENDPOINT__TIMEOUT": "2.5",
+        "TULVING_RERANKER__DEPTH": "5",
+        "TULVING_ONNX__FOLDER": "~/models/bge",
+        "TULVING_ONNX__DOCUMENT_PREFIX": "none",
+        "OPENAI_API_KEY": "secret",
+    }
+    config = load_config(tmp_path, environ)
+    assert (config.endpoint.url, config.endpoint.query_prefix) == ("http://[::1]:8000/v1", "query: ")
+    assert (config.endpoint.timeout, config.reranker.depth, config.onnx.document_prefix) == (2.5, 5, None)
+    assert "secret" not in repr(config)
 
 
 def test_the_schedule_is_configured_like_all_else(tmp_path):

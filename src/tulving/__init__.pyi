@@ -27,6 +27,7 @@ from tulving.errors import EmbedderUnavailable as EmbedderUnavailable
 from tulving.errors import IntegrityError as IntegrityError
 from tulving.errors import InvalidInput as InvalidInput
 from tulving.errors import NotFound as NotFound
+from tulving.errors import RerankerUnavailable as RerankerUnavailable
 from tulving.errors import SchemaTooNew as SchemaTooNew
 from tulving.errors import StoreBusy as StoreBusy
 from tulving.errors import StoreUnavailable as StoreUnavailable

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from pkgutil import resolve_name
@@ -22,12 +22,13 @@ from tulving.config import MemoryModuleConfig, data_directory, find_database, fi
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import ConfigError, InvalidInput
-from tulving.ports import Clock, Embedder, Ids, Store
+from tulving.ports import Clock, Embedder, Ids, Measurable, Reranker, Store
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 from tulving.services.embedding import Embedding
 from tulving.services.memory import Memory
 from tulving.services.references import References
+from tulving.services.reranking import Reranking
 from tulving.services.service import Env, log
 from tulving.services.tokens import Authentication
 from tulving.workers.background import tend
@@ -67,6 +68,7 @@ async def open_memory(
     actor: str | None = None,
     config: MemoryModuleConfig | None = None,
     embedder: str | Embedder | None = None,
+    reranker: Reranker | None = None,
     clock: Clock = utc_now,
     ids: Ids = uuid7,
     tokens: Callable[[str], int] = count_tokens,
@@ -80,21 +82,24 @@ async def open_memory(
 
     A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
 
-    `embedder` is a name or an object of your own. With `background`, unless the settings disable it, memories that
-    were stored before the embedder was ready get their vectors in the background, and due jobs are run.
-    `may_reembed` also opens a store with vectors of another embedder, to convert it.
+    `embedder` is a name or an object of your own; `reranker` is such an object, instead of the configured one. With
+    `background`, unless the settings disable it, memories that were stored before the embedder was ready get their
+    vectors in the background, and due jobs are run. `may_reembed` also opens a store with vectors of another embedder,
+    to convert it.
     """
     config = config or own_config()
     if embedder is None or isinstance(embedder, str):
         embedder = choose_embedder(config, embedder)
     caller = Caller(config.tenant if tenant is None else tenant, actor or config.actor)
     bound = Bound(Owner(config.user_id, config.household_id, config.persona_id), config.project, config.scope)
+    reranker = reranker or choose_reranker(config)
+    reranking = Reranking(reranker, config.reranker.depth) if reranker else None
     store = await open_store(config.url if url is None else url, config, create)
     references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
         embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
-        env = Env(config, store, embedding, clock, ids, references, tokens=tokens)
+        env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking)
         store.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)
@@ -145,17 +150,35 @@ def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embe
     """The embedder of this name, or the configured one."""
     name = name or config.embedder
     sizable = name in EMBEDDERS and "dimension" in EMBEDDERS[name].takes
-    return get_embedding_engine(name, dimension=config.dimension if sizable else None)
+    return get_embedding_engine(name, dimension=config.dimension if sizable else None, config=config)
+
+
+def choose_reranker(config: MemoryModuleConfig) -> Reranker | None:
+    """The configured reranker, if any."""
+    if not config.reranker.url:
+        return None
+    from tulving.providers.rerank_endpoint import RerankEndpoint
+
+    settings = asdict(config.reranker)
+    del settings["depth"]
+    return RerankEndpoint(**settings)
 
 
 _engines: dict[tuple[Any, ...], Embedder] = {}
 _making = Lock()
 
 
-def get_embedding_engine(name: str = "minilm", *, dimension: int | None = None, home: Path | None = None) -> Embedder:
+def get_embedding_engine(
+    name: str = "minilm",
+    *,
+    dimension: int | None = None,
+    home: Path | None = None,
+    config: MemoryModuleConfig | None = None,
+) -> Embedder:
     """The embedder of this name, created at the first call and shared by later ones (001-040).
 
-    `home`, the folder of an embedder's files, defaults to the user's data directory.
+    `home`, the folder of an embedder's files, defaults to the user's data directory. An embedder with a table of
+    settings takes them from `config`, by default that of this process.
     """
     if name not in EMBEDDERS:
         raise InvalidInput("embedder", f"{name!r} is not known", ", ".join(EMBEDDERS))
@@ -164,6 +187,8 @@ def get_embedding_engine(name: str = "minilm", *, dimension: int | None = None, 
     if given["dimension"] != provider.dimension and "dimension" not in provider.takes:
         raise InvalidInput("dimension", f"{dimension!r} is not that of {name}", str(provider.dimension))
     arguments = {taken: given[taken] for taken in provider.takes}
+    if provider.table:
+        arguments |= asdict(getattr(config or own_config(), provider.table))
     key = (name, *arguments.values())
     with _making:
         if key not in _engines:
@@ -287,6 +312,9 @@ async def adopt(store: Store, embedder: Embedder, clock: Clock, may_differ: bool
     from tulving.storage import embeddings
 
     active = await store.read(None, embeddings.active_version)
+    if isinstance(embedder, Measurable):
+        ours = active if active and (active["model"], active["version"]) == (embedder.model, embedder.version) else {}
+        await asyncio.to_thread(embedder.measure, ours.get("dimension"))
     adopting = store.write if active is None else store.read
     return await adopting(None, embeddings.adopt_version, embedder, clock(), may_differ)
 

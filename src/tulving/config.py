@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tulving.domain.context import SECTION_QUOTAS
 from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.project import DATABASE, Project, find
-from tulving.providers import EMBEDDERS
+from tulving.providers import EMBEDDERS, POOLINGS
 
 CRONS = {
     "consolidation": "0 */6 * * *",
@@ -115,6 +116,62 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """The embedder behind an OpenAI-compatible endpoint."""
+
+    url: str = ""
+    model: str = ""
+    key_variable: str | None = None
+    batch_size: int = 64
+    max_characters: int = 8000
+    timeout: float = 30.0
+    retries: int = 3
+    query_prefix: str = ""
+    document_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        _check_service("endpoint", self)
+        _check("endpoint.batch_size", 1 <= self.batch_size <= 2048, "1 to 2048")
+        _check("endpoint.retries", 0 <= self.retries <= 10, "0 to 10")
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxConfig:
+    """The embedder in a folder. None: what the folder says."""
+
+    folder: str = ""
+    file: str | None = None
+    pooling: str | None = None
+    max_tokens: int | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        absolute = not self.folder or Path(self.folder).expanduser().is_absolute()
+        _check("onnx.folder", absolute, "an absolute path, or one that begins with ~")
+        _check("onnx.pooling", self.pooling in (None, *POOLINGS), ", ".join(POOLINGS))
+        _check("onnx.max_tokens", self.max_tokens is None or 8 <= self.max_tokens <= 131_072, "8 to 131072")
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerConfig:
+    """The reranker behind an HTTP endpoint, if any."""
+
+    url: str = ""
+    model: str = ""
+    dialect: str = "cohere"
+    key_variable: str | None = None
+    depth: int = 30
+    max_characters: int = 2000
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        _check_service("reranker", self)
+        _check("reranker.dialect", self.dialect in ("cohere", "tei"), "cohere, tei")
+        _check("reranker.depth", 1 <= self.depth <= 1000, "1 to 1000")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -141,6 +198,9 @@ class MemoryModuleConfig:
     postgres: PostgresConfig = field(default_factory=PostgresConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    onnx: OnnxConfig = field(default_factory=OnnxConfig)
+    reranker: RerankerConfig = field(default_factory=RerankerConfig)
 
     def __post_init__(self) -> None:
         _check("embedder", self.embedder in EMBEDDERS, ", ".join(EMBEDDERS))
@@ -175,6 +235,27 @@ class MemoryModuleConfig:
 def _check(name: str, fine: bool, allowed: str) -> None:
     if not fine:
         raise ConfigError(name, "has a value that is not allowed", allowed)
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _check_service(table: str, given: EndpointConfig | RerankerConfig) -> None:
+    """Of what both services have. The messages show no value: someone may have put a key or password into it."""
+    _check(f"{table}.url", not given.url or _is_plain_url(given.url), "http:// or https://, a host and a path only")
+    named = given.key_variable is None or _VARIABLE.fullmatch(given.key_variable) is not None
+    _check(f"{table}.key_variable", named, "the name of an environment variable that holds the key, or none")
+    _check(f"{table}.max_characters", given.max_characters >= 1, "1 or more")
+    _check(f"{table}.timeout", 0 < given.timeout <= 3600, "more than 0, to 3600 seconds")
+
+
+def _is_plain_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        told = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(told) and "@" not in parts.netloc and not parts.query and not parts.fragment
 
 
 _RANDOM_OR_HASHED = re.compile(r"(?<![a-z])[hr](?![a-z])", re.IGNORECASE)
@@ -239,7 +320,15 @@ def parse(values: Mapping[str, Any]) -> MemoryModuleConfig:
     return MemoryModuleConfig(**_typed(MemoryModuleConfig, given, ""), **tables)
 
 
-_TABLES = {"retrieval": RetrievalConfig, "postgres": PostgresConfig, "schedule": ScheduleConfig, "http": HttpConfig}
+_TABLES = {
+    "retrieval": RetrievalConfig,
+    "postgres": PostgresConfig,
+    "schedule": ScheduleConfig,
+    "http": HttpConfig,
+    "endpoint": EndpointConfig,
+    "onnx": OnnxConfig,
+    "reranker": RerankerConfig,
+}
 
 
 def _table(name: str, cls: type, values: Any) -> Any:

@@ -11,8 +11,9 @@
     ├── StoreUnavailable (OSError)       the store can't be reached or written now
     │   ├── StoreBusy                    another process held the write lock for too long
     │   └── DiskFull                     no room; nothing was acknowledged, nothing is lost
-    └── EmbedderUnavailable (RuntimeError)
-        └── WeightsError                 the model's weights are missing, incomplete or not the right ones
+    ├── EmbedderUnavailable (RuntimeError)
+    │   └── WeightsError                 the model's weights are missing, incomplete or not the right ones
+    └── RerankerUnavailable (RuntimeError)
 
 Each is also the builtin that a caller would expect, so `except ValueError` works without importing Tulving.
 """
@@ -75,3 +76,7 @@ class EmbedderUnavailable(TulvingError, RuntimeError):
 
 class WeightsError(EmbedderUnavailable):
     """The model's weights are missing, incomplete or not the right ones."""
+
+
+class RerankerUnavailable(TulvingError, RuntimeError):
+    """The reranker can't judge texts now."""

@@ -30,8 +30,8 @@ class Embedder(Protocol):
     than handing it to a thread.
 
     An embedder that was ready but fails raises `EmbedderUnavailable`: memories are then stored without a vector and
-    with a warning, and get the vector later. Any other error counts as a bug and propagates. An embedder that depends
-    on files or services can also be `Checkable`, one whose files are not shipped `Installable`.
+    with a warning, and get the vector later. Any other error counts as a bug and propagates. The protocols below are
+    optional abilities of an embedder.
     """
 
     model: str
@@ -49,8 +49,25 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class Querying(Protocol):
+    """An embedder that treats queries differently from what is stored: many models expect a prefix."""
+
+    def embed_queries(self, texts: Sequence[str]) -> list[list[float]]: ...
+
+
+@runtime_checkable
+class Measurable(Protocol):
+    """An embedder whose `dimension` is 0 until it is measured: only its service knows it."""
+
+    def measure(self, recorded: int | None) -> None:
+        """Take the dimension that the store has recorded for this model, else ask the service, and raise
+        `EmbedderUnavailable` if it does not answer."""
+        ...
+
+
+@runtime_checkable
 class Checkable(Protocol):
-    """An optional ability of an embedder: to check what it depends on for damage."""
+    """An embedder that can check what it depends on for damage."""
 
     def problems(self) -> list[str]:
         """Everything that is wrong and what to do about it, as messages for people; empty if all is well.
@@ -63,13 +80,22 @@ class Checkable(Protocol):
 
 @runtime_checkable
 class Installable(Protocol):
-    """An optional ability of an embedder: to install the files that it depends on."""
+    """An embedder that can install the files that it depends on."""
 
     def install(self, source: Path | None = None) -> Path:
         """Download the files, or take them from `source`; returns their folder. Intact files are left alone.
 
         Progress is shown on standard error.
         """
+        ...
+
+
+class Reranker(Protocol):
+    """Judges how well texts answer a query: better than a comparison of vectors, and slower. Safe to call from any
+    thread. Raises `RerankerUnavailable` if it can't; the search then goes on without it."""
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score per text, in their order; higher is better. Only scores of one call can be compared."""
         ...
 
 

@@ -81,6 +81,8 @@ def test_minilm_has_one_dimension() -> None:
 def test_the_table_is_true() -> None:
     """What is known of an embedder without importing it."""
     for name, provider in EMBEDDERS.items():
+        if provider.table is not None:
+            continue  # it depends on the settings
         engine = get_embedding_engine(name)
         assert (engine.dimension, type(engine).__module__) == (provider.dimension, provider.place.partition(":")[0])
 
@@ -92,5 +94,5 @@ def test_an_embedder_is_registered_by_one_entry(monkeypatch: pytest.MonkeyPatch)
     engine = choose_embedder(config)
     assert (engine.model, engine.dimension) == ("words", 8)
     assert choose_embedder(config, "minilm").dimension == 384, "a dimension is for those that have a choice"
-    with pytest.raises(InvalidInput, match="minilm, hashing, words"):
+    with pytest.raises(InvalidInput, match=r"minilm, hashing, .*words"):
         load_config(environ={}, embedder="bert")

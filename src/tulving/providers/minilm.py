@@ -4,9 +4,7 @@ The shipped graph (`data/minilm.onnx`, made by `scripts/build_minilm_graph.py`) 
 the tensors where they are in `model.safetensors`, so they are mapped into memory and never converted or copied.
 """
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import resources
 from math import hypot
 from pathlib import Path
@@ -15,9 +13,7 @@ from threading import Lock
 from tulving.errors import EmbedderUnavailable, WeightsError
 from tulving.providers import weights
 from tulving.providers.digests import Digests
-
-# A run of about this many tokens is the cheapest per token: fewer leave the processor idle, more overflow its cache.
-_TOKENS_PER_RUN = 512
+from tulving.providers.onnx_session import in_runs, open_session, padded, unavailable_unless
 
 PROBE = "The weather is lovely today."
 PROBE_BEGINS = (0.0192, 0.1201, 0.1596, 0.0671, 0.0501, -0.0259, 0.0565, -0.0929, -0.0376, 0.0063, -0.0429, 0.0040)
@@ -88,17 +84,11 @@ class MiniLm:
         return self.embed_batch([text])[0]
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """One vector per text, in their order. Texts of similar length are run together, to pad little."""
+        """One vector per text, in their order."""
         if not texts:
             return []
         network = self._loaded()
-        tokens = [network.tokens(text or " ") for text in texts]
-        vectors: list[list[float]] = [[]] * len(texts)
-        for positions in _runs([len(row) for row in tokens]):
-            found = network.vectors([tokens[position] for position in positions])
-            for position, vector in zip(positions, found, strict=True):
-                vectors[position] = vector
-        return vectors
+        return in_runs([network.tokens(text or " ") for text in texts], network.vectors)
 
     def _loaded(self) -> "_Network":
         network = self._network
@@ -118,66 +108,24 @@ class MiniLm:
 
 
 class _Network:
-    """The loaded model. onnxruntime lets several threads run one session."""
+    """The loaded model."""
 
     def __init__(self, folder: Path) -> None:
-        # Otherwise onnxruntime, when imported, writes a device id into the home and looks up a host of its vendor.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-        with _unavailable_unless("be loaded"):
-            import numpy
-            import onnxruntime
-
+        with unavailable_unless(weights.MODEL_NAME, "be loaded"):
             from tulving.providers.wordpiece import WordPiece
 
-            # For a host that has imported it before us.
-            onnxruntime.disable_telemetry_events()
-            options = onnxruntime.SessionOptions()
-            # More threads do not make a short text faster, and spinning ones keep the processor busy between texts.
-            options.intra_op_num_threads = 1
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            options.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path",
-                str((folder / weights.MODEL.name).resolve().parent),
-            )
             graph = resources.files("tulving.providers").joinpath("data", "minilm.onnx").read_bytes()
-            self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-            self._numpy = numpy
+            self._session = open_session(graph, (folder / weights.MODEL.name).resolve().parent)
             self.tokens = WordPiece.from_file(folder / weights.VOCABULARY.name).ids
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
-        """One run: the vectors of rows of token ids, shorter rows padded and masked."""
-        shape = len(rows), max(len(row) for row in rows)
-        ids = self._numpy.zeros(shape, self._numpy.int64)
-        mask = self._numpy.zeros(shape, self._numpy.int64)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)] = row
-            mask[number, : len(row)] = 1
-        with _unavailable_unless("embed"):
+        """One run: the vectors of rows of token ids."""
+        ids, mask = padded(rows)
+        with unavailable_unless(weights.MODEL_NAME, "embed"):
             (vectors,) = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})
-        return self._numpy.asarray(vectors).tolist()
-
-
-@contextmanager
-def _unavailable_unless(able: str) -> Iterator[None]:
-    """Translate what onnxruntime raises: its errors have no common base, and the caller is not at fault."""
-    try:
-        yield
-    except Exception as error:
-        raise EmbedderUnavailable(f"{weights.MODEL_NAME} can't {able}: {error}") from error
+        return vectors.tolist()
 
 
 def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
     """Whether the cosine of the angle between them is near 1."""
     return sum(a * b for a, b in zip(one, other, strict=True)) > PROBE_ALIKE * hypot(*one) * hypot(*other)
-
-
-def _runs(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Groups positions by length, so that each group, padded to its longest, fits into one run."""
-    run: list[int] = []
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if run and (len(run) + 1) * lengths[position] > _TOKENS_PER_RUN:
-            yield run
-            run = []
-        run.append(position)
-    if run:
-        yield run

@@ -8,7 +8,7 @@ from tulving.domain.model import Item
 from tulving.domain.text import found_by, meant_by, search_text
 from tulving.domain.vectors import pack, unit
 from tulving.errors import EmbedderUnavailable, InvalidInput
-from tulving.ports import Embedder
+from tulving.ports import Embedder, Querying
 from tulving.storage.rows import IndexEntry
 
 log = logging.getLogger("tulving")
@@ -58,18 +58,20 @@ class Embedding:
         if unready := self.embedder.unready():  # an embedder that failed is retried
             return None, unready
         try:
-            [vector] = await self._vectors([line])
+            [vector] = await self._vectors([line], query=True)
         except EmbedderUnavailable as error:
             log.warning("searching by keyword only: %s", error)
             return None, f"searched by keyword only: {error}"
         return unit(vector, self.embedder.dimension), None
 
-    async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _vectors(self, texts: Sequence[str], query: bool = False) -> list[list[float]]:
+        embedder = self.embedder
+        embed = embedder.embed_queries if query and isinstance(embedder, Querying) else embedder.embed_batch
         try:
-            if self.embedder.light and _short(texts):
-                vectors = self.embedder.embed_batch(texts)
+            if embedder.light and _short(texts):
+                vectors = embed(texts)
             else:
-                vectors = await asyncio.to_thread(self.embedder.embed_batch, texts)
+                vectors = await asyncio.to_thread(embed, texts)
         except EmbedderUnavailable as error:
             self._failure = f"found by keyword only, since the embedder failed: {error}"
             raise

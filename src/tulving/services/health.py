@@ -55,6 +55,10 @@ class HealthCheck(Service):
         embedding = await asyncio.to_thread(embedder_problems, env.embedder)
         if env.embedding.version is None:
             embedding += ("the store holds vectors of another embedder; run `tulving reembed` to convert it",)
+        reranking = []
+        if env.reranker is not None:
+            _, warning = await env.reranker.rerank(PROBE, [PROBE])
+            reranking = [Finding("reranker", (warning,) if warning else ())]
         listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
         jobs = None if entries is None else [_state(entry) for entry in entries]
         failed = tuple(
@@ -66,6 +70,7 @@ class HealthCheck(Service):
             writing,
             *(engine[1] or [engine[0]]),
             Finding("embedder", embedding),
+            *reranking,
             Finding("jobs", listing.problems + failed),
         ]
         return Health(not any(each.problems for each in findings), HEAD, pending, findings, jobs)

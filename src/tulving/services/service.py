@@ -19,6 +19,7 @@ from tulving.errors import InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher, Store
 from tulving.services.embedding import Embedding
 from tulving.services.references import References
+from tulving.services.reranking import Reranking
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
@@ -65,6 +66,7 @@ class Env:
     references: References
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
+    reranker: Reranking | None = None
 
     @property
     def embedder(self) -> Embedder:

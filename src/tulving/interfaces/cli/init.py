@@ -5,7 +5,7 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import progress, warn
 from tulving.ports import Installable
 from tulving.project import STORE_FOLDER
+from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
@@ -89,7 +90,7 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
     if isinstance(embedder, Installable):
         typer.echo(f"weights   {embedder.install(source)}")
     else:
-        typer.echo(f"embedder  {config.embedder}, which needs no weights")
+        typer.echo(f"embedder  {config.embedder}, with nothing to install")
     done, left = chosen.administer(embed, create="folders", may_reembed=False)
     if done:
         typer.echo(f"embedded  {done} memories that had waited for it")
@@ -154,4 +155,11 @@ def _environment(chosen: Chosen) -> dict[str, str]:
         environment["TULVING_TENANT"] = config.tenant
     if config.embedder != MemoryModuleConfig().embedder:
         environment["TULVING_EMBEDDER"] = config.embedder
+    if config.dimension is not None:
+        environment["TULVING_DIMENSION"] = str(config.dimension)
+    for table in filter(None, (EMBEDDERS[config.embedder].table, "reranker")):
+        given, default = asdict(getattr(config, table)), asdict(getattr(MemoryModuleConfig(), table))
+        for name, value in given.items():
+            if value != default[name]:
+                environment[f"TULVING_{table}__{name}".upper()] = str(value)
     return environment

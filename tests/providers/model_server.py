@@ -1,0 +1,125 @@
+"""A real HTTP server with an embedder and a reranker, which can also misbehave."""
+
+import contextlib
+import json
+import socket
+from collections import deque
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any, NamedTuple
+
+from tulving.testing import WordEmbedder
+
+HANG, DROP = "hang", "drop"
+
+
+class Request(NamedTuple):
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+
+class Reply(NamedTuple):
+    """What is answered instead: a status, a body (bytes, or JSON) and headers."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = {}
+
+
+class ModelServer:
+    """`/v1/embeddings` answers with one direction per word, `/rerank` with the share of common words. `replies` come
+    first, each once: a `Reply`, HANG (no answer) or DROP (the connection is closed)."""
+
+    def __init__(self, dimension: int = 32) -> None:
+        self.words = WordEmbedder(dimension)
+        self.replies: deque[Reply | str] = deque()
+        self.requests: list[Request] = []
+        self.tei = False
+        self.most_characters = 100_000
+        self.over = Event()
+        self._address = ("127.0.0.1", 0)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._address[1]}"
+
+    def start(self) -> None:
+        self._server = _Server(self._address, _handler(self))
+        self._address = self._server.server_address[:2]
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def stop(self) -> None:
+        """From now on connections are refused, and open ones are closed."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.hang_up()
+
+    def answer(self, request: Request) -> Reply:
+        if any(len(text) > self.most_characters for text in request.body.get("input", ())):
+            return Reply(400, {"error": {"message": "maximum context length exceeded"}})
+        return Reply(200, self._answer(request))
+
+    def _answer(self, request: Request) -> Any:
+        if request.path.endswith("/embeddings"):
+            words = WordEmbedder(request.body.get("dimensions", self.words.dimension))
+            vectors = words.embed_batch(request.body["input"])
+            entries = [{"index": number, "embedding": vector} for number, vector in enumerate(vectors)]
+            return {"object": "list", "data": entries[::-1], "model": request.body["model"]}
+        texts = request.body["texts" if self.tei else "documents"]
+        asked = set(request.body["query"].split())
+        scores = [len(asked & set(text.split())) / len(asked) for text in texts]
+        best = sorted(enumerate(scores), key=lambda scored: -scored[1])
+        if self.tei:
+            return [{"index": number, "score": score} for number, score in best]
+        return {"results": [{"index": number, "relevance_score": score} for number, score in best]}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.sockets: list[socket.socket] = []
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.sockets.append(request)
+        super().process_request(request, client_address)
+
+    def hang_up(self) -> None:
+        for each in self.sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no error here."""
+
+
+def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            request = Request(self.path, dict(self.headers), body)
+            server.requests.append(request)
+            reply = server.replies.popleft() if server.replies else server.answer(request)
+            if isinstance(reply, str):
+                if reply == HANG:
+                    server.over.wait()
+                self.close_connection = True
+                return
+            content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in {"content-length": str(len(content)), **reply.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
