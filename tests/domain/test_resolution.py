@@ -9,12 +9,12 @@ from tulving.domain.model import Entity
 from tulving.domain.resolution import (
     Hints,
     Match,
-    Names,
-    boost,
+    NamedEntity,
     folded,
     joined_metadata,
     matching,
     new_aliases,
+    overlap,
     rank,
     read_hints,
     similarity,
@@ -27,8 +27,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LETTERS = st.text(alphabet="abcABC ßéÉİıΣσς%_!\\\"'東①ﬁ", max_size=8)
 
 
-def names(number: int, canonical: str, *aliases: str) -> Names:
-    return Names(UUID(int=number), "person", canonical, folded(canonical), aliases)
+def names(number: int, canonical: str, *aliases: str) -> NamedEntity:
+    return NamedEntity(UUID(int=number), "person", canonical, folded(canonical), aliases)
 
 
 def entity(canonical: str, *aliases: str, **metadata: object) -> Entity:
@@ -134,11 +134,19 @@ def test_the_fast_similarity_is_that_of_the_definition(one: str, other: str):
     assert similarity(trigrams(one), one) == (1.0 if trigrams(one) else 0.0)
 
 
+def test_an_overlap_is_the_share_of_common_words():
+    assert overlap({"tea", "garden"}, {"tea", "garden"}) == 1.0
+    assert overlap({"tea", "garden"}, {"tea", "roof"}) == pytest.approx(1 / 3)
+    assert (
+        overlap({"tea"}, {"roof"}) == overlap(set(), {"roof"}) == overlap({"tea"}, set()) == overlap(set(), set()) == 0
+    )
+
+
 @pytest.mark.scenario("001-069")
 def test_the_context_adds_up_to_twenty():
-    assert boost({"tea", "garden"}, {"tea", "garden"}) == 20.0
-    assert boost({"tea", "garden"}, {"tea", "roof"}) == pytest.approx(20 / 3)
-    assert boost({"tea"}, {"roof"}) == boost(set(), {"roof"}) == boost({"tea"}, set()) == boost(set(), set()) == 0.0
+    found = [Match(names(1, "a"), "exact", 1.0), Match(names(2, "b"), "prefix", 0.5)]
+    facts = {UUID(int=1): {"tea", "garden"}, UUID(int=2): {"tea", "roof"}}
+    assert [each.score for each in rank(found, Hints(frozenset({"tea", "garden"})), facts)] == [120.0, 56.6667]
 
 
 @pytest.mark.scenario("001-069", "001-070", "001-071")
@@ -147,6 +155,32 @@ def test_the_order_is_by_score_then_by_name():
     hints = Hints(frozenset({"tea"}), {UUID(int=3): 0.5})
     ranked = rank(found, hints, {UUID(int=1): {"tea", "one", "two"}})
     assert [(each.entity_id.int, each.score) for each in ranked] == [(1, 106.6667), (3, 100.5), (2, 100.0), (4, 100.0)]
+
+
+@pytest.mark.scenario("001-068", "001-071")
+def test_similarity_orders_equal_scores_where_similar_names_were_asked_for():
+    found = [Match(names(n, name), "fuzzy", alike) for n, name, alike in ((1, "a", 0.3), (2, "b", 0.9), (3, "c", 0.9))]
+    assert [(each.entity_id.int, each.score) for each in rank(found, Hints(), {}, fuzzy=True)] == [
+        (2, 20.0),
+        (3, 20.0),
+        (1, 20.0),
+    ]
+    assert [each.entity_id.int for each in rank(found, Hints(), {})] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("shared", "first"), [(0, "exact"), (1, "exact"), (2, "fuzzy")])
+def test_a_context_that_fits_well_outranks_the_way_of_the_match(shared: int, first: str):
+    """With similar names, 80 x (similarity + 5 x overlap) is added: 100 + 80 against 20 + 40 + 420 x overlap."""
+    terms = ("tea", "garden", "roof", "rome")
+    found = [Match(names(1, "ann"), "exact", 1.0), Match(names(2, "anne"), "fuzzy", 0.5)]
+    facts = {UUID(int=2): {"one", *terms[:shared]}}
+    ranked = rank(found, Hints(frozenset(terms)), facts, fuzzy=True)
+    assert {each.name_match: each.score for each in ranked} == {
+        "exact": 180.0,
+        "fuzzy": round(60 + 420 * shared / 5, 4),
+    }
+    assert ranked[0].name_match == first
+    assert rank(found, Hints(frozenset(terms)), facts)[0].name_match == "exact"
 
 
 @pytest.mark.parametrize(("score", "left"), [(-99.9999, 1), (-100, 0), (-500, 0), (3, 1)])
@@ -165,11 +199,12 @@ def test_resolution_does_not_depend_on_the_order_of_what_it_is_given(known, aske
     rows = [names(at, canonical, *aliases) for at, (canonical, aliases) in enumerate(known)]
     hints = read_hints({"topic": "abc", "domain_scores": {str(UUID(int=1)): -3}})
     facts = {UUID(int=0): {"abc"}}
-    first = rank(matching(folded(asked), rows, fuzzy), hints, facts)
+    first = rank(matching(folded(asked), rows, fuzzy), hints, facts, fuzzy)
     random.shuffle(rows)
-    assert rank(matching(folded(asked), rows, fuzzy), hints, facts) == first
+    assert rank(matching(folded(asked), rows, fuzzy), hints, facts, fuzzy) == first
+    ways = {each.entity_id: each.name_match for each in first if each.name_match != "fuzzy"}
     exactly = rank(matching(folded(asked), rows, False), hints, facts)
-    assert [each for each in first if each.name_match != "fuzzy"] == exactly, "fuzzy only adds"
+    assert ways == {each.entity_id: each.name_match for each in exactly}, "fuzzy only adds"
     assert {each.entity_id for each in first} >= {row.entity_id for row in rows if folded(asked) in row.folded_name}, (
         "what holds the name is found"
     )

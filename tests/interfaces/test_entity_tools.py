@@ -42,7 +42,7 @@ async def test_a_session_over_stdio(connect):
         assert changed["entity"]["metadata"] == {"age": 40}
         found = await ask(client, "entity_resolve", name="bob", context_hints={"topic": "tea"}, enable_fuzzy=True)
         assert [(each["entity_id"], each["name_match"], each["score"]) for each in found["candidates"]] == [
-            (bob, "exact", 110.0)
+            (bob, "exact", 390.0)
         ]
         merged = await ask(client, "entity_merge", source_entity_id=bob, target_entity_id=robert)
         assert (merged["facts_repointed"], merged["facts_superseded"], merged["aliases_added"]) == (1, 0, 2)

@@ -348,9 +348,9 @@ async def test_similar_names_are_found_when_asked_for(memory):
     await make(memory, "Zo")
     assert await found(memory, "Kathrine Johnson") == []
     assert await found(memory, "Kathrine Johnson", enable_fuzzy=True) == [
-        ("Bob", "fuzzy", 20.0),
         ("Katherine Johnson", "fuzzy", 20.0),
-    ]
+        ("Bob", "fuzzy", 20.0),
+    ], "the most similar first"
     by_name = {each.canonical_name: each for each in await memory.resolve_entity("kathrine johnson", enable_fuzzy=True)}
     expected = similarity(trigrams("kathrine johnson"), "katherine johnson")
     assert by_name["Katherine Johnson"].similarity == round(expected, 4)
@@ -367,7 +367,7 @@ async def test_similar_names_are_found_when_asked_for(memory):
 async def test_the_threshold_of_similarity_is_inclusive(memory):
     await make(memory, "abcwxyz")
     await make(memory, "abcxyz")
-    assert await found(memory, "abcd", enable_fuzzy=True) == [("abcwxyz", "fuzzy", 20.0), ("abcxyz", "fuzzy", 20.0)]
+    assert await found(memory, "abcd", enable_fuzzy=True) == [("abcxyz", "fuzzy", 20.0), ("abcwxyz", "fuzzy", 20.0)]
     assert await found(memory, "abcdef", enable_fuzzy=True) == []
 
 

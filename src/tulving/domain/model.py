@@ -238,8 +238,8 @@ class EntityCreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityCandidate:
-    """An entity that a name may refer to. `similarity` is that of its most similar name, from 0 to 1; it is not part of
-    the score."""
+    """An entity that a name may refer to. `similarity` is that of its most similar name, from 0 to 1; it counts if
+    similar names were asked for."""
 
     entity_id: UUID
     canonical_name: str

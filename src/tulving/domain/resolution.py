@@ -15,6 +15,11 @@ from tulving.errors import InvalidInput
 
 BASE_SCORES: dict[NameMatch, float] = {"exact": 100.0, "alias": 80.0, "prefix": 50.0, "fuzzy": 20.0}
 MOST_BOOST = 20.0
+EVIDENCE = 80.0
+"""The points of a similarity of 1, where similar names are asked for in a context. Enough for a context that fits to
+outrank a name that merely contains the one asked for, or even equals it; the ADR on resolution has the figures."""
+CONTEXT = 5.0
+"""How much more an overlap with the context counts than similarity."""
 MOST_ALIASES = 1_000
 SIMILAR = 0.3
 SHORTEST_FUZZY = 3
@@ -22,7 +27,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NamedEntity:
     """All names of an entity, as written; the canonical one also as it is compared."""
 
     entity_id: UUID
@@ -36,7 +41,7 @@ class Names:
 class Match:
     """How a name matched an entity."""
 
-    names: Names
+    names: NamedEntity
     by: NameMatch
     similarity: float
 
@@ -83,7 +88,7 @@ def similarity(asked: Set[str], text: str) -> float:
     return shared / (len(asked) + len(trigrams(text)) - shared)
 
 
-def matching(name: str, known: Iterable[Names], fuzzy: bool) -> list[Match]:
+def matching(name: str, known: Iterable[NamedEntity], fuzzy: bool) -> list[Match]:
     """001-065 to 001-068: the entities that a folded name may mean, each by its best kind of match."""
     asked = trigrams(name)
     fuzzy = fuzzy and len(name) >= SHORTEST_FUZZY
@@ -107,16 +112,20 @@ def _exactly(name: str, all_names: Sequence[str]) -> NameMatch | None:
     return "prefix" if any(name in each for each in all_names) else None
 
 
-def rank(matches: Iterable[Match], hints: Hints, facts: Mapping[UUID, Set[str]]) -> list[EntityCandidate]:
+def rank(
+    matches: Iterable[Match], hints: Hints, facts: Mapping[UUID, Set[str]], fuzzy: bool = False
+) -> list[EntityCandidate]:
     """001-069 to 001-071: candidates with the context's part in their scores, best first, equal ones by name.
 
-    `facts` are the words of each entity's facts. A score of 0 or less rules a candidate out.
+    `facts` are the words of each entity's facts. A score of 0 or less rules a candidate out. If similar names were
+    asked for (`fuzzy`), similarity counts too: of equal scores, the more similar name is first.
     """
-    scored = [
-        (round(_base(match, hints) + boost(hints.terms, facts.get(match.names.entity_id, frozenset())), 4), match)
-        for match in matches
-    ]
-    scored.sort(key=lambda each: (-each[0], each[1].names.canonical_name, each[1].names.entity_id))
+    scored: list[tuple[float, Match]] = []
+    for match in matches:
+        context = overlap(hints.terms, facts.get(match.names.entity_id, frozenset()))
+        scored.append((round(_score(match, hints, context, fuzzy), 4), match))
+    scored.sort(key=lambda each: (each[1].names.canonical_name, each[1].names.entity_id))
+    scored.sort(key=lambda each: (each[0], each[1].similarity if fuzzy else 0), reverse=True)
     return [
         EntityCandidate(
             entity_id=match.names.entity_id,
@@ -132,14 +141,17 @@ def rank(matches: Iterable[Match], hints: Hints, facts: Mapping[UUID, Set[str]])
     ]
 
 
-def boost(terms: Set[str], facts: Set[str]) -> float:
-    """The Jaccard similarity of two sets of words, scaled to 0 to 20."""
+def overlap(terms: Set[str], facts: Set[str]) -> float:
+    """The Jaccard similarity of two sets of words."""
     shared = len(terms & facts)
-    return MOST_BOOST * shared / (len(terms) + len(facts) - shared) if shared else 0.0
+    return shared / (len(terms) + len(facts) - shared) if shared else 0.0
 
 
-def _base(match: Match, hints: Hints) -> float:
-    return BASE_SCORES[match.by] + (hints.scores or {}).get(match.names.entity_id, 0.0)
+def _score(match: Match, hints: Hints, context: float, fuzzy: bool) -> float:
+    score = BASE_SCORES[match.by] + MOST_BOOST * context + (hints.scores or {}).get(match.names.entity_id, 0.0)
+    if fuzzy and hints.terms:
+        score += EVIDENCE * (match.similarity + CONTEXT * context)
+    return score
 
 
 def read_hints(value: object) -> Hints:

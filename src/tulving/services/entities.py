@@ -110,13 +110,18 @@ class Entities(Service):
             dict[str, Any] | None,
             "What the conversation is about: topic (text), mentioned_with (names), domain_scores (points by entity id)",
         ] = None,
-        enable_fuzzy: Annotated[bool, "Also match names that are only similar"] = False,
+        enable_fuzzy: Annotated[
+            bool,
+            "Also find misspelt and similar names, and let similarity and the hints decide between candidates; use it "
+            "for names that were heard, typed by a person or read in a document",
+        ] = False,
         limit: Annotated[int | None, "How many at most; all when left out"] = None,
     ) -> list[EntityCandidate]:
         """Find out which entity a name refers to: candidates, best first. Nothing is created.
 
-        An exact name scores 100, an alias 80, a part of a name 50, a similar name 20; facts that share words with the
-        hints add up to 20.
+        An exact name scores 100, an alias 80, a part of a name 50, a similar name (only with enable_fuzzy) 20; facts
+        that share words with the hints add up to 20. With enable_fuzzy, equal scores are ordered by similarity, and
+        together with hints 80 x (similarity + 5 x overlap of the words) is added.
         """
         self._check_tenant(tenant_id)
         if limit is not None:
@@ -141,7 +146,7 @@ class Entities(Service):
             words = await self._read(
                 storage.entities.words_of_facts, self.caller.tenant_id, ids, self._filter(), self._env.clock()
             )
-        return (await _computed(len(matches), resolution.rank, matches, hints, words))[:limit]
+        return (await _computed(len(matches), resolution.rank, matches, hints, words, fuzzy))[:limit]
 
     @operation(
         "entity_merge", effect="destroy", command="entity merge", positional=("source_entity_id", "target_entity_id")

@@ -24,6 +24,7 @@ from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
 if TYPE_CHECKING:
+    from tulving.storage.names import KnownNames
     from tulving.storage.requests import Request
 
 log = logging.getLogger("tulving")
@@ -64,6 +65,7 @@ class Env:
     clock: Clock
     ids: Ids
     references: References
+    names: "KnownNames" = field(default_factory=lambda: storage.names.KnownNames())
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
     reranker: Reranking | None = None

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import EntitiesMerged, Entity, EntityCreated
-from tulving.domain.resolution import Names, folded, joined_metadata, new_aliases, source_wins
+from tulving.domain.resolution import NamedEntity, folded, joined_metadata, new_aliases, source_wins
 from tulving.domain.scope import Filter
 from tulving.domain.text import words
 from tulving.errors import InvalidInput
@@ -27,6 +27,7 @@ _COLUMNS = tuple(field.name for field in fields(Entity))
 _VALUES = attrgetter(*_COLUMNS)
 _INSERT = insert_statement("entities", (*_COLUMNS, "folded_name"))
 _MINE = f"SELECT {', '.join(_COLUMNS)} FROM entities WHERE tenant_id = :tenant_id"
+_NAMES = "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities"
 _UPDATE = """
 UPDATE entities SET canonical_name = :canonical_name, folded_name = :folded_name, aliases = :aliases,
 metadata = :metadata, merged_into = :merged_into, updated_at = :updated_at
@@ -79,7 +80,7 @@ def update(
 
 def candidates(
     conn: Connection, tenant_id: str, name: str, entity_type: str | None, fuzzy: bool
-) -> tuple[list[Names], bool]:
+) -> tuple[list[NamedEntity], bool]:
     """A superset of the entities that a folded name may refer to (the domain decides what is a match), and whether it
     includes those with merely similar names."""
     # A list of names is compared as text: JSON, or an array literal with the same escapes. SQL folds the case of ASCII
@@ -94,8 +95,7 @@ def candidates(
         ways.append(similar)
     of_type = " AND entity_type = :entity_type" if entity_type else ""
     rows = conn.fetch_all(
-        "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities"
-        f" WHERE tenant_id = :tenant_id AND merged_into IS NULL{of_type} AND ({' OR '.join(ways)})",
+        f"{_NAMES} WHERE tenant_id = :tenant_id AND merged_into IS NULL{of_type} AND ({' OR '.join(ways)})",
         {
             "tenant_id": tenant_id,
             "entity_type": entity_type,
@@ -104,10 +104,16 @@ def candidates(
             "inside": _containing(inside),
         },
     )
-    known = [
-        Names(row["id"], row["entity_type"], row["canonical_name"], row["folded_name"], row["aliases"]) for row in rows
-    ]
-    return known, similar is not None
+    return list(map(_named, rows)), similar is not None
+
+
+def names(conn: Connection, tenant_id: str, most: int) -> list[NamedEntity]:
+    """The names of entities that were not merged into others; of too many, the last changed."""
+    rows = conn.fetch_all(
+        f"{_NAMES} WHERE tenant_id = :tenant_id AND merged_into IS NULL ORDER BY updated_at DESC, id LIMIT :most",
+        {"tenant_id": tenant_id, "most": most},
+    )
+    return list(map(_named, rows))
 
 
 def words_of_facts(
@@ -235,6 +241,10 @@ def _check_free(conn: Connection, entity: Entity) -> None:
     into = f", which was merged into {other['merged_into']}" if other["merged_into"] else ""
     problem = f"there is already an entity of that name and type ({entity.entity_type}): {other['id']}{into}"
     raise InvalidInput("canonical_name", problem, "another name, or that entity")
+
+
+def _named(row: Row) -> NamedEntity:
+    return NamedEntity(row["id"], row["entity_type"], row["canonical_name"], row["folded_name"], row["aliases"])
 
 
 def _params(entity: Entity) -> Row:
