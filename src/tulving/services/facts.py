@@ -163,7 +163,8 @@ class Facts(Service):
         predicate = intake.name("predicate", offer.predicate) if keyed else str(category)
         scope = self.bound.scope or intake.name("scope", offer.scope)
         folded_subject, folded_predicate = claims.folded(subject), claims.folded(predicate)
-        intake.key("subject", self.caller.tenant_id, scope, self.bound.owner.key, folded_subject, folded_predicate)
+        for names in ((subject, predicate), (folded_subject, folded_predicate)):
+            intake.key("subject", self.caller.tenant_id, scope, self.bound.owner.key, *names)
         id_ = self._env.ids()
         return Fact(
             **self._common(offer, id_, now),
