@@ -100,14 +100,15 @@ def settle(conn: Connection, unsettled: Sequence[Fact], audit_of: AuditOf) -> No
     older one is superseded."""
     rivals = {fact.id: fact for fact in unsettled if fact.keyed and fact.validity == "active"}
     conn.lock(*map(claims.key, rivals.values()))
-    current = _current(conn, list(rivals.values()), " AND folded_predicate IS NOT NULL")
+    current = _current(conn, list(rivals.values()))
     for fact in unsettled:
         if fact.id in rivals:
             mine, key = claims.claim(fact), claims.key(fact)
             other = current.get(key, mine)
             stays = current[key] = claims.newer(mine, other)
-            if other is not mine:
+            if other.id != mine.id:
                 audit, gone = audit_of(fact.tenant_id), mine if stays is other else other
+                rivals.pop(gone.id, None)
                 supersede(conn, fact.tenant_id, gone.id, stays.since, audit.now)
                 links.insert(conn, fact.tenant_id, links.supersedes(stays.id, gone.id, audit.now))
                 events.append(conn, audit.event("fact_superseded", "fact", gone.id, superseded_by=str(stays.id)))
@@ -266,14 +267,14 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def _current(conn: Connection, facts: Sequence[Fact], further: str = "") -> dict[str, Claim]:
+def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
     """The other active facts with the same keys."""
     found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}
     for place, fact in enumerate(facts):
         asked.setdefault(_slot(fact), []).append({**_slot_params(fact), "place": place})
     for slot, rows in asked.items():
-        for row in conn.fetch_for_each(f"{_ACTIVE}{slot}{further}{conn.for_update}", rows):
+        for row in conn.fetch_for_each(f"{_ACTIVE}{slot}{conn.for_update}", rows):
             key, folded = claims.key(facts[row.pop("place")]), row.pop("folded_predicate")
             if key not in found or folded is not None:  # only the database keeps a second one of these out
                 found[key] = Claim(**row)
