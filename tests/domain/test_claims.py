@@ -1,10 +1,13 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tulving.domain.claims import Claim, decide, key
+from tulving.domain.claims import Claim, Decision, claim, decide, folded, key, newer
 from tulving.domain.model import Fact
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -13,6 +16,11 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 def fact(content_hash: str = "h", **values: Any) -> Fact:
     known = {"tenant_id": "t", "id": UUID(int=1), "content": "c", "subject": "Anna", "predicate": "likes"}
     return Fact(**{**known, **values}, content_hash=content_hash, created_at=NOW, updated_at=NOW)
+
+
+def claimed(content_hash: str | None, **values: Any) -> Claim:
+    known = {"id": UUID(int=2), "content_hash": content_hash, "ref": None, "occurred_at": None, "created_at": NOW}
+    return Claim(**{**known, **values})
 
 
 @pytest.mark.scenario("001-017")
@@ -29,14 +37,112 @@ def fact(content_hash: str = "h", **values: Any) -> Fact:
     ids=["new key", "new note", "same content", "same note", "other content", "not completed yet"],
 )
 def test_what_becomes_of_an_offer(keyed: bool, current: str | None, decision: str) -> None:
-    known = None if current is None else Claim(UUID(int=2), current or None, None)
+    known = None if current is None else claimed(current or None)
     assert decide(fact(keyed=keyed), known) == decision
+
+
+LATER = NOW + timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("content", "dated", "decision"),
+    [
+        ("other", NOW - timedelta(days=900), "outdated"),
+        ("other", NOW - timedelta(microseconds=1), "outdated"),
+        ("other", NOW, "supersede"),
+        ("other", LATER, "supersede"),
+        ("other", None, "supersede"),
+        ("h", NOW - timedelta(microseconds=1), "antedate"),
+        ("h", NOW, "confirm"),
+        ("h", LATER, "confirm"),
+        ("h", None, "confirm"),
+    ],
+)
+@pytest.mark.parametrize("current", [{"occurred_at": NOW, "created_at": LATER}, {"created_at": NOW}])
+def test_an_offer_that_is_dated_before_the_current_fact_does_not_replace_it(
+    content: str, dated: datetime | None, decision: Decision, current: dict[str, Any]
+) -> None:
+    assert decide(fact(content, occurred_at=dated), claimed("h", **current)) == decision
+
+
+def test_an_offer_without_a_date_is_never_outdated() -> None:
+    """The clock of the process that stored the current fact may be ahead, or its date in the future."""
+    for current in ({"created_at": LATER}, {"occurred_at": LATER}, {"restated_at": LATER}):
+        assert decide(fact("other"), claimed("h", **current)) == "supersede"
+        assert decide(fact("h"), claimed("h", **current)) == "confirm"
+
+
+def test_a_fact_that_was_stated_for_a_later_time_is_not_replaced_by_one_from_before_that() -> None:
+    current = claimed("h", restated_at=NOW + timedelta(days=2))
+    dates = [NOW + timedelta(days=days) for days in (1, 2, 3)]
+    assert [decide(fact("other", occurred_at=date), current) for date in dates] == [
+        "outdated",
+        "supersede",
+        "supersede",
+    ]
+
+
+def test_of_two_in_a_slot_the_one_that_became_true_later_stays() -> None:
+    since = [
+        claimed("a", occurred_at=NOW - timedelta(days=1), created_at=LATER),
+        claimed("b"),
+        claimed("c", occurred_at=NOW, created_at=LATER),
+        claimed("d", created_at=LATER),
+    ]
+    for older, later in pairwise(since):
+        assert newer(older, later) is newer(later, older) is later
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["favorite_drink", "favorite drink", "Favorite-Drink", "  FAVORITE \t__drink-- "],
+        ["Straße", "STRASSE", "straẞe"],
+        ["Zoë", "Zoe\u0308", "ZOË"],
+        ["ＡＮＮＡ＿Ｓ", "Anna S", "anna－s"],
+        ["İstanbul", "i̇stanbul", "İSTANBUL"],
+        ["ΣΊΣΥΦΟΣ", "σίσυφος", "σίσυφοσ"],
+        ["東京", "東京 "],
+        ["x" * 1000, "X" * 1000],
+    ],
+    ids=ascii,
+)
+def test_spellings_of_one_name(spellings: list[str]) -> None:
+    assert len({folded(spelling) for spelling in spellings}) == 1
+    assert len({key(fact(subject=spelling)) for spelling in spellings}) == 1
+    assert len({key(fact(predicate=spelling, entity_id=UUID(int=3))) for spelling in spellings}) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("İstanbul", "istanbul"),
+        ("favoritedrink", "favorite drink"),
+        ("Zoë", "Zoe"),
+        ("a.b", "a b"),
+        ("_", "x"),
+        ("я", "r"),
+    ],
+)
+def test_different_names(one: str, other: str) -> None:
+    assert folded(one) != folded(other)
+
+
+def test_a_name_of_separators_keeps_them() -> None:
+    assert [folded(name) for name in ("_", "--", " - ")] == ["_", "--", " - "]
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_folding_twice_changes_nothing_more(name: str) -> None:
+    assert folded(folded(name)) == folded(name)
+    assert folded(f" {name}_") == folded(name) or not name.strip(" _-\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85")
 
 
 def test_a_key_is_that_of_the_entity_or_the_subject_and_of_its_owner() -> None:
     entity = UUID(int=9)
     assert key(fact()) == key(fact("other"))
     assert key(fact(entity_id=entity)) == key(fact(entity_id=entity, subject="Ann"))
+    assert claim(fact()) == claimed("h", id=UUID(int=1))
     different = [
         fact(),
         fact(entity_id=entity),

@@ -1,6 +1,7 @@
 """What an import and a copy make of what they are given: recorded, put into today's words, or refused whole."""
 
 import json
+from datetime import UTC, datetime
 from random import Random
 from uuid import UUID
 
@@ -170,6 +171,58 @@ async def test_an_export_of_before_there_was_an_access_time_is_taken(memory, new
         await other.import_(write(tmp_path / "b.jsonl", lines))
         for item in (await other.list_memories("fact", state="any")).items:
             assert item.accessed_at == (item.last_referenced_at or created)
+
+
+async def test_an_export_of_before_facts_had_slots_and_an_end_is_taken(memory, new_url, tmp_path, embedder, clock):
+    """It may have two spellings of what is one slot now. The newer one stays, as soon as the rows are completed."""
+    await fill(memory)
+    faded = await memory.store_fact("Ben", "likes", "milk", permanence="ephemeral")
+    clock.advance(days=90)
+    await memory.run_decay_sweep()
+    await memory.store_fact("User", "LIKES-", "juice", scope="later")
+    await memory.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    for line in lines[1:]:
+        for name in ("folded_subject", "folded_predicate", "restated_at", "ended_at"):
+            if line["table"] in ("facts", "rules"):
+                line["row"].pop(name, None)
+        if line["row"].get("scope") == "later":
+            line["row"]["scope"] = "global"
+    async with open_memory(new_url(), embedder=embedder, clock=clock, background=False) as other:
+        await other.import_(write(tmp_path / "b.jsonl", lines))
+        await other.embed_pending()
+        past = await other.fact_history("user", "likes")
+        assert [(fact.content, fact.state) for fact in past] == [
+            ("tea", "superseded"),
+            ("coffee", "superseded"),
+            ("juice", "active"),
+        ]
+        assert past[0].ended_at == past[0].updated_at and past[1].ended_at == clock.now
+        assert (await other.get("fact", faded.id)).ended_at == clock.now
+        assert await problems(other) == []
+
+
+async def test_the_slots_of_an_export_are_kept_and_those_that_are_taken_refused(
+    memory, new_url, tmp_path, embedder, sql
+):
+    await memory.store_fact("Anna", "Lives-In", "Rome", occurred_at=datetime(2020, 1, 1, tzinfo=UTC))
+    await memory.store_fact("Anna", "lives_in", "Oslo", occurred_at=datetime(2022, 1, 1, tzinfo=UTC))
+    await memory.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    for line in lines[1:]:
+        if line["table"] == "facts":
+            assert line["row"]["folded_predicate"] == "lives in"
+            line["row"]["folded_predicate"] = "another slot"
+    where = new_url()
+    async with open_memory(where, embedder=embedder, background=False) as other:
+        taken = await other.store_fact("ANNA", "lives in", "Bonn")
+        with pytest.raises(TulvingError, match="can't be put beside what is stored"):
+            await other.import_(write(tmp_path / "b.jsonl", lines))
+        await other.delete("fact", taken.id)
+        await other.import_(tmp_path / "b.jsonl")
+        columns = "SELECT folded_subject, folded_predicate, occurred_at, ended_at, validity FROM facts ORDER BY id"
+        assert run_sql(where, columns) == sql(columns)
+        assert await problems(other) == []
 
 
 async def test_what_follows_from_other_fields_is_made_anew(memory, tmp_path, sql):

@@ -100,7 +100,8 @@ async def test_the_event_tells_what_was_believed_before(memory):
     later = (await memory.store_episode("Ben said so", butler="b")).id
     await first(memory, source_episode_id=later, occurred_at=LONG_AGO + timedelta(days=1))
     confirmed = (await memory.events("fact", id_))[-1]
-    assert confirmed.payload["before"] == {"source_episode_id": str(episode), "occurred_at": str(LONG_AGO)}
+    assert confirmed.payload["before"] == {"source_episode_id": str(episode), "restated_at": None}
+    assert (await memory.get("fact", id_)).occurred_at == LONG_AGO, "it was true before"
     assert "letter" not in str(confirmed.payload), "events hold no words"
 
 

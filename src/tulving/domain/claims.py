@@ -1,34 +1,74 @@
-"""What to do with an offered fact, given the active fact with the same key."""
+"""What to do with an offered fact, given the active fact in the same slot."""
 
+import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from tulving.domain import resolution
 from tulving.domain.model import Fact
 
-Decision = Literal["store", "duplicate", "confirm", "supersede"]
+Decision = Literal["store", "duplicate", "confirm", "antedate", "supersede", "outdated"]
+_SEPARATORS = re.compile(r"[\s_-]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """The part of an active fact that a decision about an offer needs."""
 
     id: UUID
     content_hash: str | None
     ref: str | None
+    occurred_at: datetime | None
+    created_at: datetime
+    restated_at: datetime | None = None
+
+    @property
+    def since(self) -> datetime:
+        """Since when it is true."""
+        return self.occurred_at or self.created_at
+
+    @property
+    def latest(self) -> datetime:
+        """The latest time for which it was stated."""
+        return self.restated_at or self.since
+
+
+def claim(fact: Fact) -> Claim:
+    """The claim that a fact makes once it is stored."""
+    return Claim(**{name: getattr(fact, name) for name in Claim.__slots__})
+
+
+def folded(name: str) -> str:
+    """A subject or predicate as it is compared: without case, compatibility variants of letters, and the choice and
+    number of separators (white space, `_`, `-`)."""
+    return _SEPARATORS.sub(" ", resolution.folded(name)).strip() or name
 
 
 def key(fact: Fact) -> str:
-    """The key that only one active fact may have: entity (or subject) and predicate, or an unkeyed fact's content."""
-    slot = (fact.entity_id or fact.subject, fact.predicate) if fact.keyed else (fact.content_hash,)
+    """The slot that only one active fact may have: entity (or subject) and predicate, or an unkeyed fact's content."""
+    slot = (fact.entity_id or folded(fact.subject), folded(fact.predicate)) if fact.keyed else (fact.content_hash,)
     return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
 
 
 def decide(offer: Fact, current: Claim | None) -> Decision:
-    """001-017, 004-008: a new key is stored, different content supersedes. Equal content confirms a keyed fact; an
-    unkeyed one is skipped as a duplicate."""
+    """001-017, 004-008: a free slot is taken, and different content supersedes, unless it is dated before the current
+    fact: then it is history. Equal content confirms a keyed fact, which may have begun earlier than was known; an
+    unkeyed one is skipped as a duplicate.
+
+    An offer without a date is about now, and so never outdated, even if clocks differ.
+    """
     if current is None:
         return "store"
-    if current.content_hash != offer.content_hash:
-        return "supersede"
-    return "confirm" if offer.keyed else "duplicate"
+    if not offer.keyed:
+        return "duplicate"
+    stated = offer.occurred_at
+    if current.content_hash == offer.content_hash:
+        return "antedate" if stated is not None and stated < current.since else "confirm"
+    return "outdated" if stated is not None and stated < current.latest else "supersede"
+
+
+def newer(one: Claim, other: Claim) -> Claim:
+    """Which of two facts in one slot stays: the one that is true since later, then the one that was stored later."""
+    return max(one, other, key=lambda each: (each.since, each.created_at, each.id))

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from tulving.domain.intake import LAST, one_of
 from tulving.domain.model import Fact, Rule
@@ -123,10 +123,10 @@ def reviewed(item: Decaying, as_of: datetime, now: datetime) -> Reviewed[Decayin
     if became is not None:
         item = replace(item, status="fading" if became == "fading" else None, updated_at=now)
     if became == "expired":
-        ended = {"validity": "expired"}
+        ended: dict[str, Any] = {"validity": "expired"}
         if isinstance(item, Rule):
             ended = {"forgotten": True, "metadata": {**item.metadata, "forgotten": True}}
-        item = replace(item, **ended)
+        item = replace(item, **ended, ended_at=as_of)
     return Reviewed(item, became, standing.believed)
 
 

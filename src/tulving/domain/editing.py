@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
+from uuid import UUID
 
 from tulving.domain.decay import next_review_at
 from tulving.domain.intake import classify
@@ -54,7 +55,7 @@ def restated(fact: Fact, given: Mapping[str, Any], now: datetime) -> Fact:
 def confirmed(item: Decaying, now: datetime) -> Decaying:
     """001-022: the memory after a confirmation: its decay restarts, and if decay had expired it, it is back in use."""
     review = next_review_at(item.confidence, item.decay_rate, now, now)
-    item = replace(item, last_confirmed_at=now, updated_at=now, status=None, next_review_at=review)
+    item = replace(item, last_confirmed_at=now, updated_at=now, status=None, next_review_at=review, ended_at=None)
     if isinstance(item, Fact):
         return replace(item, validity="active")
     kept = {name: value for name, value in item.metadata.items() if name != "forgotten" or not item.forgotten}
@@ -62,22 +63,34 @@ def confirmed(item: Decaying, now: datetime) -> Decaying:
 
 
 def forgotten(item: Item, now: datetime) -> Item:
-    """001-006, 001-023, 001-024: the memory after it was deliberately forgotten."""
+    """001-006, 001-023, 001-024: the memory after it was deliberately forgotten. A fact or rule then has no end, which
+    tells it from one that was replaced or faded: it counts as never having held."""
     item = replace(item, updated_at=now)
     if isinstance(item, Episode):
         return replace(item, forgotten=True, expires_at=now)
     if isinstance(item, Fact):
-        return replace(item, validity="retracted", status=None, next_review_at=None)
-    return replace(item, forgotten=True, next_review_at=None, metadata={**item.metadata, "forgotten": True})
+        return replace(item, validity="retracted", status=None, next_review_at=None, ended_at=None)
+    known = {**item.metadata, "forgotten": True}
+    return replace(item, forgotten=True, next_review_at=None, ended_at=None, metadata=known)
 
 
-def superseded(fact: Fact, now: datetime) -> Fact:
-    """The fact after another one has replaced it."""
-    return replace(fact, validity="superseded", status=None, next_review_at=None, updated_at=now)
+def superseded(fact: Fact, ended_at: datetime, now: datetime) -> Fact:
+    """The fact after another one has replaced it, which is true since `ended_at`."""
+    return replace(fact, validity="superseded", status=None, next_review_at=None, ended_at=ended_at, updated_at=now)
+
+
+def split(fact: Fact, moment: datetime, new_id: UUID, now: datetime) -> tuple[Fact, Fact]:
+    """A fact that another one interrupted at a moment: as it held before that, and as it holds since it was stated
+    again."""
+    earlier = replace(superseded(fact, moment, now), id=new_id, restated_at=None)
+    return earlier, replace(fact, occurred_at=fact.restated_at, restated_at=None, updated_at=now)
 
 
 def is_forgotten(item: Item) -> bool:
-    return item.state == "retracted" if isinstance(item, Fact) else item.forgotten
+    """Whether a person has forgotten it. A rule that has an end was expired by decay."""
+    if isinstance(item, Fact):
+        return item.state == "retracted"
+    return item.forgotten and (isinstance(item, Episode) or item.ended_at is None)
 
 
 def completed(item: Item, now: datetime) -> Item:

@@ -19,7 +19,7 @@ RELATIONS: tuple[Relation, ...] = ("derived_from", "supports", "contradicts", "s
 Direction = Literal["outgoing", "incoming", "both"]
 DIRECTIONS: tuple[Direction, ...] = ("outgoing", "incoming", "both")
 
-Outcome = Literal["stored", "confirmed", "duplicate", "superseded", "merged", "rejected", "held"]
+Outcome = Literal["stored", "confirmed", "duplicate", "superseded", "outdated", "kept", "merged", "rejected", "held"]
 
 FactState = Literal["active", "fading", "superseded", "expired", "retracted"]
 FACT_STATES: tuple[FactState, ...] = ("active", "fading", "superseded", "expired", "retracted")
@@ -84,10 +84,16 @@ class Episode(_Memory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact(_Memory):
-    """What is true: keyed by subject and predicate (or entity and predicate), or unkeyed by content."""
+    """What is true: keyed by subject and predicate (or entity and predicate), or unkeyed by content.
+
+    It holds since `occurred_at` (or its creation) and until `ended_at`, when another one replaced it or it had faded;
+    `restated_at` is the latest later time for which it was stated. The folded names are what is compared.
+    """
 
     subject: str
     predicate: str
+    folded_subject: str | None = None
+    folded_predicate: str | None = None
     keyed: bool = True
     ref: str | None = None
     entity_id: UUID | None = None
@@ -103,6 +109,8 @@ class Fact(_Memory):
     source_episode_id: UUID | None = None
     supersedes_id: UUID | None = None
     occurred_at: datetime | None = None
+    restated_at: datetime | None = None
+    ended_at: datetime | None = None
     last_confirmed_at: datetime | None = None
     next_review_at: datetime | None = None
 
@@ -117,7 +125,7 @@ class Fact(_Memory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(_Memory):
-    """How to act: born a candidate, proven or refuted by use."""
+    """How to act: born a candidate, proven or refuted by use. `ended_at` is when it had faded."""
 
     scope: str = "global"
     maturity: str = "candidate"
@@ -135,6 +143,7 @@ class Rule(_Memory):
     source_episode_id: UUID | None = None
     last_applied_at: datetime | None = None
     last_evaluated_at: datetime | None = None
+    ended_at: datetime | None = None
     last_confirmed_at: datetime | None = None
     next_review_at: datetime | None = None
 
@@ -263,11 +272,13 @@ class EntitiesMerged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The answer of every store verb: the outcome of the offer, and the ids concerned."""
+    """The answer of every store verb: the outcome of the offer, and the ids concerned. An outdated fact was stored as
+    history, and `superseded_by` is the current one."""
 
     id: UUID
     outcome: Outcome
     superseded_id: UUID | None = None
+    superseded_by: UUID | None = None
     expires_at: datetime | None = None
     ref: str | None = None
     warning: str | None = None

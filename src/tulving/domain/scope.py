@@ -111,7 +111,8 @@ def address_of(item: Item) -> Address:
 class Filter(Bound):
     """Which live memories of the caller's tenant a read may return.
 
-    `unfaded` leaves out facts and rules that are fading, or due to fade.
+    `as_of` asks for what held at that moment instead of now, or with the state `any` for all that had begun by then;
+    never for what was forgotten. `unfaded` leaves out facts and rules that are fading now, or due to fade.
     """
 
     type: str | None = None
@@ -119,4 +120,5 @@ class Filter(Bound):
     until: datetime | None = None
     tags: Sequence[str] = ()
     state: str | None = None
+    as_of: datetime | None = None
     unfaded: bool = False

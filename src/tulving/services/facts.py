@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 from tulving import storage
-from tulving.domain import intake
+from tulving.domain import claims, intake
 from tulving.domain.decay import decay_rate, next_review_at
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Stored
 from tulving.errors import InvalidInput
@@ -61,9 +61,10 @@ class Facts(Service):
     ) -> Stored:
         """Remember that something is true of a subject.
 
-        A fact with the same subject and predicate (or entity and predicate) replaces the previous one, which is kept
-        as superseded. The same content again confirms the fact and updates what is given here (importance, tags ...);
-        what is left out stays as it was.
+        A fact with the same subject and predicate (or entity and predicate), in any case and with any separators,
+        replaces the previous one, which is kept as superseded. One that is true since before the current one
+        (occurred_at) is stored as history and does not replace it. The same content again confirms the fact and
+        updates what is given here (importance, tags ...); what is left out stays as it was.
         """
         offer = offered(NewFact, locals())
         for name in ("subject", "predicate"):
@@ -129,12 +130,16 @@ class Facts(Service):
         predicate: Annotated[str, "Which property, such as favorite_color"],
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
         limit: Annotated[int, "How many at most; the newest are kept"] = 100,
+        as_of: Annotated[datetime | None, "Only what had become true by this time, as it was then"] = None,
     ) -> list[Fact]:
-        """List all facts that were ever stored for a subject and predicate, oldest first, with the state of each."""
+        """List all facts that were ever stored for a subject and predicate, in any spelling, with the state of each.
+
+        They come in the order in which they became true.
+        """
         return await self._read(
             storage.facts.history,
             self.caller.tenant_id,
-            replace(self._filter(scope=scope), state="any"),
+            replace(self._filter(scope=scope), state="any", as_of=intake.moment("as_of", as_of)),
             intake.name("subject", subject),
             intake.name("predicate", predicate),
             self._env.clock(),
@@ -157,13 +162,17 @@ class Facts(Service):
         subject = intake.name("subject", offer.subject) if keyed else "user"
         predicate = intake.name("predicate", offer.predicate) if keyed else str(category)
         scope = self.bound.scope or intake.name("scope", offer.scope)
-        intake.key("subject", self.caller.tenant_id, scope, self.bound.owner.key, subject, predicate)
+        folded_subject, folded_predicate = claims.folded(subject), claims.folded(predicate)
+        for names in ((subject, predicate), (folded_subject, folded_predicate)):
+            intake.key("subject", self.caller.tenant_id, scope, self.bound.owner.key, *names)
         id_ = self._env.ids()
         return Fact(
             **self._common(offer, id_, now),
             type=category,
             subject=subject,
             predicate=predicate,
+            folded_subject=folded_subject,
+            folded_predicate=folded_predicate,
             keyed=keyed,
             ref=None if keyed else f"fact_{id_.hex[-8:]}",
             entity_id=intake.optional_id("entity_id", offer.entity_id),

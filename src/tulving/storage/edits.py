@@ -1,13 +1,15 @@
 """Edits: the old version of a memory becomes a revision, and its index entry is renewed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Audit
 from tulving.domain.model import Fact, Item
 from tulving.domain.scope import Address, address_of
+from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
@@ -15,6 +17,7 @@ from tulving.storage.embeddings import renumbered
 from tulving.storage.kinds import table_of
 from tulving.storage.rows import IndexEntry, Row, insert_statement
 
+Revised = TypeVar("Revised", bound=Item)
 EDITABLE = ("content", "tags", "importance")
 _KEEP = insert_statement(
     "revisions", "tenant_id memory_type memory_id number content tags metadata importance created_at".split()
@@ -50,6 +53,26 @@ def revisions(conn: Connection, address: Address) -> list[Revision]:
         _key(address),
     )
     return [Revision(**row) for row in rows]
+
+
+def as_of(conn: Connection, found: Sequence[Revised], moment: datetime) -> list[Revised]:
+    """Memories of one tenant as they were at a moment: as the first edit after it found them."""
+    if not found:
+        return []
+    rows = conn.fetch_all(
+        "SELECT memory_id, content, tags, metadata, importance FROM revisions AS r WHERE tenant_id = :tenant_id"
+        f" AND {conn.within('memory_id', 'ids')} AND number = (SELECT MIN(number) FROM revisions"
+        " WHERE tenant_id = r.tenant_id AND memory_type = r.memory_type AND memory_id = r.memory_id"
+        " AND created_at > :moment)",
+        {"tenant_id": found[0].tenant_id, "ids": [item.id for item in found], "moment": moment},
+    )
+    before = {row.pop("memory_id"): row for row in rows}
+    return [_revised(item, before[item.id]) if item.id in before else item for item in found]
+
+
+def _revised(item: Revised, before: Row) -> Revised:
+    known = {name: value for name, value in before.items() if hasattr(item, name)}
+    return replace(item, **known, content_hash=content_hash(before["content"]))
 
 
 def reindex(conn: Connection, item: Item, entry: IndexEntry) -> None:

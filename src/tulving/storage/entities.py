@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+from tulving.domain import claims
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import EntitiesMerged, Entity, EntityCreated
 from tulving.domain.resolution import NamedEntity, folded, joined_metadata, new_aliases, source_wins
@@ -192,7 +193,8 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
     facts of the source that lost."""
     tenant_id = audit.caller.tenant_id
     rows = conn.fetch_all(
-        "SELECT id, entity_id, scope, owner, predicate, confidence FROM facts WHERE tenant_id = :tenant_id"
+        "SELECT id, entity_id, scope, owner, predicate, confidence, occurred_at, created_at FROM facts"
+        " WHERE tenant_id = :tenant_id"
         f" AND {conn.within('entity_id', 'ids')} AND validity = 'active' AND keyed ORDER BY id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": [source_id, target_id]},
     )
@@ -207,7 +209,8 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
         if not won:
             lost.add(mine["id"])
         event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
-        facts.supersede(conn, tenant_id, loser["id"], audit.now)
+        ended_at = winner["occurred_at"] or winner["created_at"]
+        facts.supersede(conn, tenant_id, loser["id"], ended_at, audit.now)
         # An earlier predecessor is kept; the link records this one.
         conn.execute(
             "UPDATE facts SET supersedes_id = COALESCE(supersedes_id, :supersedes_id), updated_at = :now"
@@ -220,7 +223,7 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
 
 
 def _slot(row: Row) -> tuple[str, str, str]:
-    return row["scope"], row["owner"], row["predicate"]
+    return row["scope"], row["owner"], claims.folded(row["predicate"])
 
 
 def _check_alive(field: str, entity: Entity | None, id_: UUID | None = None) -> Entity:

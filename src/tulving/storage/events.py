@@ -59,16 +59,6 @@ def of_item(conn: Connection, address: Address) -> list[Event]:
     return [Event(**row) for row in rows]
 
 
-def last(conn: Connection, address: Address, event_types: Sequence[str]) -> str | None:
-    """The type of the latest of these events of a memory, if there is one."""
-    row = conn.fetch_one(
-        "SELECT event_type FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id"
-        f" AND {conn.within('event_type', 'event_types')} ORDER BY seq DESC LIMIT 1",
-        {"tenant_id": address.tenant_id, "entity_id": address.id, "event_types": list(event_types)},
-    )
-    return row["event_type"] if row else None
-
-
 def arrived(conn: Connection, tenant_id: str) -> set[str]:
     """The keys of all imported rows of a tenant."""
     found = conn.stream(

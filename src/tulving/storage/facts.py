@@ -1,4 +1,4 @@
-"""Facts: at most one active row per key, even with concurrent writers."""
+"""Facts: at most one active row per slot, even with concurrent writers, and the earlier ones in order of time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain import claims
+from tulving.domain import claims, intake
 from tulving.domain.claims import Claim
-from tulving.domain.editing import differing, restated
-from tulving.domain.events import Audit, Event
+from tulving.domain.editing import differing, restated, split, superseded
+from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Fact, Stored
 from tulving.domain.scope import Address, Bound, Filter
+from tulving.domain.text import found_by, search_text
+from tulving.domain.validity import as_it_was, latest, redated, start
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, items, links
 from tulving.storage.connection import Connection
@@ -20,19 +22,19 @@ from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import IndexEntry, Row
 
+# A fact that was inserted by plain SQL has no folded names until it is completed; then its own are compared.
+_SUBJECT = "COALESCE(folded_subject, subject) IN (:folded_subject, :subject)"
+_PREDICATE = "COALESCE(folded_predicate, predicate) IN (:folded_predicate, :predicate)"
+_SLOT = "tenant_id = :tenant_id AND scope = :scope AND owner = :owner AND id <> :id"
+_BY_ENTITY = f"{_SLOT} AND entity_id = :entity_id AND {_PREDICATE} AND keyed"
+_BY_SUBJECT = f"{_SLOT} AND {_SUBJECT} AND {_PREDICATE} AND entity_id IS NULL AND keyed"
+_BY_CONTENT = f"{_SLOT} AND content_hash = :content_hash AND NOT keyed"
 _ACTIVE = (
-    "SELECT CAST(:place AS INTEGER) AS place, id, content_hash, ref FROM facts"
-    " WHERE tenant_id = :tenant_id AND validity = 'active'"
+    "SELECT CAST(:place AS INTEGER) AS place, folded_predicate,"
+    f" {', '.join(Claim.__slots__)} FROM facts WHERE validity = 'active' AND "
 )
-_BY_ENTITY = (
-    f"{_ACTIVE} AND entity_id = :entity_id AND scope = :scope AND owner = :owner AND predicate = :predicate AND keyed"
-)
-_BY_SUBJECT = (
-    f"{_ACTIVE} AND scope = :scope AND owner = :owner AND subject = :subject AND predicate = :predicate"
-    " AND entity_id IS NULL AND keyed"
-)
-_BY_CONTENT = f"{_ACTIVE} AND scope = :scope AND owner = :owner AND content_hash = :content_hash AND NOT keyed"
-_KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at")
+_SINCE = "COALESCE(occurred_at, created_at)"
+_KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at", "restated_at")
 """Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
 _BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
@@ -65,14 +67,18 @@ def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
 def history(
     conn: Connection, tenant_id: str, wanted: Filter, subject: str, predicate: str, now: datetime, limit: int
 ) -> list[Fact]:
-    """All facts of a key in any state, oldest first; if there are more than the limit, the newest of them."""
+    """The facts of a subject and predicate in any spelling, in the order in which they became true; if there are more
+    than the limit, the latest of them."""
     where, params = visible(conn, "fact", tenant_id, wanted, now)
     rows = conn.fetch_all(
-        f"{KIND['fact'].select} WHERE {where} AND m.subject = :subject AND m.predicate = :predicate"
-        " ORDER BY m.created_at DESC, m.id DESC LIMIT :limit",
-        {**params, "subject": subject, "predicate": predicate, "limit": limit},
+        f"{KIND['fact'].select} WHERE {where} AND {_SUBJECT} AND {_PREDICATE}"
+        f" ORDER BY {_SINCE} DESC, m.created_at DESC, m.id DESC LIMIT :limit",
+        {**params, **_names(subject, predicate), "limit": limit},
     )
-    return [Fact(**row) for row in reversed(rows)]
+    found = [Fact(**row) for row in reversed(rows)]
+    if wanted.as_of is None:
+        return found
+    return [as_it_was(fact, wanted.as_of) for fact in edits.as_of(conn, found, wanted.as_of)]
 
 
 def holder(conn: Connection, fact: Fact) -> Claim | None:
@@ -80,22 +86,45 @@ def holder(conn: Connection, fact: Fact) -> Claim | None:
     return _current(conn, [fact]).get(claims.key(fact))
 
 
-def same_content(conn: Connection, fact: Fact) -> UUID | None:
+def same_content(conn: Connection, fact: Fact) -> Claim | None:
     """Another active unkeyed fact with the content of this one, if this one is unkeyed and active. The key stays
     locked, so that none can be added before the transaction ends."""
     if fact.keyed or fact.validity != "active":
         return None
     conn.lock(claims.key(fact))
-    found = holder(conn, fact)
-    return None if found is None or found.id == fact.id else found.id
+    return holder(conn, fact)
 
 
-def supersede(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
+def settle(conn: Connection, unsettled: Sequence[Fact], audit_of: AuditOf) -> None:
+    """Give facts that were stored without them their folded names. Where that puts two active facts into one slot, the
+    older one is superseded."""
+    rivals = {fact.id: fact for fact in unsettled if fact.keyed and fact.validity == "active"}
+    conn.lock(*map(claims.key, rivals.values()))
+    current = _current(conn, list(rivals.values()))
+    for fact in unsettled:
+        if fact.id in rivals:
+            mine, key = claims.claim(fact), claims.key(fact)
+            other = current.get(key, mine)
+            stays = current[key] = claims.newer(mine, other)
+            if other.id != mine.id:
+                audit, gone = audit_of(fact.tenant_id), mine if stays is other else other
+                rivals.pop(gone.id, None)
+                supersede(conn, fact.tenant_id, gone.id, stays.since, audit.now)
+                links.insert(conn, fact.tenant_id, links.supersedes(stays.id, gone.id, audit.now))
+                events.append(conn, audit.event("fact_superseded", "fact", gone.id, superseded_by=str(stays.id)))
+        conn.execute(
+            "UPDATE facts SET folded_subject = :folded_subject, folded_predicate = :folded_predicate"
+            " WHERE tenant_id = :tenant_id AND id = :id",
+            {"tenant_id": fact.tenant_id, "id": fact.id, **_indexable(fact)},
+        )
+
+
+def supersede(conn: Connection, tenant_id: str, id_: UUID, ended_at: datetime, now: datetime) -> None:
     """Take a fact out of use but keep it; the caller appends the event."""
     conn.execute(
-        "UPDATE facts SET validity = 'superseded', status = NULL, next_review_at = NULL, updated_at = :now"
-        " WHERE tenant_id = :tenant_id AND id = :id",
-        {"tenant_id": tenant_id, "id": id_, "now": now},
+        "UPDATE facts SET validity = 'superseded', status = NULL, next_review_at = NULL, ended_at = :ended_at,"
+        " updated_at = :now WHERE tenant_id = :tenant_id AND id = :id",
+        {"tenant_id": tenant_id, "id": id_, "ended_at": ended_at, "now": now},
     )
 
 
@@ -117,10 +146,14 @@ class _Batch:
             return self._store(fact, entry)
         if decision == "duplicate":
             return Stored(id=current.id, outcome="duplicate", ref=current.ref)
-        if current.id in self._new:
-            self.write()  # the row is about to be changed
+        if current.id in self._new or decision in ("antedate", "outdated"):
+            self.write()  # the row is about to be changed, or rows of the slot are about to be read
+        if decision == "antedate" and [other.id for other in self._stated_later(fact)] == [current.id]:
+            decision = "confirm"  # nothing else is known to have been true in between
         if decision == "confirm":
             return self._confirm(fact, current, given)
+        if decision != "supersede":
+            return self._outdate(fact, entry, current)
         self._supersede(fact, current)
         stored = self._store(replace(fact, supersedes_id=current.id), entry)
         return replace(stored, outcome="superseded", superseded_id=current.id)
@@ -134,6 +167,11 @@ class _Batch:
     def _store(self, fact: Fact, entry: IndexEntry) -> Stored:
         if fact.ref is not None:
             fact = replace(fact, ref=self._free_ref(fact))
+        self._add(fact, entry)
+        self._current[claims.key(fact)] = claims.claim(fact)
+        return Stored(id=fact.id, outcome="stored", ref=fact.ref)
+
+    def _add(self, fact: Fact, entry: IndexEntry) -> None:
         self._log(
             "fact_created",
             fact.id,
@@ -143,27 +181,75 @@ class _Batch:
             supersedes=fact.supersedes_id and str(fact.supersedes_id),
         )
         self._new[fact.id] = fact, entry
-        self._current[claims.key(fact)] = Claim(fact.id, fact.content_hash, fact.ref)
-        return Stored(id=fact.id, outcome="stored", ref=fact.ref)
 
     def _confirm(self, fact: Fact, current: Claim, given: Mapping[str, Any]) -> Stored:
         """Equal content: the fact is confirmed and takes over the given values."""
-        known = items.get_to_change(self._conn, Address(fact.tenant_id, "fact", current.id))
-        assert isinstance(known, Fact)
-        changes = differing(known, given)
+        known = self._known(current)
+        dates = redated(known, fact.occurred_at) if fact.occurred_at else {}
+        changes = differing(known, {name: value for name, value in given.items() if name != "occurred_at"} | dates)
         details: dict[str, Any] = {}
         if changes:
             details["revision"] = edits.keep(self._conn, known, self._audit.now)
             details["changed"] = sorted(changes.keys() - {"decay_rate"})
             details["before"] = {name: _plain(getattr(known, name)) for name in _KEPT_IN_EVENT if name in changes}
-        items.update(self._conn, (known, restated(known, changes, self._audit.now)))
+        new = restated(known, changes, self._audit.now)
+        items.update(self._conn, (known, new))
         self._log("fact_confirmed", known.id, by="repetition", **details)
+        if "occurred_at" in dates:
+            self._make_room(new)
+        self._current[claims.key(fact)] = claims.claim(new)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
 
     def _supersede(self, fact: Fact, current: Claim) -> None:
-        supersede(self._conn, fact.tenant_id, current.id, self._audit.now)
-        links.insert(self._conn, fact.tenant_id, links.supersedes(fact.id, current.id, self._audit.now))
-        self._log("fact_superseded", current.id, superseded_by=str(fact.id))
+        supersede(self._conn, fact.tenant_id, current.id, start(fact), self._audit.now)
+        self._replaced(fact.id, current.id)
+
+    def _outdate(self, fact: Fact, entry: IndexEntry, current: Claim) -> Stored:
+        """An older fact that arrives late is stored as history, between those that were true before and after it."""
+        self._make_room(fact)
+        after = min(start(other) for other in self._stated_later(fact))
+        self._add(superseded(fact, after, self._audit.now), entry)
+        self._replaced(current.id, fact.id)
+        return Stored(id=fact.id, outcome="outdated", superseded_by=current.id)
+
+    def _make_room(self, fact: Fact) -> None:
+        """What held when this fact became true ends then. If it was stated again for a later time, it goes on from
+        there, and its earlier part becomes a fact of its own."""
+        now = self._audit.now
+        for other in self._others(fact, f"{_SINCE} <= :since AND (m.ended_at IS NULL OR m.ended_at > :since)"):
+            if latest(other) <= start(fact):
+                items.update(self._conn, (other, replace(other, ended_at=start(fact), updated_at=now)))
+                self._replaced(fact.id, other.id)
+                continue
+            earlier, later = split(other, start(fact), self._audit.new_id(), now)
+            items.update(self._conn, (other, later))
+            self._log("fact_split", other.id, earlier=str(earlier.id))
+            self._add(earlier, IndexEntry(search_text(found_by(earlier)), None, None))
+            self._replaced(fact.id, earlier.id)
+            self.write()
+            if later.validity == "active":
+                self._current[claims.key(fact)] = claims.claim(later)
+
+    def _stated_later(self, fact: Fact) -> list[Fact]:
+        return self._others(fact, f"COALESCE(m.restated_at, {_SINCE}) > :since")
+
+    def _others(self, fact: Fact, condition: str) -> list[Fact]:
+        """The other facts of the slot that a condition is true of, apart from those that a person has forgotten."""
+        rows = self._conn.fetch_all(
+            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept} AND {condition}{self._conn.for_update}",
+            {**_slot_params(fact), "since": start(fact)},
+        )
+        return [Fact(**row) for row in rows]
+
+    def _replaced(self, new_id: UUID, old_id: UUID) -> None:
+        tenant_id = self._audit.caller.tenant_id
+        links.insert(self._conn, tenant_id, links.supersedes(new_id, old_id, self._audit.now))
+        self._log("fact_superseded", old_id, superseded_by=str(new_id))
+
+    def _known(self, current: Claim) -> Fact:
+        known = items.get_to_change(self._conn, Address(self._audit.caller.tenant_id, "fact", current.id))
+        assert isinstance(known, Fact)
+        return known
 
     def _free_ref(self, fact: Fact) -> str:
         """Eight hex digits collide now and then: try others until the reference is free in the tenant."""
@@ -182,26 +268,48 @@ def _plain(value: object) -> object:
 
 
 def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
-    """The active facts with the same keys."""
+    """The other active facts with the same keys."""
     found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}
     for place, fact in enumerate(facts):
-        by = _BY_CONTENT if not fact.keyed else _BY_SUBJECT if fact.entity_id is None else _BY_ENTITY
-        params = {
-            "place": place,
-            "tenant_id": fact.tenant_id,
-            "entity_id": fact.entity_id,
-            "scope": fact.scope,
-            "owner": fact.owner,
-            "subject": fact.subject,
-            "predicate": fact.predicate,
-            "content_hash": fact.content_hash,
-        }
-        asked.setdefault(by, []).append(params)
-    for by, rows in asked.items():
-        for row in conn.fetch_for_each(by + conn.for_update, rows):
-            found[claims.key(facts[row["place"]])] = Claim(row["id"], row["content_hash"], row["ref"])
+        asked.setdefault(_slot(fact), []).append({**_slot_params(fact), "place": place})
+    for slot, rows in asked.items():
+        for row in conn.fetch_for_each(f"{_ACTIVE}{slot}{conn.for_update}", rows):
+            key, folded = claims.key(facts[row.pop("place")]), row.pop("folded_predicate")
+            if key not in found or folded is not None:  # only the database keeps a second one of these out
+                found[key] = Claim(**row)
     return found
+
+
+def _slot(fact: Fact) -> str:
+    """The condition for the other facts with the same key."""
+    return _BY_CONTENT if not fact.keyed else _BY_SUBJECT if fact.entity_id is None else _BY_ENTITY
+
+
+def _slot_params(fact: Fact) -> Row:
+    names = ("tenant_id", "id", "entity_id", "scope", "owner", "content_hash")
+    return {**{name: getattr(fact, name) for name in names}, **_names(fact.subject, fact.predicate)}
+
+
+def _indexable(fact: Fact) -> Row:
+    """The folded names of a fact, or its own if those are too long for an index: some letters fold to many."""
+    names = _names(fact.subject, fact.predicate)
+    try:
+        intake.key(
+            "subject", fact.tenant_id, fact.scope, fact.owner, names["folded_subject"], names["folded_predicate"]
+        )
+    except InvalidInput:
+        return {"folded_subject": fact.subject, "folded_predicate": fact.predicate}
+    return names
+
+
+def _names(subject: str, predicate: str) -> Row:
+    return {
+        "subject": subject,
+        "predicate": predicate,
+        "folded_subject": claims.folded(subject),
+        "folded_predicate": claims.folded(predicate),
+    }
 
 
 def _taken_refs(conn: Connection, facts: Sequence[Fact]) -> set[str]:

@@ -66,9 +66,16 @@ def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: d
     """The rows that a filter lets through, as a condition and its parameters."""
     table = KIND[kind]
     where, params = reach(kind, tenant_id, wanted)
-    clauses = [where, table.alive if wanted.state is None else {"any": "TRUE", **table.states}[wanted.state]]
+    clauses = [where]
     params["now"] = now
-    if wanted.unfaded and table.reviewed:
+    if wanted.as_of is not None:
+        clauses += [table.kept, f"{table.dated_by} <= :as_of"]
+        params["as_of"] = wanted.as_of
+    if wanted.state is not None:
+        clauses.append({"any": "TRUE", **table.states}[wanted.state])
+    else:
+        clauses.append(table.alive if wanted.as_of is None else table.lasting)
+    if wanted.unfaded and table.reviewed and wanted.as_of is None:
         clauses.append(_UNFADED)
     if wanted.type is not None:
         clauses.append("m.type = :type")

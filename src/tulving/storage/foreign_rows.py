@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from tulving.domain import intake
+from tulving.domain import claims, intake
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.events import Event
 from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, Entity, Link, canonical_state
@@ -53,8 +53,10 @@ def read(line: Any, tenant_id: str | None, dimension: int | None) -> tuple[str, 
         row["content_hash"] = content_hash(row["content"])
     if table == "entities":
         row["folded_name"] = folded(row["canonical_name"])
+    if row.get("folded_predicate") is not None:  # a fact without one is completed later
+        row |= {f"folded_{name}": claims.folded(row[name]) for name in ("subject", "predicate")}
     for names in _KEYS.get(table, ()):
-        intake.key(names[-1], *(row[name] for name in ("tenant_id", *names)))
+        intake.key(names[-1].removeprefix("folded_"), *(row[name] or "" for name in ("tenant_id", *names)))
     vector = row.get("embedding")
     if vector is not None and dimension is not None and len(vector) != 4 * dimension:
         raise InvalidInput("embedding", f"has {len(vector)} bytes", f"{4 * dimension} bytes")
@@ -73,6 +75,11 @@ def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
     if MOVED[table].kind is not None:  # an export from before these columns existed is still good
         row.setdefault("accessed_at", row.get("last_referenced_at") or row.get("created_at"))
         row.setdefault("session_id", None)
+        for name in {"folded_subject", "folded_predicate", "restated_at"} & {*MOVED[table].columns}:
+            row.setdefault(name, None)
+        if "ended_at" in MOVED[table].columns:
+            out = row.get("validity") in ("superseded", "expired")
+            row.setdefault("ended_at", row.get("updated_at") if out else None)
     if wrong := set(MOVED[table].columns).symmetric_difference(row):
         raise InvalidInput("", f"has missing or unknown columns: {', '.join(sorted(wrong))}")
     return table, row
@@ -149,7 +156,7 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(WHOLE_NUMBERS, partial(intake.whole, low=0, high=MOST_COUNTED)),
     **dict.fromkeys(
         "tenant_id owner user_id household_id persona_id actor request_id content_hash folded_name"
-        " last_consolidation_error summary".split(),
+        " folded_subject folded_predicate last_consolidation_error summary".split(),
         _text,
     ),
     **dict.fromkeys(("metadata", "payload", "context"), _object),
@@ -176,7 +183,7 @@ _CHECKS: dict[str, Check] = {
 # What is looked up together, beside the tenant.
 _KEYS: dict[str, Sequence[tuple[str, ...]]] = {
     "episodes": [("butler",)],
-    "facts": [("scope", "owner", "predicate", "subject")],
+    "facts": [("scope", "owner", "predicate", "subject"), ("scope", "owner", "folded_predicate", "folded_subject")],
     "rules": [("scope",)],
     "entities": [("canonical_name",), ("folded_name",)],
 }

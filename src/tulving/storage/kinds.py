@@ -17,6 +17,7 @@ class KindTable:
     """A kind's table and its states as SQL conditions on the alias `m`.
 
     - `in_use`: the memory was neither forgotten nor replaced. `alive`: what a read returns by default.
+    - `kept`: a person has not forgotten it. `lasting`: it has not ended by `:as_of` (`validity.held`).
     - `scoped`: the memory belongs to the namespace `:scope`. `dated_by`: the time that a filter by time compares.
     - `states` partition the rows, so their counts add up to the total; `further` conditions overlap with them.
     - `reviewed`: decay applies to the memory; None for a kind that does not decay.
@@ -26,6 +27,8 @@ class KindTable:
     record: type[Item]
     in_use: str
     alive: str
+    kept: str
+    lasting: str
     scoped: str
     dated_by: str
     states: Mapping[str, str]
@@ -65,6 +68,8 @@ KIND: dict[Kind, KindTable] = {
         record=Episode,
         in_use="NOT m.forgotten",
         alive="NOT m.forgotten AND (m.expires_at IS NULL OR m.expires_at > :now)",
+        kept="NOT m.forgotten",
+        lasting="(m.expires_at IS NULL OR m.expires_at > :as_of)",
         scoped="m.butler = :scope",
         dated_by="COALESCE(m.occurred_at, m.created_at)",
         states={
@@ -82,6 +87,8 @@ KIND: dict[Kind, KindTable] = {
         record=Fact,
         in_use="m.validity = 'active'",
         alive="m.validity = 'active'",
+        kept="m.validity NOT IN ('retracted', 'forgotten')",
+        lasting="(m.validity = 'active' OR m.ended_at > :as_of)",
         scoped="m.scope IN ('global', :scope)",
         dated_by="COALESCE(m.occurred_at, m.created_at)",
         states={
@@ -98,6 +105,8 @@ KIND: dict[Kind, KindTable] = {
         record=Rule,
         in_use="NOT m.forgotten",
         alive="NOT m.forgotten",
+        kept="(NOT m.forgotten OR m.ended_at IS NOT NULL)",
+        lasting="(NOT m.forgotten OR m.ended_at > :as_of)",
         scoped="m.scope IN ('global', :scope)",
         dated_by="m.created_at",
         states={

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tulving.domain.decay import reviewed
-from tulving.domain.editing import confirmed
+from tulving.domain.editing import confirmed, is_forgotten
 from tulving.domain.events import AuditOf, Event
 from tulving.domain.model import Fact, Kind, Rule
-from tulving.domain.scope import Address, Bound, address_of
+from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput
 from tulving.storage import events, facts, items
 from tulving.storage.connection import Connection
@@ -19,7 +19,6 @@ from tulving.storage.rows import Row
 # Matches the expression and the conditions of the indexes ix_facts_review and ix_rules_review. A row without a review
 # date has been due since its creation.
 _DUE_AT = "COALESCE(m.next_review_at, m.created_at)"
-_ENDS_OF_RULES = ("rule_expired", "rule_forgotten")
 
 
 def count_due(conn: Connection, tenant_id: str | None, bound: Bound, as_of: datetime) -> int:
@@ -78,7 +77,7 @@ def confirm(conn: Connection, address: Address, event: Event) -> bool:
     False if it does not exist, was superseded, or was deliberately forgotten.
     """
     item = items.get(conn, address, to_change=True)
-    if not isinstance(item, Fact | Rule) or not _holds_again(conn, item):
+    if not isinstance(item, Fact | Rule) or not _holds_again(item):
         return False
     if isinstance(item, Fact):
         _check_place(conn, item)
@@ -100,11 +99,9 @@ def _items(kind: Kind, rows: "Iterator[Row] | list[Row]") -> Iterator[Fact | Rul
         yield item
 
 
-def _holds_again(conn: Connection, item: Fact | Rule) -> bool:
-    """Whether it is in use, or only decay took it out of use. For a forgotten rule the last event tells which."""
-    if isinstance(item, Fact):
-        return item.validity in ("active", "expired")
-    return not item.forgotten or events.last(conn, address_of(item), _ENDS_OF_RULES) == "rule_expired"
+def _holds_again(item: Fact | Rule) -> bool:
+    """Whether it is in use, or only decay took it out of use."""
+    return item.validity in ("active", "expired") if isinstance(item, Fact) else not is_forgotten(item)
 
 
 def _check_place(conn: Connection, fact: Fact) -> None:

@@ -72,6 +72,7 @@ def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tup
     inverted = maturity.inverted(rule, event.occurred_at)
     if inverted.content != made.content:
         return rule, False
+    edits.keep(conn, rule, event.occurred_at)
     items.update(conn, (rule, inverted))
     edits.reindex(conn, inverted, entry)
     events.append(conn, event)

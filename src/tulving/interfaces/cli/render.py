@@ -130,6 +130,7 @@ def _headline(item: Item) -> Iterator[Part]:
 def _stored(noun: str, stored: Stored) -> Line:
     ref = f" ({stored.ref})" if stored.ref else ""
     old = f", which supersedes {stored.superseded_id}" if stored.superseded_id else ""
+    old += f": {stored.superseded_by} is newer" if stored.superseded_by else ""
     end = f", expires {moment(stored.expires_at)}" if stored.expires_at else ""
     outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
     return 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
