@@ -6,6 +6,7 @@ The only module that names adapters, reads the system clock and generates random
 import asyncio
 import os
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -52,12 +53,23 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def uuid7() -> UUID:
-    """A time-ordered id (RFC 9562): 48 bits of milliseconds, then random bits."""
-    milliseconds = time.time_ns() // 1_000_000
-    value = (milliseconds & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10))
-    value = value & ~(0xF << 76) | 0x7 << 76
-    return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
+class TimeOrderedIds:
+    """Ids in the order in which they are drawn (RFC 9562, version 7, monotonic): 48 bits of milliseconds, then 74
+    random bits, which count upwards within a millisecond. So memories that are stored together keep their order."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> UUID:
+        fresh = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 74 | int.from_bytes(os.urandom(10)) >> 6
+        with self._lock:
+            self._last = fresh if fresh >> 74 > self._last >> 74 else self._last + 1 + (fresh & 0xFFFF_FFFF)
+            high, low = self._last >> 62, self._last & (1 << 62) - 1
+        return UUID(int=high >> 12 << 80 | 0x7 << 76 | (high & 0xFFF) << 64 | 0x2 << 62 | low)
+
+
+uuid7 = TimeOrderedIds()
 
 
 @asynccontextmanager

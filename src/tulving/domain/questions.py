@@ -25,7 +25,9 @@ _YEAR = re.compile(r"\b(?:in|during|since|of|year) ((?:19|20)\d\d)\b")
 _AGO = re.compile(rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)}) (day|week|month|year)s? ago\b")
 _LAST = re.compile(r"\b(last|past|previous|this) (week|month|year)\b")
 _NEAR_DAYS = {"today": 0, "tonight": 0, "yesterday": 1, "last night": 1}
-_ASKS_TIME = re.compile(r"\bwhen\b|\bwhat (?:day|date|year|month|time)\b|\bhow long\b|\bhow (?:many|much) (?:day|week|month|year)")
+_ASKS_TIME = re.compile(
+    r"\bwhen\b|\bwhat (?:day|date|year|month|time)\b|\bhow (?:long|many (?:days|weeks|months|years))\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,10 @@ def span(line: str, now: datetime) -> Span | None:
 
 
 def _absolute(line: str, midnight: datetime) -> Span | None:
-    year = month = day = None
+    year: str | None = None
+    month = day = 0
     if found := _ISO.search(line):
-        year, month, day = (part and int(part) for part in found.groups())
+        year, month, day = found[1], int(found[2]), int(found[3] or 0)
     elif found := _DAY_MONTH.search(line):
         year, month, day = found[3], _MONTH[found[2]], int(found[1])
     elif found := _MONTH_DAY.search(line):
@@ -112,12 +115,12 @@ def _relative(line: str, midnight: datetime) -> Span | None:
     return None
 
 
-_TELLS_TIME = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this|past) (?:\w+ )?(?:night|week|weekend|month|year|summer|"
-    r"winter|spring|fall|autumn|monday|tuesday|wednesday|thursday|friday|saturday|sunday)|monday|tuesday|wednesday|"
-    rf"thursday|friday|saturday|sunday|(?:{'|'.join(name.lower() for name in MONTHS if name != 'May')})|weekend|"
-    r"(?:19|20)\d\d|\d+ (?:day|week|month|year)s?|week|month|year)\b"
-)
+_TIMES = """
+yesterday today tonight tomorrow ago last next week weekend month year
+monday tuesday wednesday thursday friday saturday sunday
+january february march april june july august september october november december
+""".split()
+_TELLS_TIME = re.compile(rf"\b(?:{'|'.join(_TIMES)}|(?:19|20)\d\d)\b")
 _OF_ONESELF = re.compile(r"\b(?:I|my|me|mine|we|our|us)\b", re.IGNORECASE)
 
 

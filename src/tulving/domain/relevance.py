@@ -114,7 +114,7 @@ def _direct(
     words = sum(rarity[term] for term in candidate.terms)
     window = candidate.opening
     if not candidate.long:
-        near = (pool[key] for key in (candidate.before, candidate.after) if key in pool)
+        near = (pool[key] for key in (candidate.before, candidate.after) if key is not None and key in pool)
         window = window.union(*(each.terms for each in near if not each.long))
     similarity = UNKNOWN_MEANING * words if candidate.similarity is None else max(0.0, candidate.similarity)
     return {
@@ -153,10 +153,10 @@ def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]]) ->
 
 
 def _rarity(terms: Iterable[str], found: Sequence[Collection[str]]) -> dict[str, float]:
-    """The share of each term in the query: the fewer candidates contain it, the more it tells. The shares add up to 1."""
+    """The share of each term in the query: the fewer candidates contain it, the more it tells. They add up to 1."""
     counts = Counter(chain.from_iterable(found))
     raw = {term: math.log(1 + (len(found) - counts[term] + 0.5) / (counts[term] + 0.5)) for term in terms}
-    total = sum(raw.values())
+    total = sum(raw.values()) or 1.0
     return {term: value / total for term, value in raw.items()}
 
 

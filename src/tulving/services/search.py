@@ -64,9 +64,7 @@ class Search(Service):
         """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
         kinds = _kinds(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
-        wanted = self._filter(
-            scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of
-        )
+        wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
         return await self._find(
             intake.search_query("query", query),
             kinds,
@@ -140,7 +138,8 @@ class Search(Service):
 
     def _floor(self, least: float | None) -> float:
         """The caller's least relevance, else the configured one."""
-        return self._env.config.retrieval.min_relevance if least is None else intake.number("min_relevance", least, 0, 1)
+        configured = self._env.config.retrieval.min_relevance
+        return configured if least is None else intake.number("min_relevance", least, 0, 1)
 
     async def _find(
         self,

@@ -148,6 +148,7 @@ class Service:
         until: datetime | None = None,
         tags: Sequence[str] | None = None,
         state: str | None = None,
+        as_of: datetime | None = None,
     ) -> Filter:
         since, until = intake.moment("since", since), intake.moment("until", until)
         if since and until and since >= until:
@@ -161,6 +162,7 @@ class Service:
             until=until,
             tags=intake.tags(tags),
             state=state,
+            as_of=intake.moment("as_of", as_of),
         )
 
     def _content(self, value: object) -> str:

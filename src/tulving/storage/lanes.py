@@ -136,4 +136,5 @@ def adjacent(direction: Literal["before", "after"], where: str) -> str:
     at = "COALESCE({0}.occurred_at, {0}.created_at)"
     mine, its = (f"({at.format(alias)}, {alias}.created_at, {alias}.id)" for alias in ("m", "a"))
     by = ", ".join(f"{part} {order}" for part in (at.format("m"), "m.created_at", "m.id"))
-    return f"FROM episodes AS m WHERE {where} AND m.session_id = a.session_id AND {mine} {sign} {its} ORDER BY {by} LIMIT 1"
+    beside = f"m.session_id = a.session_id AND {mine} {sign} {its}"
+    return f"FROM episodes AS m WHERE {where} AND {beside} ORDER BY {by} LIMIT 1"

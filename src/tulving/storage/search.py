@@ -171,9 +171,7 @@ def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, f
     return [(key, lane[key]) for key in keys]
 
 
-def _hit(
-    key: Key, score: float, place: Fused[Key] | None, evidence: Evidence, lanes: Lanes, inquiry: Inquiry
-) -> Hit:
+def _hit(key: Key, score: float, place: Fused[Key] | None, evidence: Evidence, lanes: Lanes, inquiry: Inquiry) -> Hit:
     beyond = _depth(inquiry) + 1
     both = inquiry.mode == "hybrid"
     place = place or Fused(key, beyond, beyond, ranking.rrf_score(beyond, beyond))

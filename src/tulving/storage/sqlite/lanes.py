@@ -58,6 +58,10 @@ def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
     return '"' + prefixed(tenant_id, terms, f'" {joint} "') + '"'
 
 
+def _episode(id_: str | None) -> Key | None:
+    return None if id_ is None else ("episode", id_)
+
+
 class _KindSearch:
     """The search of one kind. All rows it reads are kept, so that none is fetched twice."""
 
@@ -100,8 +104,7 @@ class _KindSearch:
             {**self._params, "turns": self._rows.turns()},
         )
         self._allowed([(id_, 0.0) for _, *pair in near for id_ in pair if id_ is not None])
-        keys = [[id_ and (self._kind, id_) for id_ in row] for row in near]
-        return {key: (before, after) for key, before, after in keys}
+        return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or

@@ -1,0 +1,18 @@
+"""What a search needs to know about conversations: the turns of a session in order, and who speaks."""
+
+from tulving.storage.migrations.statements import execute
+
+revision = "mem_006"
+down_revision = "mem_005"
+DIGEST = ""
+"""Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
+
+STATEMENTS = (
+    """CREATE INDEX ix_episodes_session ON episodes
+    (tenant_id, session_id, (COALESCE(occurred_at, created_at)), created_at, id) WHERE session_id IS NOT NULL""",
+    "CREATE INDEX ix_episodes_source ON episodes (tenant_id, source) WHERE source IS NOT NULL",
+)
+
+
+def upgrade() -> None:
+    execute(STATEMENTS)
