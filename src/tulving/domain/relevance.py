@@ -1,9 +1,10 @@
 """How well a memory answers a query: a weighted sum of signals, over a pool of candidates."""
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
@@ -38,7 +39,7 @@ TURN = 80
 """Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone, and its
 first words say what it is about."""
 SATURATION = 10
-"""Distinct words at which a text has half the substance it can have."""
+"""Words at which a text has half the substance it can have."""
 ASKING = 0.5
 """The share of its substance that a text has which ends with a question."""
 UNKNOWN_MEANING = 0.5
@@ -53,14 +54,14 @@ BEST_OF_SESSION = 2
 class Candidate(Generic[Key]):
     """A memory that may answer the query, as the signals see it.
 
-    `words` are those that it is found by, in order. `similarity` is None without a vector. `about` are the folded names
-    of its speaker or subject. A memory outside any conversation has neither `session` nor neighbours. `distilled` means
+    `words` are those that it is found by, separated by spaces. `similarity` is None without a vector. `about` are the folded names
+    of its speaker or subject. `moment`, when it happened, is needed only for a question about a time. A memory outside any conversation has neither `session` nor neighbours. `distilled` means
     that a fact or rule was made of what was said.
     """
 
-    words: Sequence[str]
+    words: str
     content: str
-    moment: datetime
+    moment: datetime | None = None
     similarity: float | None = None
     about: frozenset[str] = frozenset()
     distilled: bool = False
@@ -71,9 +72,14 @@ class Candidate(Generic[Key]):
     opening: frozenset[str] = frozenset()
     """The query's terms in it, and those in its first words."""
 
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = self.words.count(" ") + 1
+
     @property
     def long(self) -> bool:
-        return len(self.words) > TURN
+        return self.length > TURN
 
 
 Evidence = dict[str, float]
@@ -124,13 +130,12 @@ def _direct(
         "speaker": _speaks(question.names, candidate) if question.names else 0.0,
         "time": float(question.asks_time and tells_time(candidate.content)),
         "substance": 1.0 if candidate.distilled else _substance(candidate),
-        "date": question.span.holds(candidate.moment) if question.span else 0.0,
+        "date": question.span.holds(candidate.moment) if question.span and candidate.moment else 0.0,
     }
 
 
 def _substance(candidate: Candidate[Key]) -> float:
-    known = len(set(candidate.words[:TURN]))
-    return known / (known + SATURATION) * (ASKING if candidate.content.endswith("?") else 1.0)
+    return candidate.length / (candidate.length + SATURATION) * (ASKING if candidate.content.endswith("?") else 1.0)
 
 
 def _speaks(names: frozenset[str], candidate: Candidate[Key]) -> float:
@@ -141,15 +146,14 @@ def _speaks(names: frozenset[str], candidate: Candidate[Key]) -> float:
 
 def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]]) -> None:
     """Note for each candidate which of the terms its words stem from. Only words that begin like a term are stemmed."""
-    heads = {term[:3] for term in terms}
-    words = set(chain.from_iterable(candidate.words for candidate in candidates))
+    heads = "|".join(re.escape(head) for head in sorted({term[:3] for term in terms}))
+    alike = re.compile(rf"(?:^|(?<= ))(?:{heads})[^ ]*")
     wanted = frozenset(terms)
-    forms = {word: found for word in words if word[:3] in heads and (found := stem(word)) in wanted}
     for candidate in candidates:
-        candidate.terms = frozenset(forms[word] for word in forms.keys() & set(candidate.words))
-        candidate.opening = candidate.terms
-        if candidate.long:
-            candidate.opening = frozenset(forms[word] for word in forms.keys() & set(candidate.words[:TURN]))
+        candidate.terms = candidate.opening = wanted.intersection(map(stem, alike.findall(candidate.words)))
+        if candidate.long and candidate.terms:
+            opening = " ".join(candidate.words.split(" ", TURN)[:TURN])
+            candidate.opening = wanted.intersection(map(stem, alike.findall(opening)))
 
 
 def _rarity(terms: Iterable[str], found: Sequence[Collection[str]]) -> dict[str, float]:

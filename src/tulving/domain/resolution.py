@@ -17,7 +17,7 @@ BASE_SCORES: dict[NameMatch, float] = {"exact": 100.0, "alias": 80.0, "prefix": 
 MOST_BOOST = 20.0
 EVIDENCE = 80.0
 """The points of a similarity of 1, where similar names are asked for in a context. Enough for a context that fits to
-outrank a name that merely contains the one asked for, or even equals it; the ADR on resolution has the figures."""
+outrank a name that merely contains the one asked for, or even equals it."""
 CONTEXT = 5.0
 """How much more an overlap with the context counts than similarity."""
 MOST_ALIASES = 1_000

@@ -61,10 +61,9 @@ class CandidateRows(Mapping[Key, Row], ABC):
         confidence, rate, confirmed_at = (row[at] for at in _BELIEF[key[0]])
         return effective_confidence(confidence, rate, self._moment(confirmed_at), now)
 
-    def words(self, key: Key) -> list[str]:
+    def words(self, key: Key) -> str:
         """The words that a candidate is found by."""
-        text = self._raw[key][-1] or ""
-        return text[len(self._prefix) :].split(f" {self._prefix}")
+        return (self._raw[key][-1] or "").replace(self._prefix, "")
 
     def turns(self) -> list[Hashable]:
         """The episodes that are turns of a conversation."""

@@ -128,11 +128,12 @@ def _evidence(
         }
     beside = (key for pair in lanes.neighbours.values() for key in pair if key is not None)
     pool = dict.fromkeys([*places, *beside])
-    candidates = {key: _candidate(key, lanes) for key in pool if key not in doubted}
+    dated = inquiry.question.span is not None
+    candidates = {key: _candidate(key, lanes, dated) for key in pool if key not in doubted}
     return relevance.weigh(inquiry.question, candidates, inquiry.trust)
 
 
-def _candidate(key: Key, lanes: Lanes) -> Candidate[Key]:
+def _candidate(key: Key, lanes: Lanes, dated: bool) -> Candidate[Key]:
     rows, kind = lanes.rows, key[0]
     about = [fold(rows.raw(key, "source") or "")] if kind == "episode" else []
     if kind == "fact":
@@ -141,7 +142,7 @@ def _candidate(key: Key, lanes: Lanes) -> Candidate[Key]:
     return Candidate(
         words=rows.words(key),
         content=rows.raw(key, "content"),
-        moment=rows.moment(key),
+        moment=rows.moment(key) if dated else None,
         similarity=lanes.similarities.get(key),
         about=frozenset(about),
         distilled=kind != "episode",
