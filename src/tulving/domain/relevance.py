@@ -35,6 +35,8 @@ SIGNALS: dict[str, Signal] = {
 }
 """What relevance is made of. The weights are round, and were chosen on development data only (docs/quality.md)."""
 
+WEAK = 0.3
+"""The relevance below which a hit probably does not answer the query."""
 TURN = 80
 """Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone, and its
 first words say what it is about."""
@@ -54,9 +56,10 @@ BEST_OF_SESSION = 2
 class Candidate(Generic[Key]):
     """A memory that may answer the query, as the signals see it.
 
-    `words` are those that it is found by, separated by spaces. `similarity` is None without a vector. `about` are the folded names
-    of its speaker or subject. `moment`, when it happened, is needed only for a question about a time. A memory outside any conversation has neither `session` nor neighbours. `distilled` means
-    that a fact or rule was made of what was said.
+    `words` are those that it is found by, separated by spaces. `moment`, when it happened, matters only for a question
+    about a time. `similarity` is None without a vector. `about` are the folded names of its speaker or subject, or its
+    entity. A memory outside any conversation has neither session nor neighbours. `distilled` means that a fact or rule
+    was made of what was said.
     """
 
     words: str
@@ -68,10 +71,9 @@ class Candidate(Generic[Key]):
     session: Hashable = None
     before: Key | None = None
     after: Key | None = None
-    terms: frozenset[str] = frozenset()
-    opening: frozenset[str] = frozenset()
+    terms: frozenset[str] = field(default=frozenset(), init=False)
+    opening: frozenset[str] = field(default=frozenset(), init=False)
     """The query's terms in it, and those in its first words."""
-
     length: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,22 +1,30 @@
 """The transaction of a search: the candidates of both lanes with enough confidence, and the evidence for each."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
 from operator import itemgetter
+from uuid import UUID
 
-from tulving.domain import ranking, relevance
+from tulving.domain import ranking, relevance, updates
 from tulving.domain.decay import covers_fading
-from tulving.domain.model import Hit
+from tulving.domain.model import Fact, Hit
 from tulving.domain.questions import Question
 from tulving.domain.ranking import Fused, Mode
 from tulving.domain.relevance import Candidate, Evidence
 from tulving.domain.text import fold
+from tulving.domain.updates import Statement
+from tulving.domain.validity import as_it_was
+from tulving.storage import edits
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
 
 DEEPER = 4
 """The factor by which the limit of a lane grows when too many of its candidates have too little confidence."""
+COMPARED = 20
+"""So many of the best candidates are compared with each other at least, to see which are outdated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +57,27 @@ class Collected:
 
 
 def collect(conn: Connection, inquiry: Inquiry) -> Collected:
-    """001-030, 001-126: the candidates of all kinds in one order. All kinds share a lane before fusion, so that a fact
-    and a rule compete by how well they match, not by their rank within their kind."""
+    """The candidates of all kinds in one order."""
     lanes, doubted = _believed(conn, inquiry)
-    places = _places(lanes, inquiry)
-    evidence = _evidence(lanes, places, doubted, inquiry)
-    scores = _scores(lanes, places, evidence, inquiry)
-    order = list(scores)
-    fitting = [key for key in order if evidence[key]["relevance"] >= inquiry.min_relevance]
+    pool = _Pool(lanes, doubted, inquiry)
+    order = list(pool.scores)
+    fitting = [key for key in order if pool.evidence[key]["relevance"] >= inquiry.min_relevance]
+    newer = pool.newer(fitting[: max(inquiry.most, COMPARED)])
+    hits = [pool.hit(key, newer.get(key)) for key in fitting[: inquiry.most]]
     closest = None
     if not fitting and order:
-        best = max(order, key=lambda key: evidence[key]["relevance"])
-        closest = _hit(best, scores[best], places.get(best), evidence[best], lanes, inquiry)
-    hits = [_hit(key, scores[key], places.get(key), evidence[key], lanes, inquiry) for key in fitting[: inquiry.most]]
+        closest = pool.hit(max(order, key=lambda key: pool.evidence[key]["relevance"]))
+    hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
     return Collected(hits, len(order) + len(doubted), len(doubted), len(order) - len(fitting), closest)
+
+
+def _as_of(conn: Connection, hits: list[Hit], moment: datetime | None) -> list[Hit]:
+    """The hits as they were at a moment."""
+    if moment is None:
+        return hits
+    items = edits.as_of(conn, [hit.item for hit in hits], moment)
+    then = [as_it_was(item, moment) if isinstance(item, Fact) else item for item in items]
+    return [replace(hit, item=item) for hit, item in zip(hits, then, strict=True)]
 
 
 def _believed(conn: Connection, inquiry: Inquiry) -> tuple[Lanes, set[Key]]:
@@ -106,62 +121,110 @@ def _sifted(
     return kept, short
 
 
-def _places(lanes: Lanes, inquiry: Inquiry) -> dict[Key, Fused[Key]]:
-    """The ranks of the candidates in both lanes."""
-    semantic, keyword = ([key for key, _ in _ranked(lane, lanes.rows)] for lane in (lanes.semantic, lanes.keyword))
-    return {place.key: place for place in ranking.fuse(semantic, keyword, _depth(inquiry))}
+class _Pool:
+    """The candidates of a search, and what is known of each."""
 
+    def __init__(self, lanes: Lanes, doubted: Set[Key], inquiry: Inquiry) -> None:
+        self._lanes, self._doubted, self._inquiry = lanes, doubted, inquiry
+        self._depth = inquiry.lanes.limit * len(inquiry.lanes.kinds)
 
-def _depth(inquiry: Inquiry) -> int:
-    return inquiry.lanes.limit * len(inquiry.lanes.kinds)
+    @cached_property
+    def places(self) -> dict[Key, Fused[Key]]:
+        """001-030: the ranks of the candidates in both lanes. All kinds share a lane before fusion, so that a fact and
+        a rule compete by how well they match, not by their rank within their kind."""
+        lanes = self._lanes
+        semantic, keyword = ([key for key, _ in _ranked(lane, lanes.rows)] for lane in (lanes.semantic, lanes.keyword))
+        return {place.key: place for place in ranking.fuse(semantic, keyword, self._depth)}
 
+    @cached_property
+    def evidence(self) -> dict[Key, Evidence]:
+        """How relevant each candidate is, and why. The neighbours of candidates are candidates too."""
+        question, request = self._inquiry.question, self._inquiry.lanes
+        if question is None:
+            both = 2 if request.terms and request.vector is not None else 1
+            return {
+                key: {"relevance": ranking.relevance(place.rrf_score, self._depth, both)}
+                for key, place in self.places.items()
+            }
+        beside = (key for pair in self._lanes.neighbours.values() for key in pair if key is not None)
+        keys = dict.fromkeys([*self.places, *beside])
+        pool = {key: self._candidate(key, question) for key in keys if key not in self._doubted}
+        return relevance.weigh(question, pool, self._inquiry.trust)
 
-def _evidence(
-    lanes: Lanes, places: Mapping[Key, Fused[Key]], doubted: Set[Key], inquiry: Inquiry
-) -> dict[Key, Evidence]:
-    """How relevant each candidate is, and why. The neighbours of candidates are candidates too."""
-    if inquiry.question is None:
-        both = 2 if inquiry.lanes.terms and inquiry.lanes.vector is not None else 1
-        return {
-            key: {"relevance": ranking.relevance(place.rrf_score, _depth(inquiry), both)}
-            for key, place in places.items()
+    @cached_property
+    def scores(self) -> dict[Key, float]:
+        """001-126: the candidates, best first, with what they are ordered by: in one lane its own score, else the
+        evidence or the ranks."""
+        mode, lanes = self._inquiry.mode, self._lanes
+        if mode != "hybrid":
+            return dict(_ranked(lanes.semantic if mode == "semantic" else lanes.keyword, lanes.rows))
+        if self._inquiry.question is None:
+            return {key: place.rrf_score for key, place in self.places.items()}
+        return dict(_ranked({key: each["relevance"] for key, each in self.evidence.items()}, lanes.rows))
+
+    def newer(self, keys: Sequence[Key]) -> dict[Key, Key]:
+        """Which of these candidates seem to be outdated, and by which."""
+        if self._inquiry.question is None:
+            return {}
+        rows = self._lanes.rows
+        return updates.newer(
+            {
+                key: Statement(
+                    key[0],
+                    "|".join(sorted(self._about(key))),
+                    rows.words(key),
+                    rows.moment(key),
+                    self.evidence[key]["relevance"],
+                )
+                for key in keys
+            }
+        )
+
+    def hit(self, key: Key, newer: Key | None = None) -> Hit:
+        lanes, evidence = self._lanes, self.evidence[key]
+        parts = {
+            "similarity": lanes.similarities.get(key),
+            "rank": lanes.keyword.get(key),
+            "confidence": lanes.rows.confidence(key, self._inquiry.lanes.now),
+            **evidence,
         }
-    beside = (key for pair in lanes.neighbours.values() for key in pair if key is not None)
-    pool = dict.fromkeys([*places, *beside])
-    dated = inquiry.question.span is not None
-    candidates = {key: _candidate(key, lanes, dated) for key in pool if key not in doubted}
-    return relevance.weigh(inquiry.question, candidates, inquiry.trust)
+        if self._inquiry.mode == "hybrid":
+            beyond = self._depth + 1
+            place = self.places.get(key) or Fused(key, beyond, beyond, ranking.rrf_score(beyond, beyond))
+            ranks = {name: getattr(place, name) for name in ("semantic_rank", "keyword_rank", "rrf_score")}
+            parts |= ranks
+        return Hit(
+            memory_type=key[0],
+            item=KIND[key[0]].item(lanes.rows[key]),
+            score=self.scores[key],
+            parts={name: value for name, value in parts.items() if value is not None},
+            weak=self._inquiry.question is not None and evidence["relevance"] < relevance.WEAK,
+            newer=None if newer is None else UUID(str(newer[1])),
+        )
 
+    def _candidate(self, key: Key, question: Question) -> Candidate[Key]:
+        rows, kind = self._lanes.rows, key[0]
+        before, after = self._lanes.neighbours.get(key, (None, None))
+        return Candidate(
+            words=rows.words(key),
+            content=rows.raw(key, "content"),
+            moment=rows.moment(key) if question.span else None,
+            similarity=self._lanes.similarities.get(key),
+            about=self._about(key),
+            distilled=kind != "episode",
+            session=rows.raw(key, "session_id") if kind == "episode" else None,
+            before=before,
+            after=after,
+        )
 
-def _candidate(key: Key, lanes: Lanes, dated: bool) -> Candidate[Key]:
-    rows, kind = lanes.rows, key[0]
-    about = [fold(rows.raw(key, "source") or "")] if kind == "episode" else []
-    if kind == "fact":
-        about = [fold(rows.raw(key, "subject")), str(rows.raw(key, "entity_id"))]
-    before, after = lanes.neighbours.get(key, (None, None))
-    return Candidate(
-        words=rows.words(key),
-        content=rows.raw(key, "content"),
-        moment=rows.moment(key) if dated else None,
-        similarity=lanes.similarities.get(key),
-        about=frozenset(about),
-        distilled=kind != "episode",
-        session=rows.raw(key, "session_id") if kind == "episode" else None,
-        before=before,
-        after=after,
-    )
-
-
-def _scores(
-    lanes: Lanes, places: Mapping[Key, Fused[Key]], evidence: Mapping[Key, Evidence], inquiry: Inquiry
-) -> dict[Key, float]:
-    """The candidates, best first, with what they are ordered by: in one lane its own score, else the evidence or the
-    ranks."""
-    if inquiry.mode != "hybrid":
-        return dict(_ranked(lanes.semantic if inquiry.mode == "semantic" else lanes.keyword, lanes.rows))
-    if inquiry.question is None:
-        return {key: place.rrf_score for key, place in places.items()}
-    return dict(_ranked({key: each["relevance"] for key, each in evidence.items()}, lanes.rows))
+    def _about(self, key: Key) -> frozenset[str]:
+        """The folded speaker of an episode; the folded subject and the entity of a fact."""
+        rows, kind = self._lanes.rows, key[0]
+        if kind == "episode":
+            return frozenset([fold(rows.raw(key, "source") or "")])
+        if kind == "fact":
+            return frozenset([fold(rows.raw(key, "subject")), str(rows.raw(key, "entity_id"))])
+        return frozenset()
 
 
 def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, float]]:
@@ -170,19 +233,3 @@ def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, f
     keys.sort(key=rows.created_at, reverse=True)
     keys.sort(key=lane.__getitem__, reverse=True)
     return [(key, lane[key]) for key in keys]
-
-
-def _hit(key: Key, score: float, place: Fused[Key] | None, evidence: Evidence, lanes: Lanes, inquiry: Inquiry) -> Hit:
-    beyond = _depth(inquiry) + 1
-    both = inquiry.mode == "hybrid"
-    place = place or Fused(key, beyond, beyond, ranking.rrf_score(beyond, beyond))
-    parts = {
-        "similarity": lanes.similarities.get(key),
-        "rank": lanes.keyword.get(key),
-        "semantic_rank": place.semantic_rank if both else None,
-        "keyword_rank": place.keyword_rank if both else None,
-        "rrf_score": place.rrf_score if both else None,
-        "confidence": lanes.rows.confidence(key, inquiry.lanes.now),
-    }
-    known = {name: value for name, value in parts.items() if value is not None}
-    return Hit(memory_type=key[0], item=KIND[key[0]].item(lanes.rows[key]), score=score, parts={**known, **evidence})

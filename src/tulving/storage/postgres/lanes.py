@@ -54,9 +54,9 @@ class RecordRows(CandidateRows):
 def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
     """Both lanes of each kind, each up to the limit. If an index returned fewer, all rows are compared."""
     vector = request.vector if request.vector is not None and any(request.vector) else None
-    near: Sequence[Kind] = [
-        kind for kind in request.kinds if vector is not None and conn.indexes.suits(conn, request.tenant_id, kind)
-    ]
+    near: Sequence[Kind] = []
+    if vector is not None and request.filter.as_of is None:
+        near = [kind for kind in request.kinds if conn.indexes.suits(conn, request.tenant_id, kind)]
     if near:
         conn.indexes.widen(conn)
     rows = RecordRows(request.tenant_id)

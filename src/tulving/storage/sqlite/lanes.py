@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
+from tulving.storage.embeddings import active_number
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import SELECTED, CandidateRows, Key, LaneRequest, Lanes, Neighbours, adjacent
 from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
-from tulving.storage.sqlite.vectors import Ranking, VectorCache
+from tulving.storage.sqlite.vectors import Matrix, Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
@@ -37,8 +38,11 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
     rows = DecodedRows(request.tenant_id)
     lanes = Lanes({}, {}, {}, rows)
     rankings: dict[Kind, Ranking] = {}
-    if request.vector is not None:
+    if request.vector is not None and request.filter.as_of is None:
         rankings = vectors.rank(conn, request.tenant_id, request.kinds, request.vector, request.embedding_version)
+    elif request.vector is not None and any(request.vector):
+        active_number(conn, request.embedding_version, len(request.vector))
+        rankings = {kind: _KindSearch(conn, request, kind, rows).past(request.vector) for kind in request.kinds}
     for kind in request.kinds:
         search = _KindSearch(conn, request, kind, rows)
         if request.terms:
@@ -105,6 +109,19 @@ class _KindSearch:
         )
         self._allowed([(id_, 0.0) for _, *pair in near for id_ in pair if id_ is not None])
         return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
+
+    def past(self, vector: Sequence[float]) -> Ranking:
+        """The memories of a past day by similarity; the cache holds those of today only."""
+        import numpy
+
+        kept = self._conn.tuples(
+            f"SELECT m.id, m.created_at, m.embedding FROM {self._table} AS m"
+            f" WHERE {self._where} AND m.embedding IS NOT NULL ORDER BY m.id",
+            self._params,
+        )
+        matrix = Matrix(len(vector))
+        matrix.load(*([row[at] for row in kept] for at in range(3)))
+        return matrix.rank(numpy.asarray(vector, numpy.float32))
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or

@@ -10,7 +10,8 @@ DIGEST = ""
 STATEMENTS = (
     """CREATE INDEX ix_episodes_session ON episodes
     (tenant_id, session_id, (COALESCE(occurred_at, created_at)), created_at, id) WHERE session_id IS NOT NULL""",
-    "CREATE INDEX ix_episodes_source ON episodes (tenant_id, source) WHERE source IS NOT NULL",
+    """CREATE INDEX ix_episodes_source ON episodes (tenant_id, source)
+    WHERE source IS NOT NULL AND NOT forgotten""",
 )
 
 

@@ -1,0 +1,62 @@
+"""Which memories seem to be outdated: a later one says something similar of the same thing."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from tulving.domain.model import Kind
+from tulving.domain.relevance import TURN
+from tulving.domain.stems import stem
+from tulving.domain.stopwords import STOP_WORDS
+
+Key = TypeVar("Key", bound=Hashable)
+
+LATER = timedelta(hours=1)
+"""What follows sooner is part of the same conversation."""
+AS_RELEVANT = 0.8
+"""The share of a memory's relevance that a later one needs to answer the same question."""
+ALIKE = {"episode": 0.3, "fact": 0.0, "rule": 0.5}
+"""The share of common words that two memories of a kind need to be about the same thing. Two facts are about the same
+subject, and need no more to answer the same question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A memory that was found, as far as it matters here. `about` is its speaker or subject."""
+
+    kind: Kind
+    about: str
+    words: str
+    moment: datetime
+    relevance: float
+
+
+def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
+    """For each memory that seems to be outdated, the latest one that says something similar."""
+    terms = {key: _terms(each.words) for key, each in found.items()}
+    latest: dict[Key, Key] = {}
+    for key in sorted(found, key=lambda key: found[key].moment):
+        for old in found:
+            if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= ALIKE[found[key].kind]:
+                latest[old] = key
+    return latest
+
+
+def _same_thing(old: Statement, new: Statement) -> bool:
+    return (
+        old.kind == new.kind
+        and old.about == new.about
+        and new.moment - old.moment >= LATER
+        and new.relevance >= AS_RELEVANT * old.relevance
+    )
+
+
+def _alike(some: frozenset[str], others: frozenset[str]) -> float:
+    """The cosine of the angle between two sets of words."""
+    return len(some & others) / ((len(some) * len(others)) ** 0.5 or 1.0)
+
+
+def _terms(words: str) -> frozenset[str]:
+    first: Sequence[str] = words.split(" ", TURN)[:TURN]
+    return frozenset(stem(word) for word in first if word not in STOP_WORDS)
