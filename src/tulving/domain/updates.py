@@ -23,10 +23,10 @@ subject, and need no more to answer the same question."""
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A memory that was found, as far as it matters here. `about` is its speaker or subject."""
+    """A memory that was found, as far as it matters here. `about` names its speaker or subject."""
 
     kind: Kind
-    about: str
+    about: frozenset[str]
     words: str
     moment: datetime
     relevance: float

@@ -43,7 +43,9 @@ def wire(value: Any) -> Any:
             return _item(value)
         case Hit():
             item = {name: part for name, part in _brief(_item(value.item)).items() if part is not None}
-            return {"memory_type": value.memory_type, **item, "score": value.score, "parts": dict(value.parts)}
+            marks = {"weak": True} if value.weak else {}
+            marks |= {"newer": str(value.newer)} if value.newer else {}
+            return {"memory_type": value.memory_type, **item, "score": value.score, **marks, "parts": dict(value.parts)}
         case Found() | Stored():
             return {RENAMED.get(name, name): part for name, part in _plain(value).items() if _is_told(name, part)}
         case Mapping():

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from tulving.domain import context, intake
+from tulving.domain.model import KINDS
 from tulving.services.operations import operation
-from tulving.services.search import Search
+from tulving.services.search import MIN_CONFIDENCE, POOL, AsOf, MinRelevance, Search
 
 CONTEXT_HITS = 20
 
@@ -30,8 +31,10 @@ class Context(Search):
         trigger_prompt: Annotated[str, "What the session is about; of a very long text only the beginning is used"],
         butler: Annotated[str, "The agent: its own memories and the global ones are used"],
         token_budget: Annotated[int | None, "How long the block may be"] = None,
+        as_of: AsOf = None,
+        min_relevance: MinRelevance = None,
     ) -> str:
-        """Build the block of facts and rules that belong in the prompt of a session."""
+        """Build the block of facts, rules and episodes that belong in the prompt of a session."""
         settings = self._env.config.retrieval
         budget = intake.whole(
             "token_budget",
@@ -39,7 +42,17 @@ class Context(Search):
             context.SMALLEST_BUDGET,
             1_000_000,
         )
+        found = await self._recall(
+            intake.search_query("trigger_prompt", trigger_prompt, cut=True),  # hosts pass whole prompts
+            KINDS,
+            self._filter(scope=intake.name("butler", butler), as_of=as_of),
+            POOL,
+            MIN_CONFIDENCE,
+            self._floor(min_relevance),
+        )
         limit = settings.configured_limit or CONTEXT_HITS
-        trigger_prompt = intake.search_query("trigger_prompt", trigger_prompt, cut=True)  # hosts pass whole prompts
-        found = await self.recall(trigger_prompt, scope=intake.name("butler", butler), limit=limit)
-        return context.render(found.hits, budget, settings.section_quotas, self._env.tokens)
+        current = [hit for hit in found.hits if hit.newer is None]
+        known = [hit for hit in current if hit.memory_type != "episode"][:limit]
+        episodes = [hit for hit in current if hit.memory_type == "episode" and not hit.weak][:limit]
+        hits = [self._referenced(hit) for hit in (*known, *episodes)]
+        return context.render(hits, budget, settings.section_quotas, self._env.tokens)

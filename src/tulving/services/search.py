@@ -11,10 +11,11 @@ from tulving.domain.model import KINDS, Found, Hit, Kind
 from tulving.domain.names import Names
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
-from tulving.domain.text import fold, preprocess_search_query, query_terms
+from tulving.domain.text import fold, found_by, preprocess_search_query, query_terms
 from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
+from tulving.services.reranking import Reranking
 from tulving.services.service import Service
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.search import Inquiry
@@ -28,6 +29,7 @@ Limit = Annotated[int | None, "How many at most"]
 AsOf = Annotated[datetime | None, "What was known and true at this time, instead of now"]
 MinRelevance = Annotated[float | None, "Leave out what fits less than this, 0 to 1"]
 WRITTEN_LIMIT = 10
+MIN_CONFIDENCE = 0.2
 
 
 def _nothing_found(error: Exception) -> Found:
@@ -52,7 +54,7 @@ class Search(Service):
         scope: Annotated[str | None, "Only this namespace and the global one; for episodes, this agent"] = None,
         mode: Annotated[Mode | None, "hybrid, semantic or keyword"] = None,
         limit: Limit = None,
-        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = 0.2,
+        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
         type: Annotated[str | None, "Only this type (of an episode) or category (of a fact)"] = None,
         project: Annotated[str | None, "Only this project"] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
@@ -81,7 +83,7 @@ class Search(Service):
         types: Types = None,
         scope: str | None = None,
         limit: Limit = None,
-        min_confidence: float = 0.2,
+        min_confidence: float = MIN_CONFIDENCE,
     ) -> Found:
         """Search by a vector of the store's own embedder instead of words."""
         vector = unit(embedding, self._env.embedder.dimension)
@@ -104,7 +106,7 @@ class Search(Service):
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
         limit: Limit = None,
         types: Types = None,
-        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = 0.2,
+        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
         project: Annotated[str | None, "Only this project"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
@@ -116,20 +118,31 @@ class Search(Service):
 
         Each memory returned counts one more reference.
         """
-        now = self._env.clock()
         limit = self._limit(limit)
-        found = await self._find(
+        found = await self._recall(
             intake.search_query("topic", topic),
             _kinds(types),
             self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
-            "hybrid",
             max(limit, POOL),
             intake.number("min_confidence", min_confidence, 0, 1),
             self._floor(min_relevance),
         )
-        scored = [self._composed(hit, now) for hit in found.hits]
+        return replace(found, hits=[self._referenced(hit) for hit in found.hits[:limit]])
+
+    async def _recall(
+        self,
+        topic: str,
+        kinds: Sequence[Kind],
+        wanted: Filter,
+        most: int,
+        min_confidence: float,
+        min_relevance: float,
+    ) -> Found:
+        """All that fits a topic, in the order of recall; the references are not counted yet."""
+        found = await self._find(topic, kinds, wanted, "hybrid", most, min_confidence, min_relevance)
+        scored = [self._composed(hit) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
-        return replace(found, hits=[self._referenced(hit, now) for hit in scored[:limit]])
+        return replace(found, hits=scored)
 
     def _limit(self, limit: int | None) -> int:
         """The caller's limit, else the configured one, else the specified 10."""
@@ -175,17 +188,21 @@ class Search(Service):
                 embedding_version=env.embedding.version,
             ),
             mode,
-            most,
+            max(most, env.reranker.depth if env.reranker else 0),
             min_confidence,
             min_relevance,
             None if literal else questions.understand(query, _meant(names, query), now),
             env.embedding.trust,
         )
         collected = await self._read(storage.search.collect, inquiry)
+        hits = collected.hits
+        if env.reranker is not None and mode == "hybrid":
+            hits, problem = await self._reranked(query, hits, env.reranker)
+            warning = warning or problem
         if mode == "hybrid" and not (terms and vector is not None):
             mode = "keyword" if vector is None else "semantic"
         return Found(
-            hits=collected.hits,
+            hits=hits[:most],
             mode=mode,
             candidates=collected.candidates,
             below_confidence=collected.doubted,
@@ -194,16 +211,34 @@ class Search(Service):
             warning=warning,
         )
 
-    def _composed(self, hit: Hit, now: datetime) -> Hit:
+    async def _reranked(self, query: str, hits: list[Hit], reranker: Reranking) -> tuple[list[Hit], str | None]:
+        """The best hits in the reranker's order. They exchange their relevance and scores, so that these still fall from
+        hit to hit and compare with those of other searches."""
+        best = hits[: reranker.depth]
+        scores, warning = await reranker.rerank(query, [found_by(hit.item) for hit in best])
+        if scores is None:
+            return hits, warning
+        order = sorted(range(len(best)), key=lambda at: -scores[at])
+        reranked = [
+            replace(
+                best[at],
+                score=place.score,
+                parts={**best[at].parts, "relevance": place.parts["relevance"], "reranker": scores[at]},
+            )
+            for at, place in zip(order, best, strict=True)
+        ]
+        return [*reranked, *hits[reranker.depth :]], warning
+
+    def _composed(self, hit: Hit) -> Hit:
         """001-032: the hit with its composite score and all its parts."""
         last = self._env.references.last(hit.memory_type, hit.item)
-        match = ranking.Match(hit.item, hit.parts["relevance"], hit.parts["confidence"], last, now)
+        match = ranking.Match(hit.item, hit.parts["relevance"], hit.parts["confidence"], last, self._env.clock())
         score, factors = ranking.composite(match, self._env.config.retrieval.score_weights)
         return replace(hit, score=score, parts={**hit.parts, **factors})
 
-    def _referenced(self, hit: Hit, now: datetime) -> Hit:
+    def _referenced(self, hit: Hit) -> Hit:
         """001-034: the hit with its reference counted."""
-        return replace(hit, item=self._env.references.recall(hit.memory_type, hit.item, now))
+        return replace(hit, item=self._env.references.recall(hit.memory_type, hit.item, self._env.clock()))
 
 
 def _meant(names: Names, query: str) -> frozenset[str]:

@@ -166,19 +166,12 @@ class _Pool:
         """Which of these candidates seem to be outdated, and by which."""
         if self._inquiry.question is None:
             return {}
-        rows = self._lanes.rows
-        return updates.newer(
-            {
-                key: Statement(
-                    key[0],
-                    "|".join(sorted(self._about(key))),
-                    rows.words(key),
-                    rows.moment(key),
-                    self.evidence[key]["relevance"],
-                )
-                for key in keys
-            }
-        )
+        rows, evidence = self._lanes.rows, self.evidence
+        found = {
+            key: Statement(key[0], self._about(key), rows.words(key), rows.moment(key), evidence[key]["relevance"])
+            for key in keys
+        }
+        return updates.newer(found)
 
     def hit(self, key: Key, newer: Key | None = None) -> Hit:
         lanes, evidence = self._lanes, self.evidence[key]
