@@ -212,8 +212,8 @@ class Search(Service):
         )
 
     async def _reranked(self, query: str, hits: list[Hit], reranker: Reranking) -> tuple[list[Hit], str | None]:
-        """The best hits in the reranker's order. They exchange their relevance and scores, so that these still fall from
-        hit to hit and compare with those of other searches."""
+        """The best hits in the reranker's order. They exchange their relevance and scores, so that these still fall
+        from hit to hit and compare with those of other searches."""
         best = hits[: reranker.depth]
         scores, warning = await reranker.rerank(query, [found_by(hit.item) for hit in best])
         if scores is None:
