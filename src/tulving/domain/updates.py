@@ -9,6 +9,7 @@ from tulving.domain.model import Kind
 from tulving.domain.relevance import TURN
 from tulving.domain.stems import stem
 from tulving.domain.stopwords import STOP_WORDS
+from tulving.domain.text import words
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -16,9 +17,9 @@ LATER = timedelta(hours=1)
 """What follows sooner is part of the same conversation."""
 AS_RELEVANT = 0.8
 """The share of a memory's relevance that a later one needs to answer the same question."""
-ALIKE = {"episode": 0.3, "fact": 0.0, "rule": 0.5}
-"""The share of common words that two memories of a kind need to be about the same thing. Two facts are about the same
-subject, and need no more to answer the same question."""
+ALIKE = {"episode": 0.3, "fact": 0.4, "rule": 0.5}
+"""The share of common words that two memories of a kind need to be about the same thing. The names of their speaker or
+subject do not count: a subject has many facts, and most of them hold at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Statement:
 
 def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     """For each memory that seems to be outdated, the latest one that says something similar."""
-    terms = {key: _terms(each.words) for key, each in found.items()}
+    terms = {key: _terms(each) for key, each in found.items()}
     latest: dict[Key, Key] = {}
     for key in sorted(found, key=lambda key: found[key].moment):
         for old in found:
@@ -57,6 +58,7 @@ def _alike(some: frozenset[str], others: frozenset[str]) -> float:
     return len(some & others) / ((len(some) * len(others)) ** 0.5 or 1.0)
 
 
-def _terms(words: str) -> frozenset[str]:
-    first: Sequence[str] = words.split(" ", TURN)[:TURN]
-    return frozenset(stem(word) for word in first if word not in STOP_WORDS)
+def _terms(statement: Statement) -> frozenset[str]:
+    first: Sequence[str] = statement.words.split(" ", TURN)[:TURN]
+    names = {word for name in statement.about for word in words(name)}
+    return frozenset(stem(word) for word in first if word not in STOP_WORDS and word not in names)
