@@ -71,6 +71,11 @@ def test_another_fact_of_the_same_subject_is_not_newer():
     assert newer(found) == {"drink": "drink again"}
 
 
+def test_similar_rules_hold_beside_each_other():
+    rules = {n: statement("never tell a customer the price", days=n, about=frozenset(), kind="rule") for n in range(3)}
+    assert newer(rules) == {}
+
+
 @pytest.mark.parametrize("kind", ["episode", "fact", "rule"])
 def test_nothing_one_and_empty_texts(kind):
     assert newer({}) == {}

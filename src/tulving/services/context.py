@@ -51,8 +51,10 @@ class Context(Search):
             self._floor(min_relevance),
         )
         limit = settings.configured_limit or CONTEXT_HITS
-        current = [hit for hit in found.hits if hit.newer is None]
+        shown = [hit for hit in found.hits if hit.memory_type != "episode" or not hit.weak]
+        ids = {hit.item.id for hit in shown}
+        current = [hit for hit in shown if hit.newer not in ids]
         known = [hit for hit in current if hit.memory_type != "episode"][:limit]
-        episodes = [hit for hit in current if hit.memory_type == "episode" and not hit.weak][:limit]
+        episodes = [hit for hit in current if hit.memory_type == "episode"][:limit]
         hits = [self._referenced(hit) for hit in (*known, *episodes)]
         return context.render(hits, budget, settings.section_quotas, self._env.tokens)
