@@ -223,6 +223,7 @@ class Search(Service):
             replace(
                 best[at],
                 score=place.score,
+                weak=place.weak,
                 parts={**best[at].parts, "relevance": place.parts["relevance"], "reranker": scores[at]},
             )
             for at, place in zip(order, best, strict=True)
