@@ -278,7 +278,9 @@ async def test_what_is_said_without_a_date_is_about_now(memory, clock):
     await lives(memory, "Oslo", memory.now() + timedelta(days=900))
     assert (await lives(memory, "Rome")).outcome == "superseded", "a date in the future does not block the slot"
     clock.advance(days=-1)
-    assert (await lives(memory, "Ulm")).outcome == "superseded", "nor does a clock that was ahead"
+    ulm = await lives(memory, "Ulm")
+    assert ulm.outcome == "superseded", "nor does a clock that was ahead"
+    assert (await lives(memory, "Ulm", year(2020))).id == ulm.id, "and what never held is not in between"
 
 
 async def test_a_forgotten_fact_does_not_make_others_outdated(memory):

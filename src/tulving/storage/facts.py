@@ -231,7 +231,9 @@ class _Batch:
                 self._current[claims.key(fact)] = claims.claim(later)
 
     def _stated_later(self, fact: Fact) -> list[Fact]:
-        return self._others(fact, f"COALESCE(m.restated_at, {_SINCE}) > :since")
+        """The facts that were true at some time after this one became true."""
+        held = f"(m.ended_at IS NULL OR m.ended_at > {_SINCE})"
+        return self._others(fact, f"COALESCE(m.restated_at, {_SINCE}) > :since AND {held}")
 
     def _others(self, fact: Fact, condition: str) -> list[Fact]:
         """The other facts of the slot that a condition is true of, apart from those that a person has forgotten."""
