@@ -233,13 +233,34 @@ async def test_an_older_fact_is_history_from_the_start(memory, clock):
 
 
 async def test_a_value_that_was_true_before_and_is_again(memory):
-    await lives(memory, "Rome", year(2020))
+    rome = await lives(memory, "Rome", year(2020))
     oslo = await lives(memory, "Oslo", year(2023))
-    assert (await lives(memory, "Rome", year(2021))).superseded_by == oslo.id
+    again = await lives(memory, "Rome", year(2021))
+    assert (again.id, again.outcome, again.superseded_by) == (rome.id, "outdated", oslo.id)
+    fact = await memory.get("fact", rome.id)
+    assert (fact.state, fact.occurred_at, fact.restated_at) == ("superseded", year(2020), year(2021))
+    assert (await memory.events("fact", rome.id))[-1].payload == {"before": {"restated_at": None}}
     assert await held(memory, year(2022)) == ["Rome"]
     back = await lives(memory, "Rome")
     assert (back.outcome, back.superseded_id) == ("superseded", oslo.id)
-    assert [content for content, _ in await told(memory)] == ["Rome", "Rome", "Oslo", "Rome"]
+    assert [content for content, _ in await told(memory)] == ["Rome", "Oslo", "Rome"]
+
+
+async def test_telling_it_all_again_changes_nothing(memory, sql):
+    dated = [
+        ("Rome", year(2020)),
+        ("Oslo", year(2023)),
+        ("Ulm", year(2021)),
+        ("Oslo", year(2022)),
+        ("Rome", year(2024)),
+    ]
+    offers = [NewFact(subject="Anna", predicate="lives_in", content=name, occurred_at=since) for name, since in dated]
+    await memory.store_facts(offers)
+    rows = "SELECT id, content, occurred_at, ended_at, restated_at, validity FROM facts ORDER BY id"
+    before = sql(rows)
+    again = await memory.store_facts(offers)
+    assert [answer.outcome for answer in again] == ["outdated"] * 4 + ["confirmed"]
+    assert sql(rows) == before
 
 
 async def test_a_repetition_for_an_earlier_time_moves_the_start_if_nothing_was_in_between(memory):

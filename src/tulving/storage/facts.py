@@ -148,12 +148,10 @@ class _Batch:
             return Stored(id=current.id, outcome="duplicate", ref=current.ref)
         if current.id in self._new or decision in ("antedate", "outdated"):
             self.write()  # the row is about to be changed, or rows of the slot are about to be read
-        if decision == "antedate" and [other.id for other in self._stated_later(fact)] == [current.id]:
-            decision = "confirm"  # nothing else is known to have been true in between
         if decision == "confirm":
             return self._confirm(fact, current, given)
         if decision != "supersede":
-            return self._outdate(fact, entry, current)
+            return self._place(fact, entry, given, current)
         self._supersede(fact, current)
         stored = self._store(replace(fact, supersedes_id=current.id), entry)
         return replace(stored, outcome="superseded", superseded_id=current.id)
@@ -196,7 +194,7 @@ class _Batch:
         items.update(self._conn, (known, new))
         self._log("fact_confirmed", known.id, by="repetition", **details)
         if "occurred_at" in dates:
-            self._make_room(new)
+            self._make_room(new, self._around(new)[0])
         self._current[claims.key(fact)] = claims.claim(new)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
 
@@ -204,44 +202,62 @@ class _Batch:
         supersede(self._conn, fact.tenant_id, current.id, start(fact), self._audit.now)
         self._replaced(fact.id, current.id)
 
-    def _outdate(self, fact: Fact, entry: IndexEntry, current: Claim) -> Stored:
-        """An older fact that arrives late is stored as history, between those that were true before and after it."""
-        self._make_room(fact)
-        after = min(start(other) for other in self._stated_later(fact))
-        self._add(superseded(fact, after, self._audit.now), entry)
+    def _place(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any], current: Claim) -> Stored:
+        """A fact that is dated before the current one: it belongs between those that were true before and after it."""
+        before, after = self._around(fact)
+        same = claims.continued(fact, before, after)
+        if same is not None and same.id == current.id:
+            return self._confirm(fact, current, given)
+        late = Stored(id=fact.id, outcome="outdated", superseded_by=current.id)
+        if same is not None:
+            self._redate(same, start(fact))
+            return replace(late, id=same.id)
+        after = self._make_room(fact, before) or after
+        assert after is not None
+        self._add(superseded(fact, start(after), self._audit.now), entry)
         self._replaced(current.id, fact.id)
-        return Stored(id=fact.id, outcome="outdated", superseded_by=current.id)
+        return late
 
-    def _make_room(self, fact: Fact) -> None:
-        """What held when this fact became true ends then. If it was stated again for a later time, it goes on from
-        there, and its earlier part becomes a fact of its own."""
-        now = self._audit.now
-        for other in self._others(fact, f"{_SINCE} <= :since AND (m.ended_at IS NULL OR m.ended_at > :since)"):
-            if latest(other) <= start(fact):
-                items.update(self._conn, (other, replace(other, ended_at=start(fact), updated_at=now)))
-                self._replaced(fact.id, other.id)
-                continue
-            earlier, later = split(other, start(fact), self._audit.new_id(), now)
-            items.update(self._conn, (other, later))
-            self._log("fact_split", other.id, earlier=str(earlier.id))
-            self._add(earlier, IndexEntry(search_text(found_by(earlier)), None, None))
-            self._replaced(fact.id, earlier.id)
-            self.write()
-            if later.validity == "active":
-                self._current[claims.key(fact)] = claims.claim(later)
-
-    def _stated_later(self, fact: Fact) -> list[Fact]:
-        """The facts that were true at some time after this one became true."""
-        held = f"(m.ended_at IS NULL OR m.ended_at > {_SINCE})"
-        return self._others(fact, f"COALESCE(m.restated_at, {_SINCE}) > :since AND {held}")
-
-    def _others(self, fact: Fact, condition: str) -> list[Fact]:
-        """The other facts of the slot that a condition is true of, apart from those that a person has forgotten."""
+    def _around(self, fact: Fact) -> tuple[Fact | None, Fact | None]:
+        """The other fact of the slot that held when this one became true, and the next one."""
         rows = self._conn.fetch_all(
-            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept} AND {condition}{self._conn.for_update}",
+            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept}"
+            f" AND (m.ended_at IS NULL OR m.ended_at > :since AND m.ended_at > {_SINCE})"
+            f" ORDER BY {_SINCE}, m.created_at, m.id LIMIT 2{self._conn.for_update}",
             {**_slot_params(fact), "since": start(fact)},
         )
-        return [Fact(**row) for row in rows]
+        found = [None, *(Fact(**row) for row in rows), None]
+        first = 0 if found[1] is None or start(found[1]) > start(fact) else 1
+        return found[first], found[first + 1]
+
+    def _make_room(self, fact: Fact, before: Fact | None) -> Fact | None:
+        """What held when this fact became true ends then. If it was stated again for a later time, its earlier part
+        becomes a fact of its own; the rest is returned."""
+        if before is None:
+            return None
+        now = self._audit.now
+        if latest(before) <= start(fact):
+            items.update(self._conn, (before, superseded(before, start(fact), now)))
+            self._replaced(fact.id, before.id)
+            return None
+        earlier, later = split(before, start(fact), self._audit.new_id(), now)
+        items.update(self._conn, (before, later))
+        self._log("fact_split", before.id, earlier=str(earlier.id))
+        self._add(earlier, IndexEntry(search_text(found_by(earlier)), None, None))
+        self._replaced(fact.id, earlier.id)
+        if later.validity == "active":
+            self._current[claims.key(fact)] = claims.claim(later)
+        return later
+
+    def _redate(self, known: Fact, stated: datetime) -> None:
+        """A fact of the past is stated again, for another time."""
+        dates = redated(known, stated)
+        if dates:
+            new = replace(known, **dates, updated_at=self._audit.now)
+            items.update(self._conn, (known, new))
+            before = {name: _plain(getattr(known, name)) for name in dates}
+            self._log("fact_restated", known.id, before=before)
+            self._make_room(new, self._around(new)[0])
 
     def _replaced(self, new_id: UUID, old_id: UUID) -> None:
         tenant_id = self._audit.caller.tenant_id
