@@ -460,3 +460,30 @@ async def test_a_rule_reads_as_it_did_before_it_became_a_warning(memory, clock):
     assert warning.content.startswith("ANTI-PATTERN")
     (rule,) = await memory._read(edits.as_of, [warning], before)
     assert rule.content == "shout"
+
+
+# -- what another program or an older version left -----------------------------------------------------------------
+
+
+async def test_rows_that_overlap_do_not_stop_a_fact_that_arrives_late(memory, sql):
+    oslo = await lives(memory, "Oslo", year(2020))
+    await lives(memory, "Oslo", year(2025))
+    sql(
+        "INSERT INTO facts (tenant_id, subject, predicate, content, occurred_at, validity, ended_at)"
+        " VALUES ('default', 'Anna', 'lives_in', 'Bonn', ?, 'superseded', ?)",
+        year(2023),
+        year(2026),
+    )
+    sql(
+        "INSERT INTO facts (tenant_id, subject, predicate, content, occurred_at, validity)"
+        " VALUES ('default', 'Anna', 'lives_in', 'Ulm', ?, 'superseded')",
+        year(2022),
+    )
+    late = await lives(memory, "Rome", year(2024))
+    assert (late.outcome, late.superseded_by) == ("outdated", oslo.id)
+    rome = await memory.get("fact", late.id)
+    assert (rome.occurred_at, rome.ended_at) == (year(2024), year(2025))
+    assert (await lives(memory, "Kiel", year(2021))).outcome == "outdated"
+    await memory.embed_pending()
+    assert (await told(memory))[-1] == ("Oslo", "active")
+    assert (await administer(memory).verify()).ok

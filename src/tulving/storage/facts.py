@@ -219,16 +219,18 @@ class _Batch:
         return late
 
     def _around(self, fact: Fact) -> tuple[Fact | None, Fact | None]:
-        """The other fact of the slot that held when this one became true, and the next one."""
-        rows = self._conn.fetch_all(
-            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept}"
-            f" AND (m.ended_at IS NULL OR m.ended_at > :since AND m.ended_at > {_SINCE})"
-            f" ORDER BY {_SINCE}, m.created_at, m.id LIMIT 2{self._conn.for_update}",
+        """The other fact of the slot that held when this one became true, and the next one. Rows of other origin may
+        overlap: then the active one counts."""
+        before = f"{_SINCE} <= :since ORDER BY m.validity = 'active' DESC, {_SINCE} DESC, m.created_at DESC, m.id DESC"
+        return self._first(fact, before), self._first(fact, f"{_SINCE} > :since ORDER BY {_SINCE}, m.created_at, m.id")
+
+    def _first(self, fact: Fact, condition: str) -> Fact | None:
+        row = self._conn.fetch_one(
+            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept} AND (m.ended_at IS NULL"
+            f" OR m.ended_at > :since AND m.ended_at > {_SINCE}) AND {condition} LIMIT 1{self._conn.for_update}",
             {**_slot_params(fact), "since": start(fact)},
         )
-        found = [None, *(Fact(**row) for row in rows), None]
-        first = 0 if found[1] is None or start(found[1]) > start(fact) else 1
-        return found[first], found[first + 1]
+        return None if row is None else Fact(**row)
 
     def _make_room(self, fact: Fact, before: Fact | None) -> Fact | None:
         """What held when this fact became true ends then. If it was stated again for a later time, its earlier part
