@@ -148,7 +148,7 @@ def test_the_slot_is_found_through_an_index(store: Opened, engine: str) -> None:
     """Also with a condition for rows that have no folded names yet."""
     params = {**facts._slot_params(offered("Anna", "lives_in", "Rome", entity_id=IDS())), "place": 0}
     for slot in (facts._BY_SUBJECT, facts._BY_ENTITY):
-        statement = f"{facts._ACTIVE}{slot}"
+        statement = f"SELECT {facts._CLAIM} FROM facts WHERE {slot} AND validity = 'active'"
         if engine == "sqlite":
             plan = store.read(lambda conn, sql=statement: conn.tuples(f"EXPLAIN QUERY PLAN {sql}", params))
         else:

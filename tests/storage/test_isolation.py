@@ -520,7 +520,6 @@ BEGINNINGS = (
     "DELETE ",
     "WITH ",
     "REPLACE ",
-    "{_ACTIVE}",
     "{_SELECT}",
     "{_MINE}",
     "{KIND[",
@@ -542,7 +541,8 @@ COMPLETED_ELSEWHERE = {
 TENANT_CLAUSES = (
     "{where}",
     "{self._where}",
-    "{_ACTIVE}",
+    "{slot}",
+    "{_slot(fact)}",
     "{_MINE}",
     "{mine}",
     "{THIS}",

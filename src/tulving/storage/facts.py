@@ -29,10 +29,7 @@ _SLOT = "tenant_id = :tenant_id AND scope = :scope AND owner = :owner AND id <> 
 _BY_ENTITY = f"{_SLOT} AND entity_id = :entity_id AND {_PREDICATE} AND keyed"
 _BY_SUBJECT = f"{_SLOT} AND {_SUBJECT} AND {_PREDICATE} AND entity_id IS NULL AND keyed"
 _BY_CONTENT = f"{_SLOT} AND content_hash = :content_hash AND NOT keyed"
-_ACTIVE = (
-    "SELECT CAST(:place AS INTEGER) AS place, folded_predicate,"
-    f" {', '.join(Claim.__slots__)} FROM facts WHERE validity = 'active' AND "
-)
+_CLAIM = f"CAST(:place AS INTEGER) AS place, folded_predicate, {', '.join(Claim.__slots__)}"
 _SINCE = "COALESCE(occurred_at, created_at)"
 _KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at", "restated_at")
 """Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
@@ -294,7 +291,8 @@ def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
     for place, fact in enumerate(facts):
         asked.setdefault(_slot(fact), []).append({**_slot_params(fact), "place": place})
     for slot, rows in asked.items():
-        for row in conn.fetch_for_each(f"{_ACTIVE}{slot}{conn.for_update}", rows):
+        active = f"SELECT {_CLAIM} FROM facts WHERE {slot} AND validity = 'active'{conn.for_update}"
+        for row in conn.fetch_for_each(active, rows):
             key, folded = claims.key(facts[row.pop("place")]), row.pop("folded_predicate")
             if key not in found or folded is not None:  # only the database keeps a second one of these out
                 found[key] = Claim(**row)
