@@ -11,7 +11,7 @@ from tulving.domain.claims import Claim
 from tulving.domain.editing import differing, restated, split, superseded
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Fact, Stored
-from tulving.domain.scope import Address, Bound, Filter
+from tulving.domain.scope import Address, Bound, Filter, address_of
 from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import as_it_was, latest, redated, start
 from tulving.errors import InvalidInput
@@ -95,17 +95,18 @@ def same_content(conn: Connection, fact: Fact) -> Claim | None:
 def settle(conn: Connection, unsettled: Sequence[Fact], audit_of: AuditOf) -> None:
     """Give facts that were stored without them their folded names. Where that puts two active facts into one slot, the
     older one is superseded."""
-    rivals = {fact.id: fact for fact in unsettled if fact.keyed and fact.validity == "active"}
-    conn.lock(*map(claims.key, rivals.values()))
-    current = _current(conn, list(rivals.values()))
+    active = [fact for fact in unsettled if fact.keyed and fact.validity == "active"]
+    conn.lock(*map(claims.key, active))
+    current = _current(conn, active)
+    rivals = {address_of(fact) for fact in active}
     for fact in unsettled:
-        if fact.id in rivals:
+        if address_of(fact) in rivals:
             mine, key = claims.claim(fact), claims.key(fact)
             other = current.get(key, mine)
             stays = current[key] = claims.newer(mine, other)
             if other.id != mine.id:
                 audit, gone = audit_of(fact.tenant_id), mine if stays is other else other
-                rivals.pop(gone.id, None)
+                rivals.discard(replace(address_of(fact), id=gone.id))
                 supersede(conn, fact.tenant_id, gone.id, stays.since, audit.now)
                 links.insert(conn, fact.tenant_id, links.supersedes(stays.id, gone.id, audit.now))
                 events.append(conn, audit.event("fact_superseded", "fact", gone.id, superseded_by=str(stays.id)))
@@ -294,7 +295,7 @@ def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
         active = f"SELECT {_CLAIM} FROM facts WHERE {slot} AND validity = 'active'{conn.for_update}"
         for row in conn.fetch_for_each(active, rows):
             key, folded = claims.key(facts[row.pop("place")]), row.pop("folded_predicate")
-            if key not in found or folded is not None:  # only the database keeps a second one of these out
+            if key not in found or folded is not None:  # a plain row beside it does not have the slot
                 found[key] = Claim(**row)
     return found
 
