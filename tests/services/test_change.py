@@ -190,7 +190,7 @@ async def test_a_plain_row_is_in_its_slot_at_once_if_it_is_spelled_alike(memory,
 
 async def test_the_slots_of_many_tenants_and_more_rows_than_a_batch(memory, sql):
     """Another tenant may have rows with the same ids, by an import."""
-    for number in range(70):
+    for number in range(40):
         for at, spelling in enumerate(("lives_in", "Lives In")):
             sql(
                 "INSERT INTO facts (tenant_id, id, subject, predicate, content, created_at)"
@@ -201,10 +201,10 @@ async def test_the_slots_of_many_tenants_and_more_rows_than_a_batch(memory, sql)
                 spelling,
                 year(2020 + (at + number) % 2),
             )
-    assert await administer(memory).embed_pending() == 140
+    assert await administer(memory).embed_pending() == 80
     assert sql("SELECT 1 AS found FROM facts WHERE folded_predicate IS NULL OR folded_subject IS NULL") == []
     (row,) = sql("SELECT COUNT(*) AS active FROM facts WHERE validity = 'active'")
-    assert row["active"] == 70
+    assert row["active"] == 40
     assert sql("SELECT 1 AS found FROM facts WHERE validity = 'active' AND created_at < ?", year(2021)) == []
     assert (await administer(memory).verify()).ok
 
