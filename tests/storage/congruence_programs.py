@@ -50,7 +50,7 @@ tax taxes taxing taxed
 hope hopes hoping hoped
 bake bakes baking baked
 dance dances dancing danced
-plan plans planning planned
+wrap wraps wrapping wrapped
 stop stops stopping stopped
 run runs running
 cat cats

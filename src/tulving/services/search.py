@@ -10,7 +10,7 @@ from tulving.domain import intake, ranking
 from tulving.domain.model import KINDS, Found, Hit, Kind
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
-from tulving.domain.text import preprocess_search_query, query_terms
+from tulving.domain.text import lookup_terms, preprocess_search_query
 from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
@@ -133,7 +133,7 @@ class Search(Service):
         """The candidates of all kinds, filtered and fused, best first."""
         now = self._env.clock()
         warning = None
-        terms = query_terms(query) if mode != "semantic" else []
+        terms = lookup_terms(query) if mode != "semantic" else []
         if vector is None and mode != "keyword" and (line := preprocess_search_query(query)):
             vector, warning = await self._env.embedding.query(line)
         if not terms and vector is None:
