@@ -106,8 +106,8 @@ def test_stop_words_are_those_of_the_querys_language(query, terms):
     [
         ("what is the planet", ["planet"]),
         ("dog", ["dog"]),
-        ("auth plan", ["auth|auth*", "plan|plan*"]),
-        ("cats planning planned 2024 wifi6", ["cats", "planning", "planned", "2024", "wifi6"]),
+        ("auth plan", ["auth", "plan"]),
+        ("Pläne wifi6 2024", ["plane|plan*", "wifi6", "2024"]),
         ("der Hund", ["hund|hun*"]),
         ("der Fuessen 2024", ["fuessen|fuess*|fuss*", "2024"]),
         ("das Autohaus 12", ["autohaus|autoha*", "12"]),

@@ -50,7 +50,7 @@ tax taxes taxing taxed
 hope hopes hoping hoped
 bake bakes baking baked
 dance dances dancing danced
-wrap wraps wrapping wrapped
+plan plans planning planned
 stop stops stopping stopped
 run runs running
 cat cats

@@ -19,8 +19,6 @@ _TATWEEL = "\u0640"  # stretches an Arabic word, for looks only
 # The article and prepositions, which Arabic writes as part of the next word.
 _CLITICS = ("", *"ال و وال ب بال ل لل".split())
 _CLITIC = re.compile("(?:[وفبك]?ال|لل)(?=..)")
-# The index cuts English endings off: the beginning of "planning" would be "plan", as in "plants".
-_UNINFLECTED = re.compile(r"[^\W\d_]{4,}(?<!s)(?<!ed)(?<!ing)")
 _UMLAUT = re.compile("(?<=[aou])e")  # as in "fuer", typed where a keyboard has no umlauts
 _ARABIC = re.compile("[\u0621-\u064a]")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
@@ -85,25 +83,22 @@ def lookup_terms(query: str | None, most: int = 64) -> list[str]:
     terms, language = _understood(query)
     if language == "en":
         return terms[:most]
-    if language == "":
-        return [f"{term}|{term}*" if _UNINFLECTED.fullmatch(term) else term for term in terms[:most]]
     return ["|".join(dict.fromkeys(_forms(term, language))) for term in terms[:most]]
 
 
 def _understood(query: str | None) -> tuple[list[str], str]:
-    """The words of a query without the stop words of its language, and the language: the one with the most stop words,
-    "" if an ASCII query has none, and "?" if another one has none."""
+    """The words of a query without the stop words of its language, and the language: the one with the most stop words;
+    without any, English if all is ASCII, else unknown ("")."""
     line = preprocess_search_query(query)
     found = list(dict.fromkeys(words(line)))
     counts = {name: len(stops.intersection(found)) for name, stops in OTHER_STOP_WORDS.items()}
     language = max(counts, key=counts.__getitem__)
     english = len(STOP_WORDS.intersection(found))
-    if english > counts[language] or (english and english == counts[language] and line.isascii()):
-        language = "en"
-    elif not counts[language]:
-        return found, "" if line.isascii() else "?"
-    stops = STOP_WORDS if language == "en" else OTHER_STOP_WORDS[language]
-    return [word for word in found if word not in stops] or found, language
+    if english > counts[language] or (english == counts[language] and line.isascii()):
+        return [word for word in found if word not in STOP_WORDS] or found, "en"
+    if not counts[language]:
+        return found, ""
+    return [word for word in found if word not in OTHER_STOP_WORDS[language]] or found, language
 
 
 def _forms(word: str, language: str) -> list[str]:

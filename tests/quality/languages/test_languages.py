@@ -89,8 +89,8 @@ def test_each_language_has_enough_to_confuse(language: str) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("Hund", "Die Hunde bellen."),
-        ("Fahrrad", "Unsere Fahrradversicherung ist teuer."),
+        ("der Hund", "Die Hunde bellen."),
+        ("mein Fahrrad", "Unsere Fahrradversicherung ist teuer."),
         ("wo ist der Autoschlüssel", "Der Schlüssel ist weg."),
         ("fuer die Kuendigung", "Er hat gekündigt, die Kündigung liegt im Büro."),
         ("les clés de la maison", "J'ai perdu ma clé."),
