@@ -301,6 +301,7 @@ async def test_another_tenants_ids_are_unknown_ids(url: str) -> None:
         own = await mine.store_episode("own episode", butler="b")
         note = await theirs.get("fact", ids["note"])
         assert isinstance(note, Fact) and note.ref is not None
+        await theirs.settle()
         before = await state_of(theirs)
         for kind, id_ in [*((kind, ids[kind]) for kind in KINDS), ("fact", note.ref)]:
             assert await mine.get(kind, id_) is None
@@ -520,7 +521,6 @@ BEGINNINGS = (
     "DELETE ",
     "WITH ",
     "REPLACE ",
-    "{_ACTIVE}",
     "{_SELECT}",
     "{_MINE}",
     "{KIND[",
@@ -542,7 +542,8 @@ COMPLETED_ELSEWHERE = {
 TENANT_CLAUSES = (
     "{where}",
     "{self._where}",
-    "{_ACTIVE}",
+    "{slot}",
+    "{_slot(fact)}",
     "{_MINE}",
     "{mine}",
     "{THIS}",

@@ -1,7 +1,7 @@
 """Which memories seem to be outdated: a later one says something similar of the same thing."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -18,9 +18,8 @@ LATER = timedelta(hours=1)
 """What follows sooner is part of the same conversation."""
 AS_RELEVANT = 0.8
 """The share of a memory's relevance that a later one needs to answer the same question."""
-ALIKE: dict[Kind, float] = {"episode": 0.3, "fact": 0.4}
-"""The share of common words that two memories of a kind need to be about the same thing. The names of their speaker or
-subject do not count: a subject has many facts, and most of them hold at the same time. Rules are instructions, and
+ALIKE: dict[Kind, float] = {"episode": 0.3, "fact": 0.5}
+"""The share of common words that two memories of a kind need to be about the same thing. Rules are instructions:
 similar ones hold beside each other."""
 
 
@@ -39,7 +38,7 @@ def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     """For each memory that seems to be outdated, the latest one that says something similar."""
     terms = {key: _terms(each) for key, each in found.items()}
     latest: dict[Key, Key] = {}
-    for key in sorted(found, key=lambda key: found[key].moment):
+    for key in sorted(found, key=lambda key: (found[key].moment, found[key].relevance)):
         least = ALIKE.get(found[key].kind, math.inf)
         for old in found:
             if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= least:
@@ -61,7 +60,8 @@ def _alike(some: frozenset[str], others: frozenset[str]) -> float:
     return len(some & others) / ((len(some) * len(others)) ** 0.5 or 1.0)
 
 
-def _terms(statement: Statement) -> frozenset[str]:
-    first: Sequence[str] = statement.words.split(" ", TURN)[:TURN]
-    names = {word for name in statement.about for word in words(name)}
-    return frozenset(stem(word) for word in first if word not in STOP_WORDS and word not in names)
+def _terms(found: Statement) -> frozenset[str]:
+    """The stems of its first words. Whom it is about does not count: that is the same in all."""
+    common = STOP_WORDS.union(*map(words, found.about))
+    first = found.words.split(" ", TURN)[:TURN]
+    return frozenset(stem(word) for word in first if word not in common)
