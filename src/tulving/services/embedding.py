@@ -23,10 +23,10 @@ class Embedding:
         self.embedder, self.version = embedder, version
         self._failure: str | None = None
 
-    @property
-    def trust(self) -> float:
-        """How far similarities count as evidence (`relevance.py`)."""
-        return getattr(self.embedder, "trust", 1.0)
+    def trust(self, query: str) -> float:
+        """How far similarities to a query count as evidence (`relevance.py`)."""
+        trust = getattr(self.embedder, "trust", 1.0)
+        return trust(query) if callable(trust) else trust
 
     @property
     def warning(self) -> str | None:
