@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence, Sized
+from typing import Any
 
 from tulving.domain.model import Item
 from tulving.domain.text import found_by, meant_by, search_text
@@ -25,7 +26,7 @@ class Embedding:
 
     def trust(self, query: str) -> float:
         """How far similarities to a query count as evidence (`relevance.py`)."""
-        trust = getattr(self.embedder, "trust", 1.0)
+        trust: Any = getattr(self.embedder, "trust", 1.0)
         return trust(query) if callable(trust) else trust
 
     @property
