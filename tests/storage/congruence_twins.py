@@ -172,7 +172,11 @@ class Twins:
     async def both(self, do: Callable[[Side], Awaitable[Any]]) -> Any:
         first, second = [await _outcome(do, side) for side in self.sides]
         same("the answer", first, second)
-        self.refused += isinstance(first, Raised)
+        if isinstance(first, Raised):
+            self.refused += 1
+            used = max(side.ids._next for side in self.sides)  # PostgreSQL may have tried several times
+            for side in self.sides:
+                side.ids._next = used
         return first
 
     def resolved(self, who: str, value: Any) -> Any:
