@@ -7,6 +7,7 @@ from tulving.domain.text import (
     clean,
     content_hash,
     count_tokens,
+    lookup_terms,
     preprocess_search_query,
     preprocess_text,
     query_terms,
@@ -79,6 +80,80 @@ def test_case_and_white_space_do_not_count_in_a_hash():
 )
 def test_terms_of_a_query(query, terms):
     assert query_terms(query) == terms
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("Wo ist der Hund?", ["hund"]),
+        ("les clés de la voiture", ["cles", "voiture"]),
+        ("¿Qué no come Elena?", ["come", "elena"]),
+        ("где ключи от машины", ["ключи", "машины"]),
+        ("متى عيد ميلاد سارة؟", ["عيد", "ميلاد", "سارة"]),
+        ("車の鍵", ["車", "鍵"]),
+        ("我的书", ["书"]),
+        ("der die das", ["der", "die", "das"]),
+        ("is it the car", ["car"]),
+        ("what was the war about", ["war"]),
+    ],
+)
+def test_stop_words_are_those_of_the_querys_language(query, terms):
+    assert query_terms(query) == terms
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("what is the planet", ["planet"]),
+        ("dog", ["dog"]),
+        ("auth plan", ["auth", "plan"]),
+        ("Pläne wifi6 2024", ["plane|plan*", "wifi6", "2024"]),
+        ("der Hund", ["hund|hun*"]),
+        ("der Fuessen 2024", ["fuessen|fuess*|fuss*", "2024"]),
+        ("das Autohaus 12", ["autohaus|autoha*", "12"]),
+        ("das Wasserglas", ["wasserglas|wasserg*|sergl*|ergla*|rglas*"]),
+        ("où est la clé", ["cle"]),
+        ("дети", ["дети|дет*"]),
+        ("чай", ["чаи"]),
+        ("東京", ["東", "京"]),
+        ("", []),
+        (None, []),
+        ("🙂", []),
+    ],
+)
+def test_terms_as_the_index_is_asked_for_them(query, terms):
+    assert lookup_terms(query) == terms
+
+
+def test_arabic_words_are_looked_up_with_and_without_article_and_prepositions():
+    [term] = lookup_terms("الكتاب")
+    forms = term.split("|")
+    assert forms[0] == "الكتاب"
+    assert {"كتا*", "الكتا*", "والكتا*", "بكتا*", "للكتا*"} <= set(forms)
+    assert lookup_terms("ال") == lookup_terms("ال ") != []
+
+
+@pytest.mark.parametrize(
+    "query", ["ä" * 255, "ä" * 10_000, " ".join(f"ä{number:x}bcdefghijklmnopq" for number in range(99))]
+)
+def test_a_long_query_stays_small(query):
+    terms = lookup_terms(query)
+    assert len(terms) == len(query_terms(query)) <= 64
+    assert all(len(term.split("|")) <= 30 for term in terms)
+
+
+@given(st.text())
+def test_each_term_is_looked_up_by_words_of_the_index(query):
+    terms = lookup_terms(query)
+    assert len(terms) == len(query_terms(query))
+    for term in terms:
+        for form in term.split("|"):
+            assert words(form.removesuffix("*")) == [form.removesuffix("*")]
+
+
+def test_marks_do_not_split_words():
+    assert words("مُحَمَّد أحمد محـــمد") == ["محمد", "احمد", "محمد"]
+    assert words("שָׁלוֹם Ёж") == ["שלום", "еж"]
 
 
 def test_words_are_folded_and_bare():

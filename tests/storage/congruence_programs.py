@@ -184,8 +184,8 @@ def store_fact(random: Random) -> tuple[str, dict[str, Any]]:
     if random.random() < 0.5:
         args["content"] = random.choice(("tea", "Tea", "cats and dogs", "walking"))
     return "store_fact", {
-        "subject": random.choice(("garden", "river", "Café", "CAFÉ")),
-        "predicate": random.choice(("plan", "paint_box", "Paint box")),
+        "subject": random.choice(("garden", "Garden", "river", "Café")),
+        "predicate": random.choice(("plan", "PLAN", "paint_box", "Paint box")),
         **args,
     }
 
@@ -397,9 +397,9 @@ def edit(random: Random) -> tuple[str, dict[str, Any]]:
 
 
 def fact_history(random: Random) -> tuple[str, dict[str, Any]]:
-    key = {"subject": random.choice(("garden", "River")), "predicate": random.choice(("plan", "box"))}
-    extra = _some(random, 0.3, scope=lambda: "work", limit=lambda: random.choice((1, 3)), as_of=lambda: _moment(random))
-    return "fact_history", {**key, **extra}
+    key = {"subject": random.choice(("garden", "river")), "predicate": random.choice(("plan", "box"))}
+    some = {"scope": lambda: "work", "limit": lambda: random.choice((1, 3)), "as_of": lambda: _moment(random)}
+    return "fact_history", {**key, **_some(random, 0.3, **some)}
 
 
 def create_entity(random: Random) -> tuple[str, dict[str, Any]]:

@@ -162,12 +162,12 @@ async def test_any_text_as_a_name_is_stored_as_it_is_or_refused(memory: Memory, 
     assert not problems(await administer(memory).verify())
 
 
-async def test_names_that_only_look_alike_are_different_keys(memory: Memory) -> None:
+async def test_names_that_look_alike_are_different_keys(memory: Memory) -> None:
     names = ["café", "cafe", "сafe", "cafe\u200b", "cafe."]
     for name in names:
         assert (await memory.store_fact(name, "p", f"value of {name!r}")).outcome == "stored"
-    for name in ("cafe\u0301", "Café", "CAFE\u0301", " café", "ｃａｆé"):
-        assert (await memory.store_fact(name, "p", f"value of {name!r}")).outcome == "superseded", f"{name!r} is café"
+    for name in ("cafe\u0301", "Café", "ＣＡＦÉ"):
+        assert (await memory.store_fact(name, "p", f"value of {name!r}")).outcome == "superseded", "spellings of one"
     assert len((await memory.list_memories("fact", state="active")).items) == len(names)
 
 

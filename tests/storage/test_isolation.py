@@ -302,7 +302,7 @@ async def test_another_tenants_ids_are_unknown_ids(url: str) -> None:
         own = await mine.store_episode("own episode", butler="b")
         note = await theirs.get("fact", ids["note"])
         assert isinstance(note, Fact) and note.ref is not None
-        await mine.settle()  # the reading is counted
+        await theirs.settle()
         before = await state_of(theirs)
         for kind, id_ in [*((kind, ids[kind]) for kind in KINDS), ("fact", note.ref)]:
             assert await mine.get(kind, id_) is None
@@ -554,7 +554,6 @@ BEGINNINGS = (
     "WITH ",
     "REPLACE ",
     "FROM ",
-    "{_ACTIVE}",
     "{_SELECT}",
     "{_MINE}",
     "{_NAMES}",
@@ -575,13 +574,12 @@ TABLES_BY_NAME = (
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
     "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}
-    "SELECT CAST(:place AS INTEGER) AS place, folded_predicate, {', '.join(Claim.__slots__)} FROM facts WHERE"
-    " validity = 'active' AND",  # as {_ACTIVE}
 }
 TENANT_CLAUSES = (
     "{where}",
     "{self._where}",
-    "{_ACTIVE}",
+    "{slot}",
+    "{_slot(fact)}",
     "{_MINE}",
     "{mine}",
     "{THIS}",

@@ -1,6 +1,6 @@
 """Which memories seem to be outdated: a later one says something similar of the same thing."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -9,6 +9,7 @@ from tulving.domain.model import Kind
 from tulving.domain.relevance import TURN
 from tulving.domain.stems import stem
 from tulving.domain.stopwords import STOP_WORDS
+from tulving.domain.text import words
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -16,9 +17,8 @@ LATER = timedelta(hours=1)
 """What follows sooner is part of the same conversation."""
 AS_RELEVANT = 0.8
 """The share of a memory's relevance that a later one needs to answer the same question."""
-ALIKE = {"episode": 0.3, "fact": 0.0, "rule": 0.5}
-"""The share of common words that two memories of a kind need to be about the same thing. Two facts are about the same
-subject, and need no more to answer the same question."""
+ALIKE = {"episode": 0.3, "fact": 0.5, "rule": 0.5}
+"""The share of common words that two memories of a kind need to be about the same thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Statement:
 
 def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     """For each memory that seems to be outdated, the latest one that says something similar."""
-    terms = {key: _terms(each.words) for key, each in found.items()}
+    terms = {key: _terms(each) for key, each in found.items()}
     latest: dict[Key, Key] = {}
-    for key in sorted(found, key=lambda key: found[key].moment):
+    for key in sorted(found, key=lambda key: (found[key].moment, found[key].relevance)):
         for old in found:
             if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= ALIKE[found[key].kind]:
                 latest[old] = key
@@ -57,6 +57,8 @@ def _alike(some: frozenset[str], others: frozenset[str]) -> float:
     return len(some & others) / ((len(some) * len(others)) ** 0.5 or 1.0)
 
 
-def _terms(words: str) -> frozenset[str]:
-    first: Sequence[str] = words.split(" ", TURN)[:TURN]
-    return frozenset(stem(word) for word in first if word not in STOP_WORDS)
+def _terms(found: Statement) -> frozenset[str]:
+    """The stems of its first words. Whom it is about does not count: that is the same in all."""
+    common = STOP_WORDS.union(*map(words, found.about))
+    first = found.words.split(" ", TURN)[:TURN]
+    return frozenset(stem(word) for word in first if word not in common)

@@ -11,7 +11,7 @@ from tulving.domain.model import KINDS, Found, Hit, Kind
 from tulving.domain.names import Names
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
-from tulving.domain.text import fold, found_by, preprocess_search_query, query_terms
+from tulving.domain.text import fold, found_by, lookup_terms, preprocess_search_query
 from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
@@ -168,7 +168,7 @@ class Search(Service):
         """The candidates of all kinds, filtered and ordered, best first."""
         now, env = self._env.clock(), self._env
         literal = vector is not None or env.config.retrieval.fusion == "rrf"
-        terms = query_terms(query) if mode != "semantic" else []
+        terms = lookup_terms(query) if mode != "semantic" else []
         names = Names() if literal else await self._read(env.names.of, self.caller.tenant_id, self.bound)
         warning = None
         if vector is None and mode != "keyword" and (line := preprocess_search_query(names.without(query))):
@@ -223,6 +223,7 @@ class Search(Service):
             replace(
                 best[at],
                 score=place.score,
+                weak=place.weak,
                 parts={**best[at].parts, "relevance": place.parts["relevance"], "reranker": scores[at]},
             )
             for at, place in zip(order, best, strict=True)

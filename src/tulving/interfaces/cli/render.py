@@ -8,6 +8,7 @@ from tulving.domain import model
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
+from tulving.domain.validity import start
 from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -24,6 +25,7 @@ OUTCOMES = {
     "superseded": "stored",
     "confirmed": "known already, so confirmed:",
     "duplicate": "known already:",
+    "outdated": "kept as history:",
 }
 
 
@@ -130,7 +132,7 @@ def _headline(item: Item) -> Iterator[Part]:
 def _stored(noun: str, stored: Stored) -> Line:
     ref = f" ({stored.ref})" if stored.ref else ""
     old = f", which supersedes {stored.superseded_id}" if stored.superseded_id else ""
-    old += f": {stored.superseded_by} is newer" if stored.superseded_by else ""
+    old += f", since {stored.superseded_by} is newer" if stored.superseded_by else ""
     end = f", expires {moment(stored.expires_at)}" if stored.expires_at else ""
     outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
     return 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
@@ -189,7 +191,7 @@ def _history(facts: Sequence[Fact]) -> Iterator[Line]:
     for fact in facts:
         state = fact.state.ljust(10), "green" if fact.state == "active" else "dim"
         scope = f"  ({fact.scope})" if fact.scope != "global" else ""
-        yield 0, (moment(fact.created_at), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
+        yield 0, (moment(start(fact)), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
         yield 22, (str(fact.id), "dim")
 
 
