@@ -17,6 +17,7 @@ from conformance_parts import (
     by_words,
     episode,
     fact,
+    number_of,
     put,
     rule,
 )
@@ -37,7 +38,7 @@ def held(store: Opened, moment: datetime, *kinds: Kind, **wanted: Any) -> list[i
 
     def look(conn: Connection) -> tuple[list[int], list[int]]:
         lanes = ask(conn, *kinds or KINDS, terms=["tea"], vector=EAST, **asked)
-        worded, meant = (sorted(lanes.rows[key]["id"].int for key in lane) for lane in (lanes.keyword, lanes.semantic))
+        worded, meant = (sorted(number_of(key) for key in lane) for lane in (lanes.keyword, lanes.semantic))
         return worded, meant
 
     worded, meant = store.read(look)
@@ -108,7 +109,7 @@ def test_similarity_in_the_past_is_the_cosine_too(store: Opened) -> None:
 
     def similarities(conn: Connection) -> dict[int, float]:
         lanes = ask(conn, terms=["tea"], vector=(7.0, 0.0, 0.0, 0.0), filter=Filter(as_of=NOW))
-        return {lanes.rows[key]["id"].int: value for key, value in lanes.similarities.items()}
+        return {number_of(key): value for key, value in lanes.similarities.items()}
 
     assert store.read(similarities) == pytest.approx({1: 1.0, 2: 0.5**0.5, 3: 0.0, 4: -1.0, 5: 0.0}, abs=CLOSE)
 
