@@ -27,7 +27,7 @@ class Embedding:
     def trust(self, query: str) -> float:
         """How far similarities to a query count as evidence (`relevance.py`)."""
         trust: Any = getattr(self.embedder, "trust", 1.0)
-        return float(trust(query) if callable(trust) else trust)
+        return trust if isinstance(trust, int | float) else trust(query)
 
     @property
     def warning(self) -> str | None:
