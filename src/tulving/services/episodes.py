@@ -27,7 +27,7 @@ class Episodes(Service):
         self,
         content: Annotated[str, "What happened, in plain words"],
         butler: Annotated[str, "The agent that observed it"],
-        session_id: Annotated[MemoryId | None, "Its session (a UUID): turns of a conversation are found together"] = None,
+        session_id: Annotated[MemoryId | None, "Its session (a UUID); turns of a session are found together"] = None,
         importance: Annotated[float, "0 to 10"] = 5.0,
         title: Annotated[str | None, "A short heading"] = None,
         type: Annotated[str | None, "What kind of event; inferred from the words if left out"] = None,
