@@ -67,6 +67,7 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     closest = None
     if not fitting and order:
         closest = pool.hit(max(order, key=lambda key: pool.evidence[key]["relevance"]))
+        (closest,) = _as_of(conn, [closest], inquiry.lanes.filter.as_of)
     hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
     return Collected(hits, len(order) + len(doubted), len(doubted), len(order) - len(fitting), closest)
 
