@@ -64,7 +64,7 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return _WORD.findall(text.lower())
-    letters = unicodedata.normalize("NFKD", text.casefold())
+    letters = unicodedata.normalize("NFKD", text).casefold()
     bare = "".join(c for c in letters if c.isascii() or (unicodedata.category(c)[0] != "M" and c != _TATWEEL))
     return _WORD.findall(_IDEOGRAPH.sub(r" \1 ", bare))
 
@@ -139,7 +139,7 @@ def meant_by(item: Item) -> str:
     hide a short message behind the long reply to it."""
     if not isinstance(item, Episode):
         return found_by(item)
-    text = f"{item.title}\n{item.content}" if item.title else item.content
+    text = f"{item.title or ''}\n{item.content}".strip()
     if len(text) <= LONGEST_MEANT:
         return text
     message = _REPLY.split(text, 1)[0]
@@ -149,8 +149,8 @@ def meant_by(item: Item) -> str:
 
 LONGEST_MEANT = 1_000
 """Characters, about as many as MiniLM reads: 256 tokens."""
-_OPENING = re.compile(r"\s*(?s:.){120,}?(?=\n|$)")
-_REPLY = re.compile(r"\n\s*\W{0,3}(?:assistant|agent|ai|bot|model|reply|response)\W{0,3}:", re.IGNORECASE)
+_OPENING = re.compile(r"(?s:.){120,}?(?=\n|$)")
+_REPLY = re.compile(r"\n[^\S\n]*\W{0,3}(?:assistant|agent|ai|bot|model|reply|response)\W{0,3}:", re.IGNORECASE)
 
 
 def search_text(text: str) -> str:

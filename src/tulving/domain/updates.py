@@ -1,5 +1,6 @@
 """Which memories seem to be outdated: a later one says something similar of the same thing."""
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,8 +18,9 @@ LATER = timedelta(hours=1)
 """What follows sooner is part of the same conversation."""
 AS_RELEVANT = 0.8
 """The share of a memory's relevance that a later one needs to answer the same question."""
-ALIKE = {"episode": 0.3, "fact": 0.5, "rule": 0.5}
-"""The share of common words that two memories of a kind need to be about the same thing."""
+ALIKE: dict[Kind, float] = {"episode": 0.3, "fact": 0.5}
+"""The share of common words that two memories of a kind need to be about the same thing. Rules are instructions:
+similar ones hold beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     terms = {key: _terms(each) for key, each in found.items()}
     latest: dict[Key, Key] = {}
     for key in sorted(found, key=lambda key: (found[key].moment, found[key].relevance)):
+        least = ALIKE.get(found[key].kind, math.inf)
         for old in found:
-            if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= ALIKE[found[key].kind]:
+            if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= least:
                 latest[old] = key
     return latest
 

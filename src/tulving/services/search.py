@@ -192,7 +192,7 @@ class Search(Service):
             min_confidence,
             min_relevance,
             None if literal else questions.understand(query, _meant(names, query), now),
-            env.embedding.trust,
+            env.embedding.trust(query),
         )
         collected = await self._read(storage.search.collect, inquiry)
         hits = collected.hits

@@ -13,7 +13,7 @@ from tulving.domain.model import Fact, Hit
 from tulving.domain.questions import Question
 from tulving.domain.ranking import Fused, Mode
 from tulving.domain.relevance import Candidate, Evidence
-from tulving.domain.text import fold
+from tulving.domain.text import fold, search_text
 from tulving.domain.updates import Statement
 from tulving.domain.validity import as_it_was
 from tulving.storage import edits
@@ -175,7 +175,7 @@ class _Pool:
             return {}
         rows, evidence = self._lanes.rows, self.evidence
         found = {
-            key: Statement(key[0], self._about(key), rows.words(key), rows.moment(key), evidence[key]["relevance"])
+            key: Statement(key[0], self._about(key), self._said(key), rows.moment(key), evidence[key]["relevance"])
             for key in keys
         }
         return updates.newer(found)
@@ -216,6 +216,12 @@ class _Pool:
             before=before,
             after=after,
         )
+
+    def _said(self, key: Key) -> str:
+        """The words of a memory; those of an unkeyed fact without its category, which many others have."""
+        rows = self._lanes.rows
+        unkeyed = key[0] == "fact" and not rows.raw(key, "keyed")
+        return search_text(rows.raw(key, "content")) if unkeyed else rows.words(key)
 
     def _about(self, key: Key) -> frozenset[str]:
         """The folded speaker of an episode; the folded subject and the entity of a fact."""
