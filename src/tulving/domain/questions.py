@@ -11,7 +11,7 @@ from tulving.domain.text import MONTHS, query_terms
 _MONTH = {name.lower()[:length]: number for number, name in enumerate(MONTHS, 1) for length in (3, len(name))}
 _NUMBERS = {word: number for number, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
 _NUMBERS |= {"a": 1, "an": 1, "couple of": 2, "few": 3}
-_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_DAYS = {"day": 1, "week": 7, "month": 30}
 _MONTH_NAME = "|".join(sorted(_MONTH, key=len, reverse=True))
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})(?:-(\d{1,2}))?\b")
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH_NAME})\b\.?,?(?: (\d{{4}})\b)?")
@@ -22,12 +22,10 @@ _MONTH_ALONE = re.compile(
     rf"|({_MONTH_NAME}),? (\d{{4}})\b)"
 )
 _YEAR = re.compile(r"\b(?:in|during|since|of|year) ((?:19|20)\d\d)\b")
-_AGO = re.compile(rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)}) (day|week|month|year)s? ago\b")
-_LAST = re.compile(r"\b(last|past|previous|this) (week|month|year)\b")
+_AGO = re.compile(rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)}) (day|week|month)s? ago\b")
+_LAST = re.compile(r"\b(last|past|previous|this) (week|month)\b")
 _NEAR_DAYS = {"today": 0, "tonight": 0, "yesterday": 1, "last night": 1}
-_ASKS_TIME = re.compile(
-    r"\bwhen\b|\bwhat (?:day|date|year|month|time)\b|\bhow (?:long|many (?:days|weeks|months|years))\b"
-)
+_ASKS_TIME = re.compile(r"^\W*(?:(?:since|until|by|and) )?when\b|\bwhat (?:day|date|year|month|time)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ monday tuesday wednesday thursday friday saturday sunday
 january february march april june july august september october november december
 """.split()
 _TELLS_TIME = re.compile(rf"\b(?:{'|'.join(_TIMES)}|(?:19|20)\d\d)\b")
-_OF_ONESELF = re.compile(r"\b(?:I|my|me|mine|we|our|us)\b", re.IGNORECASE)
+_OF_ONESELF = re.compile(r"\b(?:I|my|me|we|our)\b")
 
 
 def tells_time(content: str) -> bool:

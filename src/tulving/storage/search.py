@@ -19,7 +19,7 @@ from tulving.domain.validity import as_it_was
 from tulving.storage import edits
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes
+from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes, Neighbours
 
 DEEPER = 4
 """The factor by which the limit of a lane grows when too many of its candidates have too little confidence."""
@@ -137,6 +137,14 @@ class _Pool:
         return {place.key: place for place in ranking.fuse(semantic, keyword, self._depth)}
 
     @cached_property
+    def _neighbours(self) -> Neighbours:
+        """The neighbours of each turn, and each turn as the neighbour of these."""
+        known = self._lanes.neighbours
+        before = {after: turn for turn, (_, after) in known.items() if after is not None}
+        after = {before: turn for turn, (before, _) in known.items() if before is not None}
+        return {key: (before.get(key), after.get(key)) for key in {**before, **after}} | known
+
+    @cached_property
     def evidence(self) -> dict[Key, Evidence]:
         """How relevant each candidate is, and why. The neighbours of candidates are candidates too."""
         question, request = self._inquiry.question, self._inquiry.lanes
@@ -146,8 +154,7 @@ class _Pool:
                 key: {"relevance": ranking.relevance(place.rrf_score, self._depth, both)}
                 for key, place in self.places.items()
             }
-        beside = (key for pair in self._lanes.neighbours.values() for key in pair if key is not None)
-        keys = dict.fromkeys([*self.places, *beside])
+        keys = dict.fromkeys([*self.places, *self._neighbours])
         pool = {key: self._candidate(key, question) for key in keys if key not in self._doubted}
         return relevance.weigh(question, pool, self._inquiry.trust)
 
@@ -197,7 +204,7 @@ class _Pool:
 
     def _candidate(self, key: Key, question: Question) -> Candidate[Key]:
         rows, kind = self._lanes.rows, key[0]
-        before, after = self._lanes.neighbours.get(key, (None, None))
+        before, after = self._neighbours.get(key, (None, None))
         return Candidate(
             words=rows.words(key),
             content=rows.raw(key, "content"),
