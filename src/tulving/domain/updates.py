@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TypeVar
 
 from tulving.domain.model import Kind
@@ -23,7 +24,8 @@ subject, and need no more to answer the same question."""
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A memory that was found, as far as it matters here. `about` names its speaker or subject."""
+    """A memory that was found, as far as it matters here. `about` names its speaker or subject; of its words the first
+    ones are compared."""
 
     kind: Kind
     about: frozenset[str]
@@ -34,22 +36,21 @@ class Statement:
 
 def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     """For each memory that seems to be outdated, the latest one that says something similar."""
-    terms = {key: _terms(each.words) for key, each in found.items()}
+    terms = cache(lambda key: _terms(found[key].words))
+    by_time = sorted(found, key=lambda key: found[key].moment)[::-1]
     latest: dict[Key, Key] = {}
-    for key in sorted(found, key=lambda key: found[key].moment):
-        for old in found:
-            if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= ALIKE[found[key].kind]:
+    for old, statement in found.items():
+        for key in by_time:
+            if found[key].moment - statement.moment < LATER:
+                break
+            if _same_thing(statement, found[key]) and _alike(terms(old), terms(key)) >= ALIKE[statement.kind]:
                 latest[old] = key
+                break
     return latest
 
 
 def _same_thing(old: Statement, new: Statement) -> bool:
-    return (
-        old.kind == new.kind
-        and old.about == new.about
-        and new.moment - old.moment >= LATER
-        and new.relevance >= AS_RELEVANT * old.relevance
-    )
+    return old.kind == new.kind and old.about == new.about and new.relevance >= AS_RELEVANT * old.relevance
 
 
 def _alike(some: frozenset[str], others: frozenset[str]) -> float:
