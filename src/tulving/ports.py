@@ -27,7 +27,8 @@ class Embedder(Protocol):
 
     `model` and `version` are recorded with the store: two embedders whose vectors must not be
     compared must differ in one of them. `light` means that a short text takes microseconds, less
-    than handing it to a thread.
+    than handing it to a thread. An embedder may have `trust`, a number from 0 to 1 (the default) or a
+    function of the query: how far its similarities count as evidence beside the words.
 
     An embedder that was ready but fails raises `EmbedderUnavailable`: memories are then stored without a vector and
     with a warning, and get the vector later. Any other error counts as a bug and propagates. The protocols below are

@@ -15,7 +15,7 @@ from tulving.ports import Store
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND, table_of
-from tulving.storage.lanes import LaneRequest, Lanes
+from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import IndexEntry
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -124,19 +124,23 @@ def ask(conn: Connection, *kinds: Kind, tenant: str = ONE, **wanted: Any) -> Lan
     return conn.lanes(LaneRequest(**{**request, "embedding_version": 1, **wanted}))
 
 
-def found(lane: dict[Any, float], lanes: Lanes) -> list[int]:
+def number_of(key: Key) -> int:
+    """The number of the memory that a candidate stands for."""
+    return UUID(str(key[1])).int
+
+
+def found(lane: dict[Key, float]) -> list[int]:
     """The numbers of what is in a lane, best first."""
-    best = sorted(lane, key=lambda key: -lane[key])
-    return [lanes.rows[key]["id"].int for key in best]
+    return [number_of(key) for key in sorted(lane, key=lambda key: -lane[key])]
 
 
 def by_words(conn: Connection, *words: str, **wanted: Any) -> list[int]:
     lanes = ask(conn, terms=words, **wanted)
     assert not lanes.semantic
-    return found(lanes.keyword, lanes)
+    return found(lanes.keyword)
 
 
 def by_vector(conn: Connection, vector: Sequence[float] = EAST, **wanted: Any) -> list[int]:
     lanes = ask(conn, vector=vector, **wanted)
     assert not lanes.keyword
-    return found(lanes.semantic, lanes)
+    return found(lanes.semantic)

@@ -1,6 +1,7 @@
 """Candidates by words and by meaning, before anything is ranked."""
 
 from datetime import timedelta
+from unittest.mock import ANY
 
 import pytest
 from conformance_parts import (
@@ -9,6 +10,7 @@ from conformance_parts import (
     NORTH,
     NOW,
     NOWHERE,
+    ONE,
     OTHER,
     Opened,
     ask,
@@ -18,15 +20,17 @@ from conformance_parts import (
     event,
     fact,
     found,
+    number_of,
     put,
     rule,
 )
 
-from tulving.domain.model import KINDS
+from tulving.domain.model import KIND_OF, KINDS, Hit
 from tulving.domain.scope import Filter, address_of
-from tulving.storage import items
+from tulving.storage import items, search
 from tulving.storage.connection import Connection
-from tulving.storage.kinds import KIND
+from tulving.storage.lanes import LaneRequest
+from tulving.storage.search import Inquiry
 from tulving.testing import CLOSE
 
 # -- by words ----------------------------------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ def test_similarity_is_the_cosine(store: Opened) -> None:
 
     def similarities(conn: Connection) -> dict[int, float]:
         lanes = ask(conn, vector=(7.0, 0.0, 0.0, 0.0))
-        return {lanes.rows[key]["id"].int: value for key, value in lanes.semantic.items()}
+        return {number_of(key): value for key, value in lanes.semantic.items()}
 
     expected = {1: 1.0, 2: 0.5**0.5, 3: 0.0, 5: 0.0, 4: -1.0}
     got = store.read(similarities)
@@ -117,23 +121,22 @@ def test_only_what_is_alive_is_found(store: Opened) -> None:
     store.write(put, *dead, rule(4, forgotten=True), vector=EAST)
     store.write(put, episode(5, expires_at=NOW + timedelta(days=1)), fact(6), rule(7), vector=EAST)
     lanes = store.read(ask, *KINDS, terms=["tea"], vector=EAST)
-    assert sorted(found(lanes.semantic, lanes)) == sorted(found(lanes.keyword, lanes)) == [5, 6, 7]
+    assert sorted(found(lanes.semantic)) == sorted(found(lanes.keyword)) == [5, 6, 7]
     for one in (episode(5), fact(6), rule(7)):
         assert store.write(items.delete, address_of(one), event(90 + one.id.int, one))
     lanes = store.read(ask, *KINDS, terms=["tea"], vector=EAST)
     assert not lanes.semantic and not lanes.keyword
 
 
-def test_the_limit_is_that_of_each_kind_and_rows_are_whole(store: Opened) -> None:
-    store.write(put, *map(episode, range(1, 6)), *map(rule, range(11, 16)), vector=EAST)
-
-    def look(conn: Connection) -> None:
-        lanes = ask(conn, *KINDS, terms=["tea"], vector=EAST, limit=2)
-        for lane in (lanes.semantic, lanes.keyword):
-            assert [key[0] for key in lane] == ["episode", "episode", "rule", "rule"], "those of a kind together"
-        for kind, id_ in lanes.keyword:
-            made = episode if kind == "episode" else rule
-            row = lanes.rows[kind, id_]
-            assert row == KIND[kind].params(made(row["id"].int))
-
-    store.read(look)
+def test_the_limit_is_that_of_each_kind_and_hits_are_whole(store: Opened) -> None:
+    kept = [*map(episode, range(1, 6)), *map(rule, range(11, 16)), fact(21, "coffee")]
+    store.write(put, *kept, vector=EAST)
+    lanes = store.read(ask, *KINDS, terms=["tea"], vector=NORTH, limit=2)
+    for lane in (lanes.semantic, lanes.keyword):
+        of_kinds = [key[0] for key in lane if key[0] != "fact"]
+        assert of_kinds == ["episode", "episode", "rule", "rule"], "those of a kind together"
+    request = LaneRequest(tenant_id=ONE, kinds=KINDS, filter=Filter(), now=NOW, limit=20, terms=["tea", "coffee"])
+    collected = store.read(search.collect, Inquiry(request, "keyword", 20, 0.0))
+    assert sorted(collected.hits, key=lambda hit: hit.item.id) == [
+        Hit(memory_type=KIND_OF[type(item)], item=item, score=ANY, parts=ANY) for item in kept
+    ]

@@ -36,7 +36,7 @@ def test_vectors_may_change_their_dimension(store: Opened) -> None:
         store.write(embeddings.add_converted, number, converted, on_behalf=None)
         assert store.write(embeddings.switch, number, audit, on_behalf=None)
         lanes = store.read(ask, *KINDS, vector=vector, embedding_version=number)
-        assert sorted(found(lanes.semantic, lanes)) == [1, 2, 3]
+        assert sorted(found(lanes.semantic)) == [1, 2, 3]
         assert list(lanes.semantic.values()) == pytest.approx([1.0] * 3, abs=CLOSE)
         assert [one for one in store.read(verification.verify, on_behalf=None) if one.problems] == []
 

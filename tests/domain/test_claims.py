@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.claims import Claim, Decision, claim, decide, folded, key, newer
+from tulving.domain.claims import Claim, Decision, claim, continued, decide, folded, key, newer
 from tulving.domain.model import Fact
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def fact(content_hash: str = "h", **values: Any) -> Fact:
@@ -65,6 +65,23 @@ def test_an_offer_that_is_dated_before_the_current_fact_does_not_replace_it(
     assert decide(fact(content, occurred_at=dated), claimed("h", **current)) == decision
 
 
+@pytest.mark.parametrize(
+    ("current", "decision"),
+    [
+        (datetime(2026, 5, 31, 23, tzinfo=UTC), "supersede"),
+        (datetime(2026, 6, 1, tzinfo=UTC), "supersede"),
+        (datetime(2026, 6, 1, 23, 59, 59, 999_999, tzinfo=UTC), "supersede"),
+        (datetime(2026, 6, 2, tzinfo=UTC), "outdated"),
+        (datetime(9999, 12, 31, tzinfo=UTC), "outdated"),
+    ],
+)
+def test_a_date_without_a_time_stands_for_any_time_of_that_day(current: datetime, decision: Decision) -> None:
+    today = fact("other", occurred_at=datetime(2026, 6, 1, tzinfo=UTC))
+    assert decide(today, claimed("h", created_at=current)) == decision
+    last = fact("other", occurred_at=datetime(9999, 12, 31, tzinfo=UTC))
+    assert decide(last, claimed("h", created_at=current)) == "supersede"
+
+
 def test_an_offer_without_a_date_is_never_outdated() -> None:
     """The clock of the process that stored the current fact may be ahead, or its date in the future."""
     for current in ({"created_at": LATER}, {"occurred_at": LATER}, {"restated_at": LATER}):
@@ -80,6 +97,20 @@ def test_a_fact_that_was_stated_for_a_later_time_is_not_replaced_by_one_from_bef
         "supersede",
         "supersede",
     ]
+
+
+def test_an_offer_continues_a_neighbour_that_says_the_same_unless_something_is_in_between() -> None:
+    offer = fact("h", occurred_at=NOW)
+    before, after = (fact("h", occurred_at=NOW + days * timedelta(days=1)) for days in (-1, 1))
+    other = fact("other", occurred_at=NOW - timedelta(days=1))
+    until = fact("other", occurred_at=NOW - timedelta(days=1), restated_at=NOW)
+    beyond = fact("other", occurred_at=NOW - timedelta(days=1), restated_at=LATER)
+    assert continued(offer, None, None) is None
+    assert continued(offer, before, after) is before
+    for neighbour in (None, other, until):
+        assert continued(offer, neighbour, after) is after
+        assert continued(offer, neighbour, other) is None
+    assert continued(offer, beyond, after) is None, "the other one was still true later"
 
 
 def test_of_two_in_a_slot_the_one_that_became_true_later_stays() -> None:

@@ -1,12 +1,20 @@
+from datetime import UTC, datetime
+from uuid import UUID
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tulving.domain.model import Episode, Fact, Rule
 from tulving.domain.text import (
+    LONGEST_MEANT,
     SEARCH_TEXT_BYTES,
     clean,
     content_hash,
     count_tokens,
+    found_by,
+    lookup_terms,
+    meant_by,
     preprocess_search_query,
     preprocess_text,
     query_terms,
@@ -81,6 +89,81 @@ def test_terms_of_a_query(query, terms):
     assert query_terms(query) == terms
 
 
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("Wo ist der Hund?", ["hund"]),
+        ("les clés de la voiture", ["cles", "voiture"]),
+        ("¿Qué no come Elena?", ["come", "elena"]),
+        ("где ключи от машины", ["ключи", "машины"]),
+        ("متى عيد ميلاد سارة؟", ["عيد", "ميلاد", "سارة"]),
+        ("車の鍵", ["車", "鍵"]),
+        ("我的书", ["书"]),
+        ("der die das", ["der", "die", "das"]),
+        ("is it the car", ["car"]),
+        ("what was the war about", ["war"]),
+    ],
+)
+def test_stop_words_are_those_of_the_querys_language(query, terms):
+    assert query_terms(query) == terms
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("what is the planet", ["planet"]),
+        ("dog", ["dog"]),
+        ("auth plan", ["auth", "plan"]),
+        ("Pläne wifi6 2024", ["plane|plan*", "wifi6", "2024"]),
+        ("der Hund", ["hund|hun*"]),
+        ("der Fuessen 2024", ["fuessen|fuess*|fuss*", "2024"]),
+        ("das Autohaus 12", ["autohaus|autoha*", "12"]),
+        ("das Wasserglas", ["wasserglas|wasserg*|sergl*|ergla*|rglas*"]),
+        ("où est la clé", ["cle"]),
+        ("дети", ["дети|дет*"]),
+        ("чай", ["чаи"]),
+        ("東京", ["東", "京"]),
+        ("", []),
+        (None, []),
+        ("🙂", []),
+    ],
+)
+def test_terms_as_the_index_is_asked_for_them(query, terms):
+    assert lookup_terms(query) == terms
+
+
+def test_arabic_words_are_looked_up_with_and_without_article_and_prepositions():
+    [term] = lookup_terms("الكتاب")
+    forms = term.split("|")
+    assert forms[0] == "الكتاب"
+    assert {"كتا*", "الكتا*", "والكتا*", "بكتا*", "للكتا*"} <= set(forms)
+    assert lookup_terms("ال") == lookup_terms("ال ") != []
+
+
+@pytest.mark.parametrize(
+    "query", ["ä" * 255, "ä" * 10_000, " ".join(f"ä{number:x}bcdefghijklmnopq" for number in range(99))]
+)
+def test_a_long_query_stays_small(query):
+    terms = lookup_terms(query)
+    assert len(terms) == len(query_terms(query)) <= 64
+    assert all(len(term.split("|")) <= 30 for term in terms)
+
+
+@given(st.text())
+@example("℠ ℃ ㏂")
+def test_each_term_is_looked_up_by_words_of_the_index(query):
+    terms = lookup_terms(query)
+    assert len(terms) == len(query_terms(query))
+    for term in terms:
+        for form in term.split("|"):
+            assert words(form.removesuffix("*")) == [form.removesuffix("*")]
+
+
+def test_marks_do_not_split_words():
+    assert words("مُحَمَّد أحمد محـــمد") == ["محمد", "احمد", "محمد"]
+    assert words("שָׁלוֹם Ёж") == ["שלום", "еж"]
+
+
 def test_words_are_folded_and_bare():
     assert words("Plain, snake_case & C++") == ["plain", "snake", "case", "c"]
     assert words("日本語 text") == ["日", "本", "語", "text"]
@@ -90,3 +173,83 @@ def test_words_are_folded_and_bare():
 
 def test_tokens_are_counted_up():
     assert [count_tokens(text) for text in ("", "a", "abcd", "abcde")] == [0, 1, 1, 2]
+
+
+MADE = {
+    "tenant_id": "t",
+    "id": UUID(int=1),
+    "content_hash": None,
+    "created_at": datetime(2026, 6, 1, tzinfo=UTC),
+    "updated_at": datetime(2026, 6, 1, tzinfo=UTC),
+}
+
+
+def episode(content, **more):
+    return Episode(**MADE, butler="b", content=content, **more)
+
+
+def test_speaker_and_date_are_words_of_an_episode_and_no_part_of_its_meaning():
+    said = episode("I moved", title="News", source="Anna", occurred_at=datetime(2026, 5, 7, tzinfo=UTC))
+    assert found_by(said) == "[7 May 2026] News Anna: I moved"
+    assert meant_by(said) == "News\nI moved"
+    assert meant_by(episode("I moved")) == "I moved"
+
+
+def test_a_fact_and_a_rule_mean_what_they_are_found_by():
+    fact = Fact(**MADE, subject="Anna", predicate="likes", content="tea " * 1000)
+    rule = Rule(**MADE, content="greet " * 1000)
+    assert meant_by(fact) == found_by(fact) and meant_by(rule) == found_by(rule)
+
+
+def test_a_long_episode_is_embedded_by_its_opening():
+    message = "Please help me to plan a trip to the lakes in June, with two children and a dog. " * 2
+    reply = "First, think of the distance. " * 100
+    for mark in ("Assistant", "assistant", "**Agent**", "AI", "[bot]", "reply", "Response"):
+        assert meant_by(episode(f"{message}\n{mark}: {reply}")) == message.rstrip(), mark
+    assert meant_by(episode(f"\n Assistant: {reply}")).startswith("Assistant: First"), "a reply to nothing"
+    short = "Plan a trip"
+    assert meant_by(episode(f"{short}\nAssistant: {reply}")) == short, "however short the message is"
+    assert meant_by(episode(f"{short}\nAssistant: fine")) == f"{short}\nAssistant: fine", "a short one is one piece"
+    assert meant_by(episode(f"{message}\n{reply}")) == message.rstrip(), "the first paragraph"
+    titled = episode(f"{message}\n{reply}", title="Holidays")
+    assert meant_by(titled) == f"Holidays\n{message.rstrip()}", "a title alone says too little"
+
+
+def test_short_lines_are_joined_until_they_say_something():
+    lines = [f"line number {n}" for n in range(200)]
+    opening = meant_by(episode("\n".join(lines)))
+    assert opening.splitlines() == lines[: len(opening.splitlines())]
+    assert 120 <= len(opening) < 140
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 100_000,
+        "word " * 20_000,
+        "\n" * 5_000 + "x" * 5_000,
+        "語" * 5_000,
+        "x" + "\n" * 200_000 + "x",  # must not take a time that grows faster than the text
+        "x" + "\n \t" * 200_000 + "x",
+    ],
+    ids=["letters", "words", "blank-beginning", "ideographs", "blank-lines", "white-space"],
+)
+def test_of_a_giant_line_the_beginning_is_embedded(text):
+    opening = meant_by(episode(text))
+    assert 0 < len(opening) <= LONGEST_MEANT
+    assert text.strip().startswith(opening)
+
+
+@pytest.mark.parametrize("length", [LONGEST_MEANT - 1, LONGEST_MEANT, LONGEST_MEANT + 1])
+def test_a_text_that_the_embedder_reads_is_embedded_whole(length):
+    text = "a" * 200 + "\n" + "b" * (length - 201)
+    assert meant_by(episode(text)) == (text if length <= LONGEST_MEANT else "a" * 200)
+
+
+@given(st.text(max_size=50), st.integers(1, 60), st.none() | st.text(max_size=20))
+def test_every_episode_means_something_of_its_own(text, times, title):
+    said = episode(text * times, title=title)
+    meant = meant_by(said)
+    assert len(meant) <= LONGEST_MEANT
+    assert f"{title or ''}\n{said.content}".strip().startswith(meant)
+    assert meant.strip() or not (text.strip() or (title or "").strip())

@@ -67,6 +67,20 @@ def test_a_fact_has_a_history(cli, changed):
     assert cli("history", "Anna", "drink", "--limit", "0").code == 2
 
 
+def test_a_fact_that_arrives_late_is_in_its_place_of_the_history(cli, changed):
+    late = cli("store", "fact", "anna", "Drink", "milk", "--occurred-at", "2020-05-01")
+    assert late.code == 0 and late.out.startswith("kept as history: fact ")
+    assert f", since {changed[1]} is newer" in late.out
+    lines = cli("history", "ANNA", "drink").out.splitlines()[::2]
+    assert lines[0].startswith("2020-05-01")
+    assert [line.split()[3:] for line in lines] == [["superseded", "milk"], ["superseded", "tea"], ["active", "coffee"]]
+    (line,) = cli("history", "Anna", "drink", "--as-of", "2021-01-01").out.splitlines()[::2]
+    assert line.split()[3:] == ["active", "milk"]
+    answer = json.loads(cli("store", "fact", "Anna", "drink", "water", "--occurred-at", "2019-05-01", "--json").out)
+    assert (answer["outcome"], answer["superseded_by"]) == ("outdated", changed[1])
+    assert "folded" not in cli("get", "fact", answer["id"], "--json").out
+
+
 @pytest.mark.scenario("001-021", "001-034")
 def test_a_person_who_looks_is_no_reference_and_a_recall_is_one(cli, changed):
     _, new = changed

@@ -141,7 +141,7 @@ def test_a_schema_is_the_record_that_is_answered():
     stored = {"id": text, "outcome": text, "superseded_id": maybe_text, "expires_at": maybe_text}
     assert schema(OPERATIONS["memory_store_fact"]) == {
         "type": "object",
-        "properties": {**stored, "ref": text, "warning": text},
+        "properties": {**stored, "superseded_by": text, "ref": text, "warning": text},
         "required": list(stored),
     }
     found = {"results": rows, "mode": text, "candidates": count, "below_confidence": count, "warning": text}

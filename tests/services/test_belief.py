@@ -6,6 +6,7 @@ import pytest
 
 from tulving import NewFact
 from tulving.services import search
+from tulving.services.search import POOL
 
 DAYS = 210
 """After so long a standard fact is believed by 0.19, a volatile one by 0.002."""
@@ -76,7 +77,7 @@ async def test_the_very_moment_of_fading_decides(memory, clock):
     assert len(await memory.search("tea")) == 10
     clock.now = review
     found = await memory.search("tea")
-    assert (len(found), found.below_confidence) == (0, 10)
+    assert (len(found), found.below_confidence) == (0, 30)
     fresh = await memory.store_fact("u", "fresh", "tea")
     assert [hit.item.id for hit in await memory.search("tea")] == [fresh.id]
 
@@ -118,23 +119,23 @@ async def test_a_lane_is_asked_for_again_only_where_faded_candidates_left_it_sho
     connection = await memory._env.store.read("default", type)
     lanes = connection.lanes
     monkeypatch.setattr(connection, "lanes", heard)
-    await memory.store_facts([NewFact(subject="u", predicate=f"p{n}", content="green tea") for n in range(30)])
+    await memory.store_facts([NewFact(subject="u", predicate=f"p{n}", content="green tea") for n in range(130)])
     assert len(await memory.search("green tea")) == 10
-    assert asked == [(10, False)]
+    assert asked == [(POOL, False)]
     asked.clear()
     clock.advance(days=DAYS)
-    fresh = [NewFact(subject="u", predicate=f"q{n}", content=f"green tea with milk {n}") for n in range(30)]
+    fresh = [NewFact(subject="u", predicate=f"q{n}", content=f"green tea with milk {n}") for n in range(130)]
     await memory.store_facts(fresh)
     assert len(await memory.search("green tea")) == 10
-    assert asked == [(10, False), (10, True)], "the stored moment of fading is enough"
+    assert asked == [(POOL, False), (POOL, True)], "the stored moment of fading is enough"
     asked.clear()
     assert len(await memory.search("green tea", min_confidence=0.1)) == 10
-    assert asked == [(10, False)]
+    assert asked == [(POOL, False)]
     asked.clear()
     clock.advance(days=10)
     assert len(await memory.search("green tea", min_confidence=0.9)) == 10
-    assert asked == [(10, False), (10, True)]
+    assert asked == [(POOL, False), (POOL, True)]
     clock.advance(days=10)
     asked.clear()
     assert len(await memory.search("green tea", min_confidence=0.9)) == 0
-    assert asked == [(10, False), (10, True), (40, True)], "nothing is left behind the cut"
+    assert asked == [(POOL, False), (POOL, True), (4 * POOL, True)], "nothing is left behind the cut"

@@ -3,13 +3,15 @@
 import pytest
 from raw_sql import run_sql
 
-from tulving import NewFact
+from tulving import MemoryModuleConfig, NewFact, RetrievalConfig
 from tulving.domain.ranking import rrf_score
 from tulving.domain.scope import Filter
+from tulving.services.search import POOL
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.tenant_words import prefixed
 
 KINDS = ("episode", "fact", "rule")
+LITERAL = pytest.mark.parametrize("config", [MemoryModuleConfig(retrieval=RetrievalConfig(fusion="rrf"))], ids=["rrf"])
 
 
 async def in_both_lanes(memory, embedder):
@@ -24,6 +26,7 @@ async def in_both_lanes(memory, embedder):
     return by_words, by_meaning
 
 
+@LITERAL
 @pytest.mark.scenario("002-011", "001-030")
 async def test_both_lanes_contribute_to_a_hybrid_search(memory, embedder):
     by_words, by_meaning = await in_both_lanes(memory, embedder)
@@ -63,6 +66,7 @@ async def test_both_lanes_see_one_snapshot(memory, embedder, clock, url):
     assert await memory._env.store.read("default", seen) == [set(), set()]
 
 
+@LITERAL
 @pytest.mark.scenario("001-030")
 async def test_the_lanes_of_several_kinds_are_joined_before_they_are_fused(memory, embedder):
     """A lane that misses a candidate counts as the rank after the last of all kinds together."""
@@ -82,6 +86,19 @@ async def test_the_lanes_of_several_kinds_are_joined_before_they_are_fused(memor
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     one = await memory.search("alpha beta", types=["fact"], limit=limit)
     assert {hit.parts["semantic_rank"] for hit in one} == {limit + 1}, "for one kind it is the formula to the letter"
+
+
+@pytest.mark.scenario("001-030", "002-011")
+async def test_the_ranks_of_both_lanes_are_told_whatever_the_order_comes_from(memory, embedder):
+    """A lane that misses a candidate counts as the rank after the last that the pool has room for."""
+    by_words, by_meaning = await in_both_lanes(memory, embedder)
+    found = {hit.item.id: hit for hit in await memory.search("alpha beta", types=["rule"], limit=5)}
+    beyond = POOL + 1
+    assert (found[by_words].parts["semantic_rank"], found[by_words].parts["keyword_rank"]) == (beyond, 1)
+    assert (found[by_meaning].parts["semantic_rank"], found[by_meaning].parts["keyword_rank"]) == (1, beyond)
+    for hit in found.values():
+        assert hit.parts["rrf_score"] == rrf_score(hit.parts["semantic_rank"], hit.parts["keyword_rank"])
+        assert hit.score == hit.parts["relevance"]
 
 
 POSTGRES_BY_HAND = """

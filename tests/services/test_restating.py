@@ -38,7 +38,8 @@ GIVEN = [
     ({"project": "atlas"}, {"project": "atlas"}),
     ({"source": "Ann"}, {"source": "Ann"}),
     ({"source_butler": "b"}, {"source_butler": "b"}),
-    ({"occurred_at": LONG_AGO}, {"occurred_at": LONG_AGO}),
+    ({"occurred_at": LONG_AGO}, {"occurred_at": LONG_AGO, "restated_at": LONG_AGO + timedelta(days=1)}),
+    ({"occurred_at": LONG_AGO + timedelta(days=2)}, {"restated_at": LONG_AGO + timedelta(days=2)}),
 ]
 BEFORE = {
     "importance": 7,
@@ -95,13 +96,16 @@ async def test_the_event_tells_what_was_believed_before(memory):
     changed = {"confidence": 0.4, "permanence": "volatile", "category": "context", "occurred_at": LONG_AGO}
     await first(memory, **changed, source="another letter")
     confirmed = (await memory.events("fact", id_))[-1]
-    before = {"confidence": 0.9, "permanence": "stable", "type": "goal", "occurred_at": None}
+    before = {"confidence": 0.9, "permanence": "stable", "type": "goal", "occurred_at": None, "restated_at": None}
     assert confirmed.payload["before"] == before
     later = (await memory.store_episode("Ben said so", butler="b")).id
     await first(memory, source_episode_id=later, occurred_at=LONG_AGO + timedelta(days=1))
     confirmed = (await memory.events("fact", id_))[-1]
-    assert confirmed.payload["before"] == {"source_episode_id": str(episode), "restated_at": None}
-    assert (await memory.get("fact", id_)).occurred_at == LONG_AGO, "it was true before"
+    assert confirmed.payload["before"] == {"source_episode_id": str(episode)}, "it was true at both times already"
+    await first(memory, occurred_at=memory.now() + timedelta(days=1))
+    confirmed = (await memory.events("fact", id_))[-1]
+    assert confirmed.payload["before"] == {"restated_at": str(memory.now())}
+    assert (await memory.get("fact", id_)).occurred_at == LONG_AGO
     assert "letter" not in str(confirmed.payload), "events hold no words"
 
 

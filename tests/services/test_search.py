@@ -17,8 +17,12 @@ from tulving import (
 )
 from tulving.config import load_config
 from tulving.domain.ranking import relevance, rrf_score
+from tulving.services.search import POOL
 from tulving.testing import CLOSE
 from tulving.workers.jobs import JOBS
+
+LITERAL = pytest.mark.parametrize("config", [MemoryModuleConfig(retrieval=RetrievalConfig(fusion="rrf"))], ids=["rrf"])
+"""The order of 001 to the letter."""
 
 
 @pytest.mark.scenario("001-025")
@@ -112,6 +116,7 @@ async def test_of_equal_matches_the_newest_are_found(memory, clock):
     assert [hit.item.metadata["number"] for hit in found] == [29, 28, 27, 26, 25]
 
 
+@LITERAL
 @pytest.mark.scenario("001-030", "002-011")
 async def test_hybrid_fuses_both_lanes(memory):
     both = await memory.store_rule("alpha beta")
@@ -196,14 +201,24 @@ async def test_a_bad_search_names_the_field(memory, arguments, field):
 
 
 @pytest.mark.scenario("001-032", "001-034")
-async def test_recall_orders_by_all_that_matters(memory, clock):
+@pytest.mark.parametrize("fusion", ["evidence", "rrf"])
+async def test_recall_orders_by_all_that_matters(url, clock, embedder, fusion):
+    config = MemoryModuleConfig(retrieval=RetrievalConfig(fusion=fusion))
+    async with (
+        open_memory(url, config=config, embedder=embedder, clock=clock, background=False) as memory,
+        open_memory(url, config=config, embedder=embedder, clock=clock, background=False) as another,
+    ):
+        await _recall_orders_by_all_that_matters(memory, another, clock, fusion)
+
+
+async def _recall_orders_by_all_that_matters(memory, another, clock, fusion):
     plain = await memory.store_fact("tea", "kind", "green")
     vital = await memory.store_fact("tea", "allergy", "green", importance=10)
     rule = await memory.store_rule("offer green tea")
-    await memory.store_episode("green tea was served", butler="b")
+    await memory.store_episode("green tea was served", butler="b", occurred_at=datetime(2025, 1, 1, tzinfo=UTC))
     clock.advance(days=1)
     found = await memory.recall("green tea")
-    assert {hit.memory_type for hit in found} == {"fact", "rule"}
+    assert {hit.memory_type for hit in found} == {"episode", "fact", "rule"}
     assert found[0].item.id == vital.id
     for hit in found:
         expected = (
@@ -213,20 +228,23 @@ async def test_recall_orders_by_all_that_matters(memory, clock):
             + 0.1 * hit.parts["confidence"]
         )
         assert hit.score == pytest.approx(expected)
-        assert hit.parts["relevance"] == relevance(hit.parts["rrf_score"], 2 * 20)
+        if fusion == "rrf":
+            assert hit.parts["relevance"] == relevance(hit.parts["rrf_score"], 3 * POOL)
         assert (hit.item.reference_count, hit.item.last_referenced_at) == (1, clock.now)
     by_id = {hit.item.id: hit for hit in found}
     assert by_id[rule.id].parts["importance"] == 0.5
     assert by_id[plain.id].parts["recency"] == 0.0, "never referenced before"
     await memory.settle()
     clock.advance(days=7)
-    again = {hit.item.id: hit for hit in await memory.recall("green tea")}
+    again = {hit.item.id: hit for hit in await another.recall("green tea")}
     assert again[plain.id].parts["recency"] == pytest.approx(0.5)
     assert again[plain.id].item.reference_count == 2
+    await another.settle()
     assert (await memory.get("fact", plain.id)).reference_count == 3
 
 
-async def test_recall_covers_episodes_when_asked(memory):
+async def test_recall_covers_the_kinds_that_are_asked_for(memory):
+    await memory.store_fact("tea", "kind", "green")
     await memory.store_episode("green tea was served", butler="b", importance=9)
     (hit,) = await memory.recall("green tea", types=["episode"])
     assert (hit.memory_type, hit.parts["confidence"], hit.parts["importance"]) == ("episode", 1.0, 0.9)

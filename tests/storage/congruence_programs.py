@@ -106,7 +106,9 @@ Call = tuple[str, str, dict[str, Any]]
 def program(seed: int, steps: int) -> list[Call]:
     """Calls from a seed. The first ones store something, so that the others find something."""
     random = Random(seed)
-    stores = random.choices((store_facts, store_episodes, store_rules, crowd, create_entity), k=steps // 12)
+    stores = random.choices(
+        (store_facts, conversation, store_episodes, store_rules, crowd, create_entity), k=steps // 12
+    )
     verbs = stores + random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=steps - len(stores))
     callers = random.choices(list(WHO), (12, 2, 2, 1, 1, 1, 1, 4, 2), k=steps)
     return [(who, *verb(random)) for who, verb in zip(callers, verbs, strict=True)]
@@ -182,8 +184,8 @@ def store_fact(random: Random) -> tuple[str, dict[str, Any]]:
     if random.random() < 0.5:
         args["content"] = random.choice(("tea", "Tea", "cats and dogs", "walking"))
     return "store_fact", {
-        "subject": random.choice(("garden", "river", "Café")),
-        "predicate": random.choice(("plan", "paint_box")),
+        "subject": random.choice(("garden", "Garden", "river", "Café")),
+        "predicate": random.choice(("plan", "PLAN", "paint_box", "Paint box")),
         **args,
     }
 
@@ -215,7 +217,7 @@ def _episode(random: Random) -> dict[str, Any]:
             source=lambda: random.choice(("Ann", "letter")),
             occurred_at=lambda: _moment(random),
             importance=lambda: random.choice((0, 7)),
-            session_id=lambda: UUID(int=7),
+            session_id=lambda: UUID(int=random.choice((7, 7, 8))),
         ),
     }
 
@@ -247,6 +249,23 @@ def crowd(random: Random) -> tuple[str, dict[str, Any]]:
     return "store_episodes", {"offers": [{"content": "Tea for cats", "butler": "work"}] * random.randint(8, 20)}
 
 
+def conversation(random: Random) -> tuple[str, dict[str, Any]]:
+    """Turns of a session, at times that may be equal. One may be too long to be a turn."""
+    start, step = _moment(random), timedelta(minutes=random.choice((0, 0, 1, -1, 600)))
+    session = UUID(int=random.choice((7, 8)))
+    offers = [
+        {
+            "content": _text(random, random.choice((4, 12, 120))) + random.choice(("", "", "?", " I, yesterday")),
+            "butler": random.choice(("work", "work", "work", "health")),
+            "session_id": session,
+            "source": random.choice(("Ann", "Bob", "ANN")),
+            **_some(random, 0.8, occurred_at=lambda at=at: start + at * step),
+        }
+        for at in range(random.randint(2, 12))
+    ]
+    return "store_episodes", {"offers": offers}
+
+
 def store_rule(random: Random) -> tuple[str, dict[str, Any]]:
     return "store_rule", _rule(random)
 
@@ -260,7 +279,8 @@ def _types(random: Random) -> list[Kind]:
 
 
 def _query(random: Random) -> str:
-    return random.choice((_word(random), _text(random, 4), "tea", "cats tea"))
+    asked = random.choice(("{}", "{}", "when did Ann like {}?", "what of Bob and {} in January 2026", "{} yesterday"))
+    return asked.format(random.choice((_word(random), _text(random, 4), "tea", "cats tea")))
 
 
 def search(random: Random) -> tuple[str, dict[str, Any]]:
@@ -279,6 +299,8 @@ def search(random: Random) -> tuple[str, dict[str, Any]]:
             until=lambda: _moment(random),
             tags=lambda: random.sample(["red", "green", "ünï ✓"], random.randint(1, 2)),
             min_confidence=lambda: random.choice((0, 0.5, 0.9, 1)),
+            as_of=lambda: _moment(random),
+            min_relevance=lambda: random.choice((0, 0.3, 1)),
         ),
     }
 
@@ -307,13 +329,18 @@ def recall(random: Random) -> tuple[str, dict[str, Any]]:
             project=lambda: "atlas",
             tags=lambda: ["red"],
             min_confidence=lambda: random.choice((0, 0.6)),
+            since=lambda: _moment(random),
+            until=lambda: _moment(random),
+            as_of=lambda: _moment(random),
+            min_relevance=lambda: 0.4,
         ),
     }
 
 
 def context(random: Random) -> tuple[str, dict[str, Any]]:
     budget = random.choice((5, 30, 80, 300, 3000))
-    return "context", {"trigger_prompt": _query(random), "butler": "work", "token_budget": budget}
+    extra = _some(random, 0.2, as_of=lambda: _moment(random), min_relevance=lambda: 0.3)
+    return "context", {"trigger_prompt": _query(random), "butler": "work", "token_budget": budget, **extra}
 
 
 def list_memories(random: Random) -> tuple[str, dict[str, Any]]:
@@ -371,7 +398,8 @@ def edit(random: Random) -> tuple[str, dict[str, Any]]:
 
 def fact_history(random: Random) -> tuple[str, dict[str, Any]]:
     key = {"subject": random.choice(("garden", "river")), "predicate": random.choice(("plan", "box"))}
-    return "fact_history", {**key, **_some(random, 0.3, scope=lambda: "work", limit=lambda: random.choice((1, 3)))}
+    some = {"scope": lambda: "work", "limit": lambda: random.choice((1, 3)), "as_of": lambda: _moment(random)}
+    return "fact_history", {**key, **_some(random, 0.3, **some)}
 
 
 def create_entity(random: Random) -> tuple[str, dict[str, Any]]:
@@ -548,6 +576,7 @@ WEIGHTS = {
     store_episode: 6,
     store_episodes: 3,
     crowd: 2,
+    conversation: 3,
     store_rule: 5,
     store_rules: 3,
     search: 20,

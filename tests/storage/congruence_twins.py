@@ -11,14 +11,15 @@ What is compared, and how strictly:
   agreed vocabulary (words that Porter's and the English Snowball stemmer cut alike) the hits are the same whenever the
   limit cuts nothing off, and so is which of them have all the words. Where any sensible rank gives the same order
   (`determined`), order and cut are compared too.
-* Hybrid search and recall: the semantic ranks are equal. The keyword ranks follow the rule above, and the fusion must
-  be that of the engine's own ranks. Where the keyword lane is determined, everything is equal, scores included. Recall
-  counts references, so where it is not determined it is asked without a limit.
+* Hybrid search, recall and context: an engine's rank is no evidence, so as long as no lane was cut, the same hits in
+  the same order, with all the evidence, outdated ones and those left out. The keyword ranks follow the rule above, and
+  the reported fusion must be that of the engine's own ranks. Recall counts references, so of a tenant with more
+  memories than a lane is deep it is asked without a limit, and context not at all.
 """
 
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -30,13 +31,13 @@ from administration import administer
 from congruence_programs import FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector
 
 from tulving import NewEpisode, NewFact, NewRule, open_memory
-from tulving.domain.model import KINDS, Found, Item, Kind
+from tulving.domain.model import KINDS, Found, Hit, Item, Kind
 from tulving.domain.ranking import rrf_score
 from tulving.domain.scope import Caller
 from tulving.domain.text import found_by, query_terms, words
 from tulving.errors import EmbedderMismatch, EmbedderUnavailable, IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
-from tulving.services.search import RECALL_POOL
+from tulving.services.search import POOL
 from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder
 
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
@@ -171,7 +172,11 @@ class Twins:
     async def both(self, do: Callable[[Side], Awaitable[Any]]) -> Any:
         first, second = [await _outcome(do, side) for side in self.sides]
         same("the answer", first, second)
-        self.refused += isinstance(first, Raised)
+        if isinstance(first, Raised):
+            self.refused += 1
+            used = max(side.ids._next for side in self.sides)  # PostgreSQL may have tried several times
+            for side in self.sides:
+                side.ids._next = used
         return first
 
     def resolved(self, who: str, value: Any) -> Any:
@@ -259,26 +264,26 @@ class Twins:
 
     async def _found(self, who: str, verb: str, args: dict[str, Any]) -> None:
         query = args.get("query") or args.get("topic") or args.get("trigger_prompt")
-        kinds = args.get("types") or (KINDS if verb.startswith("search") else ("fact", "rule"))
-        certain = verb == "search_similar" or not isinstance(query, str)
-        certain = certain or self._determined(WHO[who][0], query, kinds)
-        if not certain and verb == "recall":
-            args = {**args, "limit": 1000}
-        if not certain and verb == "context":
-            if sum(len(self._texts[WHO[who][0]][kind]) for kind in ("fact", "rule")) >= RECALL_POOL:
-                return
-            args = {**args, "token_budget": 100_000}
+        kinds = args.get("types") or KINDS
+        texts = self._texts[WHO[who][0]]
+        whole = all(len(texts[kind]) < POOL for kind in kinds if kind in KINDS)
+        if not whole and verb == "recall":
+            args, whole = {**args, "limit": 1000}, True
+        if not whole and verb == "context":
+            return
         first, second = [
             await _outcome(lambda side: getattr(side.bound(who), verb)(**args), side) for side in self.sides
         ]
         if not isinstance(first, Found) or not isinstance(second, Found):
-            if isinstance(first, str) and isinstance(second, str) and not certain:
-                first, second = sorted(first.splitlines()), sorted(second.splitlines())
             same("the answer", first, second)
             return
-        compare_found(first, second, verb == "recall", args.get("limit") or 10, certain)
+        mode = "semantic" if verb == "search_similar" else args.get("mode") or "hybrid"
+        determined = isinstance(query, str) and self._determined(WHO[who][0], query, kinds)
+        for found in (first, second):
+            _check_own_order(found)
+        compare_found(first, second, args.get("limit") or 10, mode, whole, determined)
 
-    def _determined(self, tenant: str, query: str, kinds: list[Kind]) -> bool:
+    def _determined(self, tenant: str, query: str, kinds: Sequence[Kind]) -> bool:
         """Whether every sensible rank puts the matches of a query in the same order: all are of one kind, and of each
         two, one has each word at least as often and is no longer."""
         wanted = {FAMILY.get(word, word) for word in query_terms(query)}
@@ -353,50 +358,54 @@ def same(what: str, first: Any, second: Any) -> None:
     raise Difference(f"{what} differs\n  sqlite:   {first!r:.2000}\n  postgres: {second!r:.2000}")
 
 
-def compare_found(first: Found, second: Found, recalled: bool, limit: int, determined: bool) -> None:
-    """By the rules at the top of this file. As long as there are fewer candidates than the limit, none was cut off."""
+OWN = {"rank", "keyword_rank", "rrf_score"}
+"""What an engine's own ranks decide."""
+
+
+def compare_found(first: Found, second: Found, limit: int, mode: str, whole: bool, determined: bool) -> None:
+    """By the rules at the top of this file. `whole`: no lane can have been cut."""
     same("the mode", (first.mode, first.warning), (second.mode, second.warning))
-    for found in (first, second):
-        _check_own_order(found, recalled)
-    # How many are met that are not believed depends on where an engine's own ranks put them.
-    if first.mode != "hybrid" and not (first.below_confidence or second.below_confidence):
-        same("the number of candidates", first.candidates, second.candidates)
-    if first.mode == "semantic" or determined:
-        same("the counts", (first.candidates, first.below_confidence), (second.candidates, second.below_confidence))
-        same("the hits", *([(hit.memory_type, hit.item.id) for hit in found] for found in (first, second)))
-    hits, others = ({(hit.memory_type, hit.item.id): hit for hit in found} for found in (first, second))
-    uncut = max(first.candidates, second.candidates) < limit
-    if uncut:
+    certain = {"semantic": True, "hybrid": whole, "keyword": determined}[mode]
+    if certain or whole:
+        counts = [(found.candidates, found.below_confidence, found.below_relevance) for found in (first, second)]
+        same("the counts", *counts)
+    if certain:
+        same("the hits", *([(_key(hit), hit.weak, hit.newer) for hit in found] for found in (first, second)))
+        same("the closest", *(found.closest and _key(found.closest) for found in (first, second)))
+    hits, others = ({_key(hit): hit for hit in found} for found in (first, second))
+    if whole and first.candidates <= limit:
         same("what is found", sorted(hits), sorted(others))
-        same("the doubted", first.below_confidence, second.below_confidence)
     for key in hits.keys() & others.keys():
         one, other = hits[key], others[key]
         same("the item", one.item, other.item)
-        for part in ("semantic_rank", "importance", "recency", "confidence"):
-            same(f"{part} of {key}", one.parts.get(part), other.parts.get(part))
-        similarities = one.parts.get("similarity"), other.parts.get("similarity")
-        if None in similarities or abs(one.parts.get("similarity") - other.parts.get("similarity")) > CLOSE:
-            same(f"similarity of {key}", *similarities)
-        if uncut or determined:
-            same(
-                f"having all words of {key}",
-                *(hit.parts.get("rank") and math.floor(hit.parts.get("rank")) for hit in (one, other)),
-            )
-        if determined:
-            for part in ("keyword_rank", "rrf_score", "relevance"):
+        compared = one.parts.keys() | other.parts.keys() if certain or whole else {"confidence", "similarity"}
+        for part in compared - OWN:
+            close(f"{part} of {key}", one.parts.get(part), other.parts.get(part))
+        if certain or whole:
+            every = [hit.parts.get("rank") and math.floor(hit.parts["rank"]) for hit in (one, other)]
+            same(f"having all words of {key}", *every)
+        if certain and mode != "keyword":
+            close(f"score of {key}", one.score, other.score)
+        if whole and determined:
+            for part in OWN - {"rank"}:
                 same(f"{part} of {key}", one.parts.get(part), other.parts.get(part))
-            if first.mode == "hybrid" or recalled:
-                same(f"score of {key}", one.score, other.score)
 
 
-def _check_own_order(found: Found, recalled: bool) -> None:
+def _key(hit: Hit) -> tuple[Kind, UUID]:
+    return hit.memory_type, hit.item.id
+
+
+def close(what: str, one: float | None, other: float | None) -> None:
+    """Equal, apart from what sums of similarities may differ by."""
+    if one is None or other is None or abs(one - other) > CLOSE:
+        same(what, one, other)
+
+
+def _check_own_order(found: Found) -> None:
     scores = [hit.score for hit in found]
     assert scores == sorted(scores, reverse=True)
     for hit in found:
-        if hit.parts.get("rrf_score") is not None:
-            assert hit.parts.get("rrf_score") == rrf_score(
-                hit.parts.get("semantic_rank"), hit.parts.get("keyword_rank")
-            )
-        if not recalled and found.mode == "hybrid":
-            assert hit.score == hit.parts.get("rrf_score")
-        assert hit.parts.get("rank") is None or 0 < hit.parts.get("rank") < 2
+        if "rrf_score" in hit.parts:
+            assert hit.parts["rrf_score"] == rrf_score(int(hit.parts["semantic_rank"]), int(hit.parts["keyword_rank"]))
+            assert "recency" in hit.parts or hit.score == hit.parts["relevance"]
+        assert 0 < hit.parts.get("rank", 1) < 2

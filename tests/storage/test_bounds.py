@@ -299,7 +299,7 @@ async def test_a_merge_is_for_a_connection_to_the_whole_tenant(url: str, part: s
 MAKERS = {
     ("services/items.py", "_address"): "the check",
     ("domain/scope.py", "address_of"): "of a memory that was read",
-    ("storage/facts.py", "_confirm"): "of the fact that has the offer's own key",
+    ("storage/facts.py", "_known"): "of the fact that has the offer's own key",
     ("storage/requests.py", "_unpacked"): "of the answer to an earlier request of the same caller",
 }
 

@@ -73,7 +73,7 @@ async def read_all(memory: Memory) -> Shown:
     items = shown(await everything(memory))
     for mode in ("keyword", "semantic", "hybrid"):
         assert len(await memory.search("common", mode=mode, limit=200)) == 160, f"{mode} search lost some"
-    assert len(await memory.recall("common", limit=200)) == 120
+    assert len(await memory.recall("common", limit=200)) == 160
     return items
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -178,7 +179,7 @@ async def test_each_tenant_sees_its_own_and_no_other(crowd: Crowd) -> None:
         for mode in ("keyword", "semantic", "hybrid"):
             assert len(seen[f"search {mode}"]) == 5, f"{mode} as {name!r}"
         assert len(seen["search keyword own"]) == 4
-        assert len(seen["recall"]) == 4
+        assert len(seen["recall"]) == 5
         context = await memory.context("common", butler="b")
         assert word_of(name) in context
         assert not [other for other in crowd.memories if other != name and f"{word_of(other)} " in context]
@@ -301,6 +302,7 @@ async def test_another_tenants_ids_are_unknown_ids(url: str) -> None:
         own = await mine.store_episode("own episode", butler="b")
         note = await theirs.get("fact", ids["note"])
         assert isinstance(note, Fact) and note.ref is not None
+        await theirs.settle()
         before = await state_of(theirs)
         for kind, id_ in [*((kind, ids[kind]) for kind in KINDS), ("fact", note.ref)]:
             assert await mine.get(kind, id_) is None
@@ -489,6 +491,37 @@ async def test_another_users_ids_are_unknown_ids(url: str) -> None:
         assert await state_of(bob) == before
 
 
+SPEAKERS = {"ann": "Joanna", "bob": "Bartholomew"}
+
+
+@pytest.mark.parametrize("apart", ["tenant_id", "user_id", "household_id", "persona_id", "project", "scope"])
+async def test_two_who_share_a_session_do_not_hear_each_other(url: str, apart: str) -> None:
+    """Their turns alternate and have the same words, so that each is the other's nearest neighbour. The speakers are
+    names that the other does not know: they are searched like any word."""
+    async with opened(url, clock=ManualClock(), background=False) as memory:
+        each = {
+            name: memory.bind(**({"caller": Caller(name)} if apart == "tenant_id" else {apart: name}))
+            for name in SPEAKERS
+        }
+        for number in range(6):
+            name = ("ann", "bob")[number % 2]
+            await each[name].store_episode(
+                f"a word of {name} about tea",
+                butler=name if apart == "scope" else "b",
+                source=SPEAKERS[name],
+                session_id=UUID(int=7),
+                occurred_at=datetime(2026, 1, 1, number, tzinfo=UTC),
+            )
+        for name, mine in each.items():
+            other = {"ann": "bob", "bob": "ann"}[name]
+            for query in ("tea", "word", f"what did {SPEAKERS[other]} say about tea?"):
+                for found in (await mine.search(query), await mine.recall(query)):
+                    assert {hit.item.content for hit in found} == {f"a word of {name} about tea"} and len(found) == 3
+                    assert not any("speaker" in hit.parts for hit in found), "an unknown name"
+                assert f"word of {other}" not in await mine.context(query, butler=name if apart == "scope" else "b")
+            assert all("speaker" in hit.parts for hit in await mine.search(f"what did {SPEAKERS[name]} say?"))
+
+
 @pytest.mark.parametrize("part", ["user_id", "household_id", "persona_id"])
 async def test_what_is_no_name_binds_to_no_user(url: str, part: str) -> None:
     """Above all it must not bind to everybody: an empty user id is a mistake, not a wildcard."""
@@ -520,9 +553,10 @@ BEGINNINGS = (
     "DELETE ",
     "WITH ",
     "REPLACE ",
-    "{_ACTIVE}",
+    "FROM ",
     "{_SELECT}",
     "{_MINE}",
+    "{_NAMES}",
     "{KIND[",
     "{table.select}",
 )
@@ -535,19 +569,23 @@ TABLES_BY_NAME = (
     "{self._table}",
     "{_SELECT}",
     "{_MINE}",
+    "{_NAMES}",
 )
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
+    "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}
 }
 TENANT_CLAUSES = (
     "{where}",
     "{self._where}",
-    "{_ACTIVE}",
+    "{slot}",
+    "{_slot(fact)}",
     "{_MINE}",
     "{mine}",
     "{THIS}",
     "{items.THIS}",
     "{_OF_MEMORY}",
+    "{_slot(fact)}",
 )  # shown to have the tenant below
 WHOLE_STORE = {  # by file and the beginning of the function's name
     ("embeddings.py", "count_unconverted"): "a change of embedder concerns the whole store",

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -15,13 +16,14 @@ from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
-from tulving.storage import filters, items
+from tulving.storage import filters, items, names
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.postgres import lanes
 from tulving.storage.postgres.row_security import SECURED_TABLES, Roles
 from tulving.testing import WordEmbedder
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = "the vault is behind the painting"
 PASSWORD = "x"  # a server that is named in TULVING_TEST_POSTGRES may ask for one
 Opener = Callable[[str, str], Awaitable[Memory]]
@@ -72,8 +74,13 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
         assert where.startswith("m.tenant_id = :tenant_id AND ")
         return where.replace("m.tenant_id = :tenant_id AND ", "TRUE AND "), params
 
+    def reach(*args):
+        where, params = filters.reach(*args)
+        return where.replace("m.tenant_id = :tenant_id", "TRUE", 1), params
+
     monkeypatch.setattr(items, "visible", visible)
     monkeypatch.setattr(lanes, "visible", visible)
+    monkeypatch.setattr(names, "reach", reach)
 
 
 async def seen(memory: Memory) -> list[str]:
@@ -96,6 +103,24 @@ async def test_policies_apply_when_the_tenant_clause_is_missing(secured, forgetf
         await memory.store_fact("me", "likes", "vaults")
         assert [hit.item.content for hit in await memory.search("vault painting")] == ["vaults"]
         assert await seen(memory.bind(caller=Caller("bank"))) == [SECRET] * 3
+
+
+async def test_policies_keep_sessions_and_names_apart(secured, forgetful):
+    """With the same id of a session, another tenant's turn would be next to one's own."""
+    talk = UUID(int=7)
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+        for at in (1, 3):
+            await memory.store_episode(SECRET, "b", session_id=talk, source="Thaddeus", occurred_at=NOW.replace(day=at))
+
+    async def overheard(memory: Memory) -> tuple[set[str], bool]:
+        found = await memory.search("alpha Thaddeus", types=["episode"])
+        return {hit.item.content for hit in found}, any("speaker" in hit.parts for hit in found)
+
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief", background=False) as memory:
+        await memory.store_episode("alpha", "b", session_id=talk, occurred_at=NOW.replace(day=2))
+        assert await overheard(memory) == ({"alpha"}, False)
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="thief", background=False) as memory:
+        assert await overheard(memory) == ({"alpha", SECRET}, True), "without policies the missing clause is a leak"
 
 
 async def test_the_service_works_under_row_level_security(secured):
@@ -148,7 +173,7 @@ async def test_the_service_finds_words_by_their_index(secured):
         vector=None,
         embedding_version=None,
         limit=5,
-        now=datetime(2026, 1, 1, tzinfo=UTC),
+        now=NOW,
     )
     async with open_memory(app(secured), embedder=WordEmbedder(), tenant="bank") as memory:
         plan = await plan_of(memory, asked)

@@ -1,4 +1,4 @@
-"""A store from before facts had folded names and an end: both are made of what it holds."""
+"""A store from before facts had folded names and an end, or sessions an index: all are made of what it holds."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -14,21 +14,26 @@ from fault_parts import opened, problems
 from postgres_server import Server
 from raw_sql import in_thread, run_sql
 
-from tulving.domain.text import content_hash
+from tulving.domain.text import content_hash, words
 from tulving.storage.migrations import postgres_script, upgrade_sqlite
 from tulving.storage.postgres.schema import VERSION_TABLE
 from tulving.storage.schema import REVISIONS
 from tulving.storage.sqlite.database import APPLICATION_ID
+from tulving.storage.tenant_words import prefixed
 from tulving.testing import ManualClock
 
-BEFORE = "mem_004"
 NOW = ManualClock().now
 DAY = timedelta(days=1)
 Insert = Callable[..., UUID]
 
 
 @pytest.fixture
-def old_url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+def before() -> str:
+    return "mem_004"
+
+
+@pytest.fixture
+def old_url(engine: str, before: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """An empty store with the schema before."""
     if engine == "sqlite":
         path = tmp_path / "memory.db"
@@ -37,21 +42,21 @@ def old_url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
         raw.execute("PRAGMA journal_mode = WAL")
         with raw:
             raw.execute("BEGIN")
-            upgrade_sqlite(raw, REVISIONS[: REVISIONS.index(BEFORE) + 1])
+            upgrade_sqlite(raw, REVISIONS[: REVISIONS.index(before) + 1])
         raw.close()
         yield str(path)
     else:
         server: Server = request.getfixturevalue("postgres")
         url = in_thread(server.create_database())
-        in_thread(_prepare(url))
+        in_thread(_prepare(url, before))
         yield url
         in_thread(server.drop_database(url))
 
 
-async def _prepare(url: str) -> None:
+async def _prepare(url: str, before: str) -> None:
     raw = await asyncpg.connect(url)
     async with raw.transaction():
-        await raw.execute(postgres_script(None, VERSION_TABLE, BEFORE))
+        await raw.execute(postgres_script(None, VERSION_TABLE, before))
     await raw.close()
 
 
@@ -63,8 +68,9 @@ def insert(old_url: str) -> Insert:
     def put(table: str, content: str, *happened: tuple[str, datetime], **values: Any) -> UUID:
         id_ = UUID(int=next(numbers))
         shared = {"id": id_, "tenant_id": "default", "content": content, "content_hash": content_hash(content)}
-        times = {"created_at": NOW, "updated_at": NOW, "last_confirmed_at": NOW, "search_text": content}
-        row = {**shared, **times, **values}
+        times = {"created_at": NOW, "updated_at": NOW, "search_text": prefixed("default", words(content))}
+        confirmed = {"last_confirmed_at": NOW} if table != "episodes" else {}
+        row = {**shared, **times, **confirmed, **values}
         marks = ", ".join("?" * len(row))
         run_sql(old_url, f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *row.values())
         for event_type, when in ((f"{table[:-1]}_created", NOW), *happened):
@@ -172,3 +178,29 @@ async def test_maintenance_is_due_at_once(old_url: str) -> None:
         pass
     due = {row["name"]: row["due_at"].year for row in run_sql(old_url, "SELECT name, due_at FROM jobs")}
     assert due["index_maintenance"] < 2999 == due["decay_sweep"]
+
+
+@pytest.mark.parametrize("before", ["mem_004", "mem_005"])
+async def test_the_conversations_and_speakers_of_an_old_store_are_known(
+    old_url: str, insert: Insert, before: str
+) -> None:
+    def turn(content: str, minutes: int, source: str | None = "Priyanka", **values: Any) -> UUID:
+        when = {"occurred_at": NOW - timedelta(minutes=minutes), "session_id": UUID(int=7), "butler": "b"}
+        return insert("episodes", content, **{**when, "source": source, **values})
+
+    asked, answered = turn("where is the bicycle?", 20), turn("in the cellar", 19)
+    turn("elsewhere", 18, session_id=None, source=None)
+    key = {"subject": "bicycle", "predicate": "colour"}
+    ended = {} if before == "mem_004" else {"ended_at": NOW - DAY}
+    past = insert("facts", "blue", **key, **ended, validity="superseded", created_at=NOW - 9 * DAY)
+    insert("facts", "red", **key, supersedes_id=past, created_at=NOW - DAY)
+    async with opened(old_url, clock=ManualClock(), background=False) as memory:
+        found = await memory.search("bicycle", types=["episode"])
+        assert [hit.item.id for hit in found] == [asked, answered], "the answer is next to it"
+        assert all("speaker" in hit.parts for hit in await memory.search("what did Priyanka say of the bicycle?"))
+        await memory.embed_pending()
+        for day, colour in ((NOW, "red"), (NOW - DAY, "red"), (NOW - 2 * DAY, "blue")):
+            for mode in ("keyword", "semantic"):
+                (hit,) = await memory.search("blue or red", types=["fact"], mode=mode, as_of=day)
+                assert hit.item.content == colour
+        assert not problems(await administer(memory).verify())

@@ -75,3 +75,21 @@ async def test_a_dropped_tenant_is_read_again(memory, path):
     (hit, *_) = await memory.bind(caller=Caller("tenant-0")).search("word7 of 0", mode="semantic", limit=3)
     assert hit.item.content == "word7 of 0"
     assert cache._used == used(cache) <= MEGABYTE
+
+
+async def test_the_past_is_searched_without_the_cache(memory, path, clock):
+    """It holds what is in use now; nothing of the past may get into it."""
+    before = clock.now
+    old = await memory.store_fact("tea", "kind", "green")
+    clock.advance(days=2)
+    await memory.store_fact("tea", "kind", "black")
+    cache = memory._env.store.vectors
+    (hit,) = await memory.search("tea kind", mode="semantic", as_of=before)
+    assert (hit.item.id, hit.item.content) == (old.id, "green")
+    assert not cache._partitions
+    (hit,) = await memory.search("tea kind", mode="semantic")
+    assert hit.item.content == "black"
+    (partition,) = cache._partitions.values()
+    held = set(partition.matrices["fact"].ids)
+    assert len(await memory.search("tea kind", mode="semantic", as_of=before)) == 1
+    assert set(partition.matrices["fact"].ids) == held and str(old.id) not in held

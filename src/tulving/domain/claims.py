@@ -2,14 +2,16 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from typing import Literal
 from uuid import UUID
 
 from tulving.domain import resolution
 from tulving.domain.model import Fact
+from tulving.domain.validity import latest, start
 
 Decision = Literal["store", "duplicate", "confirm", "antedate", "supersede", "outdated"]
+_DAY = timedelta(days=1)
 _SEPARATORS = re.compile(r"[\s_-]+")
 
 
@@ -66,7 +68,21 @@ def decide(offer: Fact, current: Claim | None) -> Decision:
     stated = offer.occurred_at
     if current.content_hash == offer.content_hash:
         return "antedate" if stated is not None and stated < current.since else "confirm"
-    return "outdated" if stated is not None and stated < current.latest else "supersede"
+    return "outdated" if stated is not None and _is_before(stated, current.latest) else "supersede"
+
+
+def _is_before(stated: datetime, moment: datetime) -> bool:
+    """A date without a time of day stands for any time of that day: what is true since today is not older than what was
+    stored this morning."""
+    return moment - stated >= (_DAY if stated.time() == time.min else timedelta.resolution)
+
+
+def continued(offer: Fact, before: Fact | None, after: Fact | None) -> Fact | None:
+    """Which of the facts that were true before and after an offer says the same, with nothing else in between."""
+    if before is not None and before.content_hash == offer.content_hash:
+        return before
+    apart = before is not None and latest(before) > start(offer)
+    return after if after is not None and not apart and after.content_hash == offer.content_hash else None
 
 
 def newer(one: Claim, other: Claim) -> Claim:

@@ -38,7 +38,10 @@ class Span:
 
     def holds(self, moment: datetime) -> float:
         """1 inside the span, less in the week after it, in which people still speak of it."""
-        start = self.start.replace(year=moment.year) if self.yearly else self.start
+        start = self.start
+        if self.yearly:  # the last time before the moment
+            start = start.replace(year=moment.year)
+            start = start if start <= moment else start.replace(year=max(1, moment.year - 1))
         since = moment - start
         if timedelta(0) <= since < self.length:
             return 1.0
@@ -90,9 +93,10 @@ def _absolute(line: str, midnight: datetime) -> Span | None:
     else:
         return None
     start = midnight.replace(int(year or LEAP_YEAR), month or 1, day or 1)
+    length = timedelta(days=1 if day else 31 if month else 366)
     if not year and (start.month, start.day) == (2, 29):
-        start -= timedelta(days=1)  # exists in every year
-    return Span(start, timedelta(days=1 if day else 31 if month else 366), yearly=not year)
+        start, length = start - length, 2 * length  # the day before exists in every year
+    return Span(start, length, yearly=not year)
 
 
 LEAP_YEAR = 2024

@@ -23,12 +23,12 @@ class Signal(NamedTuple):
 
 
 SIGNALS: dict[str, Signal] = {
-    "meaning": Signal(1.0, "its meaning is close to that of the query, names left out"),
+    "meaning": Signal(1.2, "its meaning is close to that of the query, names left out"),
     "window": Signal(0.75, "it and its neighbours in the session contain the query's words"),
     "words": Signal(0.2, "it contains the query's words, rare ones counting more"),
     "speaker": Signal(0.5, "it was said by, or is about, someone whom the query names"),
-    "session": Signal(0.5, "its session holds other good answers"),
-    "answer": Signal(0.15, "it follows a question in its session that resembles the query"),
+    "session": Signal(0.75, "its session holds other good answers"),
+    "answer": Signal(0.5, "it follows a question in its session that resembles the query"),
     "time": Signal(0.2, "it names a time, and the query asks for one"),
     "substance": Signal(0.2, "it says something, rather than greet or thank"),
     "date": Signal(0.1, "it happened at the time that the query speaks of"),
@@ -37,7 +37,7 @@ SIGNALS: dict[str, Signal] = {
 
 WEAK = 0.3
 """The relevance below which a hit probably does not answer the query."""
-TURN = 80
+TURN = 120
 """Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone, and its
 first words say what it is about."""
 SATURATION = 10

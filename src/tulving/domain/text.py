@@ -5,14 +5,22 @@ import re
 import unicodedata
 
 from tulving.domain.model import Episode, Fact, Item
-from tulving.domain.stopwords import STOP_WORDS
+from tulving.domain.stopwords import OTHER_STOP_WORDS, STOP_WORDS
 
 SEARCH_TEXT_BYTES = 1_048_576
 MONTHS = ("January February March April May June July August September October November December").split()
+LONGEST_COMPOUND = 30
+"""Of a longer word of a query, parts further behind are not looked for."""
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL does not index longer words, so they are split
 _PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # 16 times the longest word, so that splitting changes no word
-_ACCENT = re.compile(r"[\u0300-\u036f]+")
+_TATWEEL = "\u0640"  # stretches an Arabic word, for looks only
+# The article and prepositions, which Arabic writes as part of the next word.
+_CLITICS = ("", *"ال و وال ب بال ل لل".split())
+_CLITIC = re.compile("(?:[وفبك]?ال|لل)(?=..)")
+_UMLAUT = re.compile("(?<=[aou])e")  # as in "fuer", typed where a keyboard has no umlauts
+_ARABIC = re.compile("[\u0621-\u064a]")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
@@ -50,20 +58,67 @@ def content_hash(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as both engines index them: folded, without accents.
+    """The words of a text as both engines index them: folded, without accents and other marks.
 
     Each ideograph is a word of its own, since such scripts do not separate words by spaces.
     """
     if text.isascii():
         return _WORD.findall(text.lower())
-    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    letters = unicodedata.normalize("NFKD", text).casefold()
+    bare = "".join(c for c in letters if c.isascii() or (unicodedata.category(c)[0] != "M" and c != _TATWEEL))
     return _WORD.findall(_IDEOGRAPH.sub(r" \1 ", bare))
 
 
 def query_terms(query: str | None, most: int = 64) -> list[str]:
-    """The distinct words to look up; stop words only if there are no others."""
-    found = dict.fromkeys(words(preprocess_search_query(query)))
-    return ([term for term in found if term not in STOP_WORDS] or list(found))[:most]
+    """The distinct words of a query; stop words of its language only if there are no others."""
+    return _understood(query)[0][:most]
+
+
+def lookup_terms(query: str | None, most: int = 64) -> list[str]:
+    """The query's terms as the keyword index is asked for them, one for each of `query_terms`.
+
+    Only English words are stemmed in the index. A term of another language therefore lists alternatives, separated by
+    `|`; one that ends with `*` stands for every word that begins with it. Neither character occurs in a word.
+    """
+    terms, language = _understood(query)
+    if language == "en":
+        return terms[:most]
+    return ["|".join(dict.fromkeys(_forms(term, language))) for term in terms[:most]]
+
+
+def _understood(query: str | None) -> tuple[list[str], str]:
+    """The words of a query without the stop words of its language, and the language: the one with the most stop words;
+    without any, English if all is ASCII, else unknown ("")."""
+    line = preprocess_search_query(query)
+    found = list(dict.fromkeys(words(line)))
+    counts = {name: len(stops.intersection(found)) for name, stops in OTHER_STOP_WORDS.items()}
+    language = max(counts, key=counts.__getitem__)
+    english = len(STOP_WORDS.intersection(found))
+    if english > counts[language] or (english == counts[language] and line.isascii()):
+        return [word for word in found if word not in STOP_WORDS] or found, "en"
+    if not counts[language]:
+        return found, ""
+    return [word for word in found if word not in OTHER_STOP_WORDS[language]] or found, language
+
+
+def _forms(word: str, language: str) -> list[str]:
+    """A word and the beginnings of words that may be forms of it, or part of the same compound."""
+    if _ARABIC.match(word):
+        core = _CLITIC.sub("", word, count=1)
+        return [word, *(f"{clitic}{_stub(core)}*" for clitic in _CLITICS)]
+    if len(word) < 4 or not word.isalpha():
+        return [word]
+    forms = [word, f"{_stub(word)}*"]
+    if language == "de":
+        forms.append(f"{_stub(_UMLAUT.sub('', word))}*")
+    if len(word) > 9:
+        forms += (f"{word[at : at + 5]}*" for at in range(3, min(len(word), LONGEST_COMPOUND) - 4))
+    return forms
+
+
+def _stub(word: str) -> str:
+    """The first two thirds of a word, at least 3 letters: what its inflected forms have in common."""
+    return word[: max(3, -(-2 * len(word) // 3))]
 
 
 def found_by(item: Item) -> str:
@@ -84,7 +139,7 @@ def meant_by(item: Item) -> str:
     hide a short message behind the long reply to it."""
     if not isinstance(item, Episode):
         return found_by(item)
-    text = f"{item.title}\n{item.content}" if item.title else item.content
+    text = f"{item.title or ''}\n{item.content}".strip()
     if len(text) <= LONGEST_MEANT:
         return text
     message = _REPLY.split(text, 1)[0]
@@ -94,8 +149,8 @@ def meant_by(item: Item) -> str:
 
 LONGEST_MEANT = 1_000
 """Characters, about as many as MiniLM reads: 256 tokens."""
-_OPENING = re.compile(r"\s*(?s:.){120,}?(?=\n|$)")
-_REPLY = re.compile(r"\n\s*\W{0,3}(?:assistant|agent|ai|bot|model|reply|response)\W{0,3}:", re.IGNORECASE)
+_OPENING = re.compile(r"(?s:.){120,}?(?=\n|$)")
+_REPLY = re.compile(r"\n[^\S\n]*\W{0,3}(?:assistant|agent|ai|bot|model|reply|response)\W{0,3}:", re.IGNORECASE)
 
 
 def search_text(text: str) -> str:

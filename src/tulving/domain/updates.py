@@ -1,6 +1,7 @@
 """Which memories seem to be outdated: a later one says something similar of the same thing."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -10,6 +11,7 @@ from tulving.domain.model import Kind
 from tulving.domain.relevance import TURN
 from tulving.domain.stems import stem
 from tulving.domain.stopwords import STOP_WORDS
+from tulving.domain.text import words
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -17,9 +19,9 @@ LATER = timedelta(hours=1)
 """What follows sooner is part of the same conversation."""
 AS_RELEVANT = 0.8
 """The share of a memory's relevance that a later one needs to answer the same question."""
-ALIKE = {"episode": 0.3, "fact": 0.0, "rule": 0.5}
-"""The share of common words that two memories of a kind need to be about the same thing. Two facts are about the same
-subject, and need no more to answer the same question."""
+ALIKE: dict[Kind, float] = {"episode": 0.3, "fact": 0.5}
+"""The share of common words that two memories of a kind need to be about the same thing. Rules are instructions:
+similar ones hold beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,15 @@ class Statement:
 
 def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     """For each memory that seems to be outdated, the latest one that says something similar."""
-    terms = cache(lambda key: _terms(found[key].words))
-    by_time = sorted(found, key=lambda key: found[key].moment)[::-1]
+    terms = cache(lambda key: _terms(found[key]))
+    by_time = sorted(found, key=lambda key: (found[key].moment, found[key].relevance))[::-1]
     latest: dict[Key, Key] = {}
     for old, statement in found.items():
+        least = ALIKE.get(statement.kind, math.inf)
         for key in by_time:
             if found[key].moment - statement.moment < LATER:
                 break
-            if _same_thing(statement, found[key]) and _alike(terms(old), terms(key)) >= ALIKE[statement.kind]:
+            if _same_thing(statement, found[key]) and _alike(terms(old), terms(key)) >= least:
                 latest[old] = key
                 break
     return latest
@@ -58,6 +61,8 @@ def _alike(some: frozenset[str], others: frozenset[str]) -> float:
     return len(some & others) / ((len(some) * len(others)) ** 0.5 or 1.0)
 
 
-def _terms(words: str) -> frozenset[str]:
-    first: Sequence[str] = words.split(" ", TURN)[:TURN]
-    return frozenset(stem(word) for word in first if word not in STOP_WORDS)
+def _terms(found: Statement) -> frozenset[str]:
+    """The stems of its first words. Whom it is about does not count: that is the same in all."""
+    common = STOP_WORDS.union(*map(words, found.about))
+    first = found.words.split(" ", TURN)[:TURN]
+    return frozenset(stem(word) for word in first if word not in common)

@@ -37,6 +37,7 @@ class Hashing:
 
     version: str = IDF_VERSION
     light: bool = True
+    trust: float = 0.25
 
     def __init__(self, dimension: int = 256) -> None:
         if type(dimension) is not int or not SMALLEST <= dimension <= LARGEST:

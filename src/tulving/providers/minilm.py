@@ -20,6 +20,9 @@ PROBE_BEGINS = (0.0192, 0.1201, 0.1596, 0.0671, 0.0501, -0.0259, 0.0565, -0.0929
 """The first numbers of the probe's vector, as far as processors agree: they differ in the seventh decimal."""
 PROBE_ALIKE = 0.999
 
+OTHER_SCRIPTS = 0.25
+"""How far similarities of texts that are not in Latin letters are trusted."""
+
 
 class MiniLm:
     """The default embedder. Nothing heavy is imported or loaded before the first text is embedded."""
@@ -35,6 +38,12 @@ class MiniLm:
         self._folder: Path | None = None
         self._network: _Network | None = None
         self._loading = Lock()
+
+    def trust(self, query: str) -> float:
+        """The model was trained on English. It also knows something of its relatives, but little of other scripts."""
+        letters = [letter for letter in query if letter.isalpha()]
+        latin = sum(letter < "\u0250" for letter in letters)
+        return 1.0 if 2 * latin >= len(letters) else OTHER_SCRIPTS
 
     def unready(self) -> str | None:
         """What to do when the weights are missing or damaged. They are hashed only when the files have changed."""

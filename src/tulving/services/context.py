@@ -51,8 +51,9 @@ class Context(Search):
             self._floor(min_relevance),
         )
         limit = settings.configured_limit or CONTEXT_HITS
-        current = [hit for hit in found.hits if hit.newer is None]
-        known = [hit for hit in current if hit.memory_type != "episode"][:limit]
-        episodes = [hit for hit in current if hit.memory_type == "episode" and not hit.weak][:limit]
-        hits = [self._referenced(hit) for hit in (*known, *episodes)]
+        known = [hit for hit in found.hits if hit.memory_type != "episode"]
+        episodes = [hit for hit in found.hits if hit.memory_type == "episode" and not hit.weak]
+        shown = {hit.item.id for section in (known, episodes) for hit in section[:limit]}
+        hits = [hit for section in (known, episodes) for hit in section[:limit] if hit.newer not in shown]
+        hits = [self._referenced(hit) for hit in hits]
         return context.render(hits, budget, settings.section_quotas, self._env.tokens)

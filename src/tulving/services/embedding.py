@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence, Sized
+from typing import Any
 
 from tulving.domain.model import Item
 from tulving.domain.text import found_by, meant_by, search_text
@@ -23,10 +24,10 @@ class Embedding:
         self.embedder, self.version = embedder, version
         self._failure: str | None = None
 
-    @property
-    def trust(self) -> float:
-        """How far similarities count as evidence (`relevance.py`)."""
-        return getattr(self.embedder, "trust", 1.0)
+    def trust(self, query: str) -> float:
+        """How far similarities to a query count as evidence (`relevance.py`)."""
+        trust: Any = getattr(self.embedder, "trust", 1.0)
+        return trust if isinstance(trust, int | float) else trust(query)
 
     @property
     def warning(self) -> str | None:

@@ -11,7 +11,7 @@ from tulving.domain.model import KINDS, Found, Hit, Kind
 from tulving.domain.names import Names
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
-from tulving.domain.text import fold, found_by, preprocess_search_query, query_terms
+from tulving.domain.text import fold, found_by, lookup_terms, preprocess_search_query
 from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
@@ -170,7 +170,7 @@ class Search(Service):
         now, env = self._env.clock(), self._env
         literal = vector is not None or env.config.retrieval.fusion == "rrf"
         by_meaning = vector is None and mode != "keyword"
-        terms = query_terms(query) if mode != "semantic" else []
+        terms = lookup_terms(query) if mode != "semantic" else []
         names = Names()
         if not literal:
             last = env.names.last(self.caller.tenant_id, self.bound)
@@ -199,7 +199,7 @@ class Search(Service):
                 min_confidence,
                 min_relevance,
                 None if literal else questions.understand(query, _meant(names, query), now),
-                env.embedding.trust,
+                env.embedding.trust(query),
             )
             collected = await self._read(self._collected, inquiry, known)
             if not isinstance(collected, Names):
@@ -241,6 +241,7 @@ class Search(Service):
             replace(
                 best[at],
                 score=place.score,
+                weak=place.weak,
                 parts={**best[at].parts, "relevance": place.parts["relevance"], "reranker": scores[at]},
             )
             for at, place in zip(order, best, strict=True)

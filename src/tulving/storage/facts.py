@@ -11,7 +11,7 @@ from tulving.domain.claims import Claim
 from tulving.domain.editing import differing, restated, split, superseded
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Fact, Stored
-from tulving.domain.scope import Address, Bound, Filter
+from tulving.domain.scope import Address, Bound, Filter, address_of
 from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import as_it_was, latest, redated, start
 from tulving.errors import InvalidInput
@@ -29,10 +29,7 @@ _SLOT = "tenant_id = :tenant_id AND scope = :scope AND owner = :owner AND id <> 
 _BY_ENTITY = f"{_SLOT} AND entity_id = :entity_id AND {_PREDICATE} AND keyed"
 _BY_SUBJECT = f"{_SLOT} AND {_SUBJECT} AND {_PREDICATE} AND entity_id IS NULL AND keyed"
 _BY_CONTENT = f"{_SLOT} AND content_hash = :content_hash AND NOT keyed"
-_ACTIVE = (
-    "SELECT CAST(:place AS INTEGER) AS place, folded_predicate,"
-    f" {', '.join(Claim.__slots__)} FROM facts WHERE validity = 'active' AND "
-)
+_CLAIM = f"CAST(:place AS INTEGER) AS place, folded_predicate, {', '.join(Claim.__slots__)}"
 _SINCE = "COALESCE(occurred_at, created_at)"
 _KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at", "restated_at")
 """Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
@@ -98,17 +95,18 @@ def same_content(conn: Connection, fact: Fact) -> Claim | None:
 def settle(conn: Connection, unsettled: Sequence[Fact], audit_of: AuditOf) -> None:
     """Give facts that were stored without them their folded names. Where that puts two active facts into one slot, the
     older one is superseded."""
-    rivals = {fact.id: fact for fact in unsettled if fact.keyed and fact.validity == "active"}
-    conn.lock(*map(claims.key, rivals.values()))
-    current = _current(conn, list(rivals.values()))
+    active = [fact for fact in unsettled if fact.keyed and fact.validity == "active"]
+    conn.lock(*map(claims.key, active))
+    current = _current(conn, active)
+    rivals = {address_of(fact) for fact in active}
     for fact in unsettled:
-        if fact.id in rivals:
+        if address_of(fact) in rivals:
             mine, key = claims.claim(fact), claims.key(fact)
             other = current.get(key, mine)
             stays = current[key] = claims.newer(mine, other)
             if other.id != mine.id:
                 audit, gone = audit_of(fact.tenant_id), mine if stays is other else other
-                rivals.pop(gone.id, None)
+                rivals.discard(replace(address_of(fact), id=gone.id))
                 supersede(conn, fact.tenant_id, gone.id, stays.since, audit.now)
                 links.insert(conn, fact.tenant_id, links.supersedes(stays.id, gone.id, audit.now))
                 events.append(conn, audit.event("fact_superseded", "fact", gone.id, superseded_by=str(stays.id)))
@@ -148,12 +146,10 @@ class _Batch:
             return Stored(id=current.id, outcome="duplicate", ref=current.ref)
         if current.id in self._new or decision in ("antedate", "outdated"):
             self.write()  # the row is about to be changed, or rows of the slot are about to be read
-        if decision == "antedate" and [other.id for other in self._stated_later(fact)] == [current.id]:
-            decision = "confirm"  # nothing else is known to have been true in between
         if decision == "confirm":
             return self._confirm(fact, current, given)
         if decision != "supersede":
-            return self._outdate(fact, entry, current)
+            return self._place(fact, entry, given, current)
         self._supersede(fact, current)
         stored = self._store(replace(fact, supersedes_id=current.id), entry)
         return replace(stored, outcome="superseded", superseded_id=current.id)
@@ -196,7 +192,7 @@ class _Batch:
         items.update(self._conn, (known, new))
         self._log("fact_confirmed", known.id, by="repetition", **details)
         if "occurred_at" in dates:
-            self._make_room(new)
+            self._make_room(new, self._around(new)[0])
         self._current[claims.key(fact)] = claims.claim(new)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
 
@@ -204,42 +200,64 @@ class _Batch:
         supersede(self._conn, fact.tenant_id, current.id, start(fact), self._audit.now)
         self._replaced(fact.id, current.id)
 
-    def _outdate(self, fact: Fact, entry: IndexEntry, current: Claim) -> Stored:
-        """An older fact that arrives late is stored as history, between those that were true before and after it."""
-        self._make_room(fact)
-        after = min(start(other) for other in self._stated_later(fact))
-        self._add(superseded(fact, after, self._audit.now), entry)
+    def _place(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any], current: Claim) -> Stored:
+        """A fact that is dated before the current one: it belongs between those that were true before and after it."""
+        before, after = self._around(fact)
+        same = claims.continued(fact, before, after)
+        if same is not None and same.id == current.id:
+            return self._confirm(fact, current, given)
+        late = Stored(id=fact.id, outcome="outdated", superseded_by=current.id)
+        if same is not None:
+            self._redate(same, start(fact))
+            return replace(late, id=same.id)
+        after = self._make_room(fact, before) or after
+        assert after is not None
+        self._add(superseded(fact, start(after), self._audit.now), entry)
         self._replaced(current.id, fact.id)
-        return Stored(id=fact.id, outcome="outdated", superseded_by=current.id)
+        return late
 
-    def _make_room(self, fact: Fact) -> None:
-        """What held when this fact became true ends then. If it was stated again for a later time, it goes on from
-        there, and its earlier part becomes a fact of its own."""
-        now = self._audit.now
-        for other in self._others(fact, f"{_SINCE} <= :since AND (m.ended_at IS NULL OR m.ended_at > :since)"):
-            if latest(other) <= start(fact):
-                items.update(self._conn, (other, replace(other, ended_at=start(fact), updated_at=now)))
-                self._replaced(fact.id, other.id)
-                continue
-            earlier, later = split(other, start(fact), self._audit.new_id(), now)
-            items.update(self._conn, (other, later))
-            self._log("fact_split", other.id, earlier=str(earlier.id))
-            self._add(earlier, IndexEntry(search_text(found_by(earlier)), None, None))
-            self._replaced(fact.id, earlier.id)
-            self.write()
-            if later.validity == "active":
-                self._current[claims.key(fact)] = claims.claim(later)
+    def _around(self, fact: Fact) -> tuple[Fact | None, Fact | None]:
+        """The other fact of the slot that held when this one became true, and the next one. Rows of other origin may
+        overlap: then the active one counts."""
+        before = f"{_SINCE} <= :since ORDER BY m.validity = 'active' DESC, {_SINCE} DESC, m.created_at DESC, m.id DESC"
+        return self._first(fact, before), self._first(fact, f"{_SINCE} > :since ORDER BY {_SINCE}, m.created_at, m.id")
 
-    def _stated_later(self, fact: Fact) -> list[Fact]:
-        return self._others(fact, f"COALESCE(m.restated_at, {_SINCE}) > :since")
-
-    def _others(self, fact: Fact, condition: str) -> list[Fact]:
-        """The other facts of the slot that a condition is true of, apart from those that a person has forgotten."""
-        rows = self._conn.fetch_all(
-            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept} AND {condition}{self._conn.for_update}",
+    def _first(self, fact: Fact, condition: str) -> Fact | None:
+        row = self._conn.fetch_one(
+            f"{KIND['fact'].select} WHERE {_slot(fact)} AND {KIND['fact'].kept} AND (m.ended_at IS NULL"
+            f" OR m.ended_at > :since AND m.ended_at > {_SINCE}) AND {condition} LIMIT 1{self._conn.for_update}",
             {**_slot_params(fact), "since": start(fact)},
         )
-        return [Fact(**row) for row in rows]
+        return None if row is None else Fact(**row)
+
+    def _make_room(self, fact: Fact, before: Fact | None) -> Fact | None:
+        """What held when this fact became true ends then. If it was stated again for a later time, its earlier part
+        becomes a fact of its own; the rest is returned."""
+        if before is None:
+            return None
+        now = self._audit.now
+        if latest(before) <= start(fact):
+            items.update(self._conn, (before, superseded(before, start(fact), now)))
+            self._replaced(fact.id, before.id)
+            return None
+        earlier, later = split(before, start(fact), self._audit.new_id(), now)
+        items.update(self._conn, (before, later))
+        self._log("fact_split", before.id, earlier=str(earlier.id))
+        self._add(earlier, IndexEntry(search_text(found_by(earlier)), None, None))
+        self._replaced(fact.id, earlier.id)
+        if later.validity == "active":
+            self._current[claims.key(fact)] = claims.claim(later)
+        return later
+
+    def _redate(self, known: Fact, stated: datetime) -> None:
+        """A fact of the past is stated again, for another time."""
+        dates = redated(known, stated)
+        if dates:
+            new = replace(known, **dates, updated_at=self._audit.now)
+            items.update(self._conn, (known, new))
+            before = {name: _plain(getattr(known, name)) for name in dates}
+            self._log("fact_restated", known.id, before=before)
+            self._make_room(new, self._around(new)[0])
 
     def _replaced(self, new_id: UUID, old_id: UUID) -> None:
         tenant_id = self._audit.caller.tenant_id
@@ -274,9 +292,10 @@ def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
     for place, fact in enumerate(facts):
         asked.setdefault(_slot(fact), []).append({**_slot_params(fact), "place": place})
     for slot, rows in asked.items():
-        for row in conn.fetch_for_each(f"{_ACTIVE}{slot}{conn.for_update}", rows):
+        active = f"SELECT {_CLAIM} FROM facts WHERE {slot} AND validity = 'active'{conn.for_update}"
+        for row in conn.fetch_for_each(active, rows):
             key, folded = claims.key(facts[row.pop("place")]), row.pop("folded_predicate")
-            if key not in found or folded is not None:  # only the database keeps a second one of these out
+            if key not in found or folded is not None:  # a plain row beside it does not have the slot
                 found[key] = Claim(**row)
     return found
 

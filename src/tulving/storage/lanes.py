@@ -77,15 +77,18 @@ class CandidateRows(dict[Key, tuple[Any, ...]]):
 
 
 _NONE = "CAST(NULL AS TEXT)"
+_BELIEF = "m.confidence, m.decay_rate, m.last_confirmed_at"
 _OWN: dict[Kind, Sequence[str]] = {
-    "episode": (_NONE, _NONE, _NONE, "m.content", "m.source", _NONE, "m.session_id"),
-    "fact": ("m.confidence", "m.decay_rate", "m.last_confirmed_at", "m.content", "m.subject", "m.entity_id", _NONE),
-    "rule": ("m.confidence", "m.decay_rate", "m.last_confirmed_at", "m.content", _NONE, _NONE, _NONE),
+    "episode": (_NONE, _NONE, _NONE, "m.content", "m.source", _NONE, _NONE, "m.session_id"),
+    "fact": (_BELIEF, "m.content", "m.subject", "m.entity_id", "m.keyed", _NONE),
+    "rule": (_BELIEF, "m.content", _NONE, _NONE, _NONE, _NONE),
 }
 JUDGED = {
     kind: ", ".join(("m.id", "m.created_at", KIND[kind].dated_by, *own, "m.search_text")) for kind, own in _OWN.items()
 }
-"""The columns of a candidate: identity, times, belief, content, whom it is about, its session, its marked words."""
+"""The columns of a candidate: identity, times, belief, then from `CONTENT` on its content, speaker or subject, entity,
+whether it is keyed, its session and its marked words."""
+CONTENT = 6
 
 Neighbours = dict[Key, tuple[Key | None, Key | None]]
 """For an episode the one before and the one after it in its session."""

@@ -9,17 +9,17 @@ from uuid import UUID
 
 from tulving.domain import ranking, relevance, updates
 from tulving.domain.decay import covers_fading
-from tulving.domain.model import Fact, Hit, Item
+from tulving.domain.model import KINDS, Fact, Hit, Item
 from tulving.domain.questions import Question
 from tulving.domain.ranking import Mode
 from tulving.domain.relevance import Candidate, Evidence
-from tulving.domain.text import fold
+from tulving.domain.text import fold, search_text
 from tulving.domain.updates import Statement
 from tulving.domain.validity import as_it_was
 from tulving.storage import edits
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes, Neighbours
+from tulving.storage.lanes import CONTENT, CandidateRows, Key, LaneRequest, Lanes, Neighbours
 
 DEEPER = 4
 """The factor by which the limit of a lane grows when too many of its candidates have too little confidence."""
@@ -76,8 +76,10 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
 def _items(conn: Connection, tenant_id: str, keys: Sequence[Key]) -> dict[Key, Item]:
     """The memories of some candidates."""
     items: dict[Key, Item] = {}
-    for kind in dict.fromkeys(kind for kind, _ in keys):
+    for kind in KINDS:
         mine = {str(key[1]): key for key in keys if key[0] == kind}
+        if not mine:
+            continue
         for row in conn.fetch_all(
             f"{KIND[kind].select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
             {"tenant_id": tenant_id, "ids": [id_ for _, id_ in mine.values()]},
@@ -196,9 +198,7 @@ class _Pool:
             return {}
         rows, evidence = self._lanes.rows, self.evidence
         found = {
-            key: Statement(
-                key[0], self._about(key), rows.first_words(key), rows.moment(key), evidence[key]["relevance"]
-            )
+            key: Statement(key[0], self._about(key), self._said(key), rows.moment(key), evidence[key]["relevance"])
             for key in keys
         }
         return updates.newer(found)
@@ -226,7 +226,7 @@ class _Pool:
 
     def _candidate(self, key: Key, question: Question) -> Candidate[Key]:
         rows = self._lanes.rows
-        content, _, _, session, words = rows[key][6:]
+        content, *_, session, words = rows[key][CONTENT:]
         before, after = self._neighbours.get(key, (None, None))
         return Candidate(
             words=words or "",
@@ -240,9 +240,15 @@ class _Pool:
             after=after,
         )
 
+    def _said(self, key: Key) -> str:
+        """The words of a memory; those of an unkeyed fact without its category, which many others have."""
+        rows = self._lanes.rows
+        content, _, _, keyed, *_ = rows[key][CONTENT:]
+        return rows.first_words(key) if keyed or key[0] != "fact" else search_text(content)
+
     def _about(self, key: Key) -> frozenset[str]:
         """The folded speaker of an episode; the folded subject and the entity of a fact."""
-        name, entity_id = self._lanes.rows[key][7:9]
+        _, name, entity_id, *_ = self._lanes.rows[key][CONTENT:]
         if key[0] == "episode":
             return _named(name or "")
         return _named(name, str(entity_id)) if key[0] == "fact" else frozenset()

@@ -39,6 +39,7 @@ RULES = [
 AFTER = NewFact(subject="Mira", predicate="home", content="lives in Porto", scope=SCOPE)
 
 PLACE = "Which city does Mira live in now?"
+WISH = "What kind of food does Mira want on Friday?"
 ADVICE = "What must I know before I cook for Mira?"
 MEANING = "Could a snack with nuts hurt anybody?"
 SESSION = "Plan a Thai dinner for Mira and her guests on Friday"
@@ -69,6 +70,7 @@ async def _demonstrate(memory: Memory, by_meaning: bool) -> None:
     await _ask(f"Search, {how}", PLACE, memory.search(PLACE, ["fact"], SCOPE, limit=2))
     if by_meaning and not memory.warning:
         await _ask("Search, without a word in common", MEANING, memory.search(MEANING, ["fact"], SCOPE, limit=1))
+    await _ask("Search, in what was said", WISH, memory.search(WISH, scope=SCOPE, limit=1))
     await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
     _heading("Context, for the prompt of an agent", SESSION)
     typer.echo(await memory.context(SESSION, butler=SCOPE))

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from tulving.config import MemoryModuleConfig
+from tulving.domain.model import Found
 from tulving.interfaces.calls import invoke, open_lazily
-from tulving.interfaces.cli.options import AsJson, Chosen
+from tulving.interfaces.cli.options import AsJson, Chosen, Why
 from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, warn
-from tulving.interfaces.parameters import Parameter, accept, parameters
+from tulving.interfaces.parameters import Parameter, accept, parameters, returned
 from tulving.interfaces.wire import answer
 from tulving.services.operations import Operation
 
@@ -30,15 +31,16 @@ def command(operation: Operation, settings: MemoryModuleConfig | None) -> Callab
     taken = {parameter.name: parameter for parameter in parameters(operation, settings)}
     order = dict.fromkeys((*operation.positional, *taken))
 
-    def run(context: typer.Context, as_json: bool, **given: Any) -> None:
+    def run(context: typer.Context, as_json: bool, why: bool = False, **given: Any) -> None:
         if operation.positional and given[operation.positional[-1]] == "-":
             given[operation.positional[-1]] = sys.stdin.read()
-        perform(context.obj, operation, accept(operation, given), as_json)
+        perform(context.obj, operation, accept(operation, given), as_json, why)
 
     run.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
         [
             _keyword("context", typer.Context),
             *(_offered(taken[name], name in operation.positional) for name in order),
+            *([_keyword("why", Why, False)] if returned(operation) is Found else []),
             _keyword("as_json", AsJson, False),
         ]
     )
@@ -69,7 +71,9 @@ def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
     return _keyword(parameter.name, Annotated[kind, info], default)
 
 
-def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], as_json: bool) -> None:
+def perform(
+    chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], as_json: bool, why: bool = False
+) -> None:
     """Call an operation and print its answer; a memory that does not exist has an exit code of its own."""
     failures: list[Exception] = []
 
@@ -85,7 +89,7 @@ def perform(chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], 
     elif isinstance(result, str) or not (nothing or failures):
         from tulving.interfaces.cli import render
 
-        render.answer(operation, arguments, result)
+        render.answer(operation, arguments, result, why)
         if warning := getattr(result, "warning", None):
             warn(warning)
     if failures:

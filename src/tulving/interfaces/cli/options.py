@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tulving")
 
 T = TypeVar("T")
+Why = Annotated[bool, typer.Option("--why", help="Explain why each memory was found")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON")]
 
 

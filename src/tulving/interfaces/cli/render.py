@@ -8,6 +8,8 @@ from tulving.domain import model
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
+from tulving.domain.relevance import SIGNALS
+from tulving.domain.validity import start
 from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -24,15 +26,18 @@ OUTCOMES = {
     "superseded": "stored",
     "confirmed": "known already, so confirmed:",
     "duplicate": "known already:",
+    "outdated": "kept as history:",
 }
 
 
-def answer(operation: Operation, arguments: Mapping[str, Any], result: Any) -> None:
+def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, why: bool = False) -> None:
     """Print what an operation answered: by the type of the result or, where that is a plain list or dict, by the type
     that the operation declares. A type without a renderer is shown field by field."""
     match result:
         case str():
             block(result)
+        case Found():
+            lines(hits(result, why))
         case bool():
             lines([_verdict(str(operation.answer), arguments, result)])
         case Stored():
@@ -44,15 +49,42 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any) -> N
             lines(renderer(result))
 
 
-def hits(found: Found) -> Iterator[Line]:
-    """Each hit: its score, what it says, the parts of the score, its id."""
+def hits(found: Found, why: bool = False) -> Iterator[Line]:
+    """Each hit: its score, what it says, the parts of the score, its id; and why it was found, if that is asked."""
     for hit in found.hits:
         yield 0, (f"{hit.score:.3f}", "bold cyan"), "  ", *_headline(hit.item)
         yield 7, (" · ".join(_parts(hit)), "dim")
+        if hit.newer:
+            yield 7, (f"a newer memory says something similar: {hit.newer}", "yellow")
+        if why:
+            yield from _why(hit)
         yield 7, (str(hit.item.id), "dim")
     if not found.hits:
-        left_out = found.below_confidence
-        yield 0, "nothing found" + (f"; {left_out} are believed too little" if left_out else "")
+        yield from _nothing(found)
+
+
+def _nothing(found: Found) -> Iterator[Line]:
+    """What was looked at, and what came closest and why it was left out."""
+    left_out = [
+        f"{count} {reason}"
+        for count, reason in (
+            (found.below_confidence, "believed too little"),
+            (found.below_relevance, "not relevant enough"),
+        )
+        if count
+    ]
+    looked = f"; looked at {found.candidates} ({', '.join(left_out)})" if left_out else ""
+    yield 0, f"nothing found{looked}"
+    if found.closest:
+        yield 2, "closest: ", *_headline(found.closest.item)
+        yield from _why(found.closest)
+
+
+def _why(hit: model.Hit) -> Iterator[Line]:
+    """The signals of a hit, the strongest contribution first."""
+    strengths = {name: hit.parts[name] for name in SIGNALS if hit.parts.get(name)}
+    for name, strength in sorted(strengths.items(), key=lambda part: -part[1] * SIGNALS[part[0]].weight):
+        yield 9, (f"{name} {strength:.2f}".ljust(15), "cyan"), (SIGNALS[name].reason, "dim")
 
 
 def memory(item: Item) -> Iterator[Line]:
@@ -85,8 +117,10 @@ def events(found: Sequence[Event]) -> Iterator[Line]:
 
 def _parts(hit: model.Hit) -> Iterator[str]:
     """What made the score. A lane that did not find the memory has a rank too, but nothing to show for it."""
+    if hit.weak:
+        yield "weak"
     for name, value in hit.parts.items():
-        if name not in LANES:
+        if name not in LANES and name not in SIGNALS:
             yield f"{name} {value:.2f}"
     if "similarity" in hit.parts:
         place = f" (no. {hit.parts['semantic_rank']})" if "semantic_rank" in hit.parts else ""
@@ -130,7 +164,7 @@ def _headline(item: Item) -> Iterator[Part]:
 def _stored(noun: str, stored: Stored) -> Line:
     ref = f" ({stored.ref})" if stored.ref else ""
     old = f", which supersedes {stored.superseded_id}" if stored.superseded_id else ""
-    old += f": {stored.superseded_by} is newer" if stored.superseded_by else ""
+    old += f", since {stored.superseded_by} is newer" if stored.superseded_by else ""
     end = f", expires {moment(stored.expires_at)}" if stored.expires_at else ""
     outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
     return 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
@@ -189,7 +223,7 @@ def _history(facts: Sequence[Fact]) -> Iterator[Line]:
     for fact in facts:
         state = fact.state.ljust(10), "green" if fact.state == "active" else "dim"
         scope = f"  ({fact.scope})" if fact.scope != "global" else ""
-        yield 0, (moment(fact.created_at), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
+        yield 0, (moment(start(fact)), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
         yield 22, (str(fact.id), "dim")
 
 
@@ -214,7 +248,6 @@ def _cell(value: Any) -> str:
 
 
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
-    Found: hits,
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
     model.Entity: _entity,

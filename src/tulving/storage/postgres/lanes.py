@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tulving.storage.postgres.connection import PostgresConnection
 
 _WORDS = """words AS MATERIALIZED (
-    SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM plainto_tsquery('english', :words) AS every)"""
+    SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM {}_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
 _ACTIVE = f"SELECT 'active', number, NULL::float8, ROW(dimension) FROM ({ACTIVE_OF_OURS}) AS ours"
 # A zero vector has similarity 0 to everything. Adding zero turns -0.0 into 0.0.
@@ -101,8 +101,9 @@ def _ask(
     arms: list[str] = []
     params: Row = {"limit": request.limit}
     if by_words:
-        tables.append(_WORDS)
-        params["words"] = prefixed(request.tenant_id, request.terms)
+        either = (prefixed(request.tenant_id, term.split("|"), " | ") for term in request.terms)
+        params["words"] = " & ".join(f"({words})".replace("*", ":*") for words in either)
+        tables.append(_WORDS.format("to" if "*" in params["words"] else "plainto"))  # 001-029: plain words
     if vector is not None:
         tables.append(_PROBE)
         arms.append(_ACTIVE)

@@ -46,8 +46,9 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
 
 
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
-    """An FTS5 query in which every word is quoted, so that user input is never syntax."""
-    return '"' + prefixed(tenant_id, terms, f'" {joint} "') + '"'
+    """An FTS5 query for terms (`text.lookup_terms`). Every word is quoted, so that user input is never syntax."""
+    either = (prefixed(tenant_id, term.split("|"), '" OR "') for term in terms)
+    return f" {joint} ".join(f'("{words}")'.replace('*"', '"*') for words in either)
 
 
 def _decode_time(value: str | None) -> datetime | None:

@@ -4,7 +4,7 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_006"
 down_revision = "mem_005"
-DIGEST = ""
+DIGEST = "49db977c307a2c71ef1a786f4be210d8dc1585b49d5e3d9c9d53da0ccefc783a"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 STATEMENTS = (
