@@ -164,7 +164,7 @@ def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]], ma
 
 
 class _Forms(dict[str, int]):
-    """The terms of a query (`text.lookup_terms`) that a word is a form of, with a bit for each term. A word matches by its
+    """The terms of a query (`text.lookup_terms`) that a word is a form of, as bits. A word matches by its
     stem, or by its beginning where the term says so. Only words that begin like a term are looked at."""
 
     def __init__(self, terms: Sequence[str], mark: str) -> None:
