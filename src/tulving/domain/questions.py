@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tulving.domain.stems import stem
 from tulving.domain.text import MONTHS, lookup_terms
 
 _MONTH = {name.lower()[:length]: number for number, name in enumerate(MONTHS, 1) for length in (3, len(name))}
@@ -52,7 +53,7 @@ SOON_AFTER = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query as the signals of relevance read it. `terms` are those of `text.lookup_terms`."""
+    """A query as the signals of relevance read it. `terms` are those of `text.lookup_terms`, each stem once."""
 
     terms: Sequence[str]
     names: frozenset[str] = frozenset()
@@ -63,7 +64,8 @@ class Question:
 def understand(query: str, names: frozenset[str], now: datetime) -> Question:
     """Read a query. `names` are the known names in it, folded."""
     line = query.casefold()
-    return Question(lookup_terms(query), names, span(line, now), _ASKS_TIME.search(line) is not None)
+    terms = tuple({stem(term): term for term in lookup_terms(query)}.values())
+    return Question(terms, names, span(line, now), _ASKS_TIME.search(line) is not None)
 
 
 def span(line: str, now: datetime) -> Span | None:
