@@ -1,6 +1,6 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from tulving.storage.embeddings import active_number
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
+from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
 from tulving.storage.sqlite.vectors import Matrix, Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
@@ -16,7 +17,10 @@ from tulving.storage.tenant_words import prefixed
 if TYPE_CHECKING:
     from tulving.storage.sqlite.connection import SqliteConnection
 
+_READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
 _TIME = columns(["created_at"])
+# So many more than the limit are looked up by their words, because some may not pass the filter.
+_SPARE = 20
 # The best candidates, in multiples of the limit, that a filter is tried on before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
@@ -43,6 +47,18 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
         found = ranking.of(id_ for of_kind, id_ in rows if of_kind == kind)  # pyright: ignore[reportArgumentType]
         lanes.similarities.update({(kind, id_): similarity for id_, similarity in found.items()})
     return lanes
+
+
+def read_memories(conn: "SqliteConnection", tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+    found: dict[Key, Row] = {}
+    for kind, table in KIND.items():
+        if ids := [id_ for of_kind, id_ in keys if of_kind == kind]:
+            rows = conn.tuples(
+                f"{table.select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
+                {"tenant_id": tenant_id, "ids": ids},
+            )
+            found |= {(kind, row[table.columns.index("id")]): decoded(_READERS[kind], row) for row in rows}
+    return found
 
 
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
@@ -133,7 +149,7 @@ class _KindSearch:
         table: words first (CROSS JOIN), because the planner might choose an index for the filter and look up the words
         once per row."""
         table, request = self._table, self._request
-        window = _WINDOWS[-1] * request.limit
+        window = request.limit + _SPARE
         params = {
             **self._params,
             "any": match_expression(request.tenant_id, request.terms, "OR"),
