@@ -66,7 +66,7 @@ class Sqlite:
 
     @asynccontextmanager
     async def recorded(self, place: Place, embedder: Embedder) -> AsyncIterator[tuple[Memory, Transactions]]:
-        async with open_memory(place, embedder=embedder) as memory:
+        async with open_memory(place, embedder=embedder, background=False) as memory:
             writer = memory._env.store._writer  # pyright: ignore[reportAttributeAccessIssue]
             writer.raw = Recorder(writer.raw)
             yield memory, writer.raw.transactions

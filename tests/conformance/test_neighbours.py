@@ -12,6 +12,7 @@ from conformance_parts import (
     NORTH,
     NOW,
     NOWHERE,
+    ONE,
     OTHER,
     Opened,
     ask,
@@ -23,9 +24,13 @@ from conformance_parts import (
 )
 
 from tulving.domain.model import KINDS
+from tulving.domain.questions import Question
 from tulving.domain.relevance import TURN
 from tulving.domain.scope import Filter, Owner
+from tulving.storage import search
 from tulving.storage.connection import Connection
+from tulving.storage.lanes import LaneRequest
+from tulving.storage.search import Inquiry
 from tulving.testing import CLOSE
 
 TALK, OTHER_TALK = UUID(int=7), UUID(int=8)
@@ -159,6 +164,39 @@ def test_neighbours_have_their_similarity(store: Opened) -> None:
     assert [number_of(key) for key in lanes.semantic] == [2]
     similar = {number_of(key): value for key, value in lanes.similarities.items()}
     assert similar == pytest.approx({1: 0.5**0.5, 2: 1.0}, abs=CLOSE), "3 has no vector yet"
+
+
+# -- what a search makes of them ---------------------------------------------------------------------------------------
+
+
+def pool(conn: Connection, **wanted: Any) -> set[int]:
+    """All that a hybrid search judges and returns."""
+    request = {"tenant_id": ONE, "kinds": ("episode",), "filter": Filter(), "now": NOW, "limit": 10, "terms": ["tea"]}
+    lanes = LaneRequest(**{**request, "vector": EAST, "embedding_version": 1, "neighbours": True, **wanted})
+    collected = search.collect(conn, Inquiry(lanes, "hybrid", 100, 0.0, question=Question(["tea"])))
+    assert collected.candidates == len(collected.hits)
+    return {hit.item.id.int for hit in collected.hits}
+
+
+def test_what_has_nothing_to_do_with_a_query_is_not_found_through_its_neighbours(store: Opened) -> None:
+    store.write(put, *(turn(number, "talk", minutes=number) for number in (1, 2, 3)), vector=NORTH)
+    store.write(put, turn(4, "talk", session_id=UUID(int=9)), vector=NORTH)
+    assert store.read(pool) == set()
+    other = {"session_id": OTHER_TALK}
+    store.write(put, *(turn(number, "talk", minutes=number, **other) for number in (5, 7, 8)), vector=NORTH)
+    store.write(put, turn(6, "tea", minutes=6, **other), vector=EAST)
+    assert store.read(pool) == {5, 6, 7}
+
+
+def test_only_what_is_within_the_limit_brings_its_neighbours(store: Opened) -> None:
+    """An engine may have read more: some of the best did not pass the filter."""
+    for number in range(1, 7):
+        talk = {"session_id": UUID(int=number), "project": "no" if number == 1 else "yes"}
+        store.write(put, turn(number, "tea", minutes=1, **talk), vector=(1.0, number / 10, 0.0, 0.0))
+        store.write(put, turn(10 + number, "talk", minutes=2, **talk), vector=NORTH)
+    wanted = {"limit": 2, "filter": Filter(project="yes")}
+    assert store.read(pool, terms=[], **wanted) == {2, 12, 3, 13}
+    assert store.read(pool, vector=None, **wanted) == {2, 12, 3, 13}, "of equal words the lower id"
 
 
 # -- similarities ------------------------------------------------------------------------------------------------------

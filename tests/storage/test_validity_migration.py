@@ -196,7 +196,7 @@ async def test_the_conversations_and_speakers_of_an_old_store_are_known(
     insert("facts", "red", **key, supersedes_id=past, created_at=NOW - DAY)
     async with opened(old_url, clock=ManualClock(), background=False) as memory:
         found = await memory.search("bicycle", types=["episode"])
-        assert [hit.item.id for hit in found] == [asked, answered], "the answer is next to it"
+        assert {hit.item.id for hit in found} == {asked, answered}, "the answer is next to it"
         assert all("speaker" in hit.parts for hit in await memory.search("what did Priyanka say of the bicycle?"))
         await memory.embed_pending()
         for day, colour in ((NOW, "red"), (NOW - DAY, "red"), (NOW - 2 * DAY, "blue")):
