@@ -82,10 +82,9 @@ async def test_a_hit_is_marked_only_where_there_is_something_to_mark(memory: Mem
     hits = wire(await memory.search("what is the favourite drink of Anna"))["results"]
     assert [hit.get("newer") for hit in hits if hit["id"] != str(newer)] == [str(newer)]
     assert "newer" not in next(hit for hit in hits if hit["id"] == str(newer))
-    assert not any("weak" in hit for hit in hits)
-    await memory.store_episode("the garden needs water and the roof leaks", butler="b")
-    weak = [hit for hit in wire(await memory.search("the drink of Bob in the garden"))["results"] if hit.get("weak")]
-    assert all(hit["weak"] is True and hit["parts"]["relevance"] < 0.3 for hit in weak) and weak
+    assert not any("weak" in hit for hit in hits), "none is"
+    hit = (await memory.search("what is the favourite drink of Anna"))[0]
+    assert wire(replace(hit, weak=True)) == wire(hit) | {"weak": True}
 
 
 async def test_an_empty_answer_tells_what_came_closest(memory: Memory):
