@@ -121,14 +121,19 @@ class _KindSearch:
         return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
 
     def _adjacent(self, sign: str, order: str) -> str:
-        """The next episode on one side of the episode `a`: of the same time, else of another. In one condition, which
-        would be a comparison of rows with an expression, SQLite would read the whole session."""
-        mine = KIND["episode"].dated_by
-        its = mine.replace("m.", "a.")
-        select = f"SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id AND {mine}"
-        by_age = f"m.created_at {order}, m.id {order} LIMIT 1"
-        same_time = f"{select} = {its} AND (m.created_at, m.id) {sign} (a.created_at, a.id) ORDER BY {by_age}"
-        return f"COALESCE(({same_time}), ({select} {sign} {its} ORDER BY {mine} {order}, {by_age}))"
+        """The next episode on one side of the episode `a`: of the same time and age, else of the same time, else of
+        another. One condition would be a comparison of rows, for which SQLite uses an index by the first value only."""
+        keys = (KIND["episode"].dated_by, "m.created_at", "m.id")
+        tries: list[str] = []
+        for last in reversed(range(len(keys))):
+            same = "".join(f" AND {key} = {key.replace('m.', 'a.')}" for key in keys[:last])
+            beyond = f"{keys[last]} {sign} {keys[last].replace('m.', 'a.')}"
+            by = ", ".join(f"{key} {order}" for key in keys[last:])
+            tries.append(
+                f"(SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id{same} AND {beyond}"
+                f" ORDER BY {by} LIMIT 1)"
+            )
+        return f"COALESCE({', '.join(tries)})"
 
     def past(self, vector: Sequence[float]) -> Ranking:
         """The memories of a past day by similarity; the cache holds those of today only."""
@@ -141,7 +146,8 @@ class _KindSearch:
         )
         matrix = Matrix(len(vector))
         matrix.load(*([row[at] for row in kept] for at in range(3)))
-        return matrix.rank(numpy.asarray(vector, numpy.float32))
+        query = numpy.asarray(vector, numpy.float32)
+        return matrix.rank(query / numpy.linalg.norm(query))
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
