@@ -38,8 +38,9 @@ SIGNALS: dict[str, Signal] = {
 WEAK = 0.3
 """The relevance below which a hit probably does not answer the query."""
 TURN = 120
-"""Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone, and its
-first words say what it is about."""
+"""Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone."""
+OPENING = 80
+"""The first words of a longer text, which say what it is about."""
 SATURATION = 10
 """Words at which a text has half the substance it can have."""
 ASKING = 0.5
@@ -160,7 +161,7 @@ def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]], ma
     for candidate in candidates:
         candidate.terms = candidate.opening = within(candidate.words)
         if candidate.long and candidate.terms:
-            candidate.opening = within(" ".join(candidate.words.split(" ", TURN)[:TURN]))
+            candidate.opening = within(" ".join(candidate.words.split(" ", OPENING)[:OPENING]))
 
 
 class _Forms(dict[str, int]):

@@ -142,15 +142,13 @@ def meant_by(item: Item) -> str:
     text = f"{item.title or ''}\n{item.content}".strip()
     if len(text) <= LONGEST_MEANT:
         return text
-    message = _REPLY.split(text, 1)[0]
-    opening = _OPENING.match(message)
-    return (opening[0] if opening else message)[:LONGEST_MEANT].rstrip()
+    opening = _OPENING.match(text)
+    return (opening[0] if opening else text)[:LONGEST_MEANT].rstrip()
 
 
 LONGEST_MEANT = 1_000
 """Characters, about as many as MiniLM reads: 256 tokens."""
-_OPENING = re.compile(r"(?s:.){120,}?(?=\n|$)")
-_REPLY = re.compile(r"\n[^\S\n]*\W{0,3}(?:assistant|agent|ai|bot|model|reply|response)\W{0,3}:", re.IGNORECASE)
+_OPENING = re.compile(r"(?s:.){240,}?(?=\n|$)")
 
 
 def search_text(text: str) -> str:

@@ -130,8 +130,8 @@ class _KindSearch:
             beyond = f"{keys[last]} {sign} {keys[last].replace('m.', 'a.')}"
             by = ", ".join(f"{key} {order}" for key in keys[last:])
             tries.append(
-                f"(SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id{same} AND {beyond}"
-                f" ORDER BY {by} LIMIT 1)"
+                f"(SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id{same}"
+                f" AND {beyond} ORDER BY {by} LIMIT 1)"
             )
         return f"COALESCE({', '.join(tries)})"
 
