@@ -1,3 +1,4 @@
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -166,7 +167,7 @@ def test_a_name_of_separators_keeps_them() -> None:
 @given(st.text(min_size=1, max_size=20))
 def test_folding_twice_changes_nothing_more(name: str) -> None:
     assert folded(folded(name)) == folded(name)
-    assert folded(f" {name}_") == folded(name) or not name.strip(" _-\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85")
+    assert folded(f" {name}_") == folded(name) or not re.sub(r"[\s_-]", "", name)
 
 
 def test_a_key_is_that_of_the_entity_or_the_subject_and_of_its_owner() -> None:

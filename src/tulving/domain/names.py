@@ -151,8 +151,9 @@ class Names:
 
 def _mention(text: str, run: list[_Word], known: _Known, cased: bool, shouted: bool) -> Mention | None:
     start, end = run[0].start, run[-1].end
-    if unicodedata.category(text[end : end + 1] or " ").startswith("M"):
-        return None  # a vowel sign: the word goes on
+    beside = (text[start - 1 : start] or " ", text[end : end + 1] or " ")
+    if any(unicodedata.category(letter).startswith("M") for letter in beside):
+        return None  # a vowel sign or an accent: the word goes on
     possessive = _POSSESSIVE.match(text, end)
     capital = not shouted and all(word.capital for word in run)
     beginning = _BEGINNING.search(text, max(0, start - 8), start) is not None

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tulving.domain import ranking, relevance, updates
 from tulving.domain.decay import covers_fading
-from tulving.domain.model import KINDS, Fact, Hit, Item
+from tulving.domain.model import Fact, Hit
 from tulving.domain.questions import Question
 from tulving.domain.ranking import Mode
 from tulving.domain.relevance import Candidate, Evidence
@@ -20,6 +20,7 @@ from tulving.storage import edits
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CONTENT, CandidateRows, Key, LaneRequest, Lanes, Neighbours
+from tulving.storage.rows import Row
 
 DEEPER = 4
 """The factor by which the limit of a lane grows when too many of its candidates have too little confidence."""
@@ -66,26 +67,11 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     best = fitting[: inquiry.most]
     if not fitting and order:
         best = [max(order, key=lambda key: pool.evidence[key]["relevance"])]
-    items = _items(conn, inquiry.lanes.tenant_id, best)
-    hits = [pool.hit(key, items[key], newer.get(key)) for key in best]
+    rows = conn.memories(inquiry.lanes.tenant_id, best)
+    hits = [pool.hit(key, rows[key], newer.get(key)) for key in best]
     hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
     closest = None if fitting or not hits else hits.pop()
     return Collected(hits, len(order) + len(doubted), len(doubted), len(order) - len(fitting), closest)
-
-
-def _items(conn: Connection, tenant_id: str, keys: Sequence[Key]) -> dict[Key, Item]:
-    """The memories of some candidates."""
-    items: dict[Key, Item] = {}
-    for kind in KINDS:
-        mine = {str(key[1]): key for key in keys if key[0] == kind}
-        if not mine:
-            continue
-        for row in conn.fetch_all(
-            f"{KIND[kind].select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
-            {"tenant_id": tenant_id, "ids": [id_ for _, id_ in mine.values()]},
-        ):
-            items[mine[str(row["id"])]] = KIND[kind].item(row)
-    return items
 
 
 def _as_of(conn: Connection, hits: list[Hit], moment: datetime | None) -> list[Hit]:
@@ -162,8 +148,9 @@ class _Pool:
 
     @cached_property
     def _neighbours(self) -> Neighbours:
-        """The neighbours of each turn, and each turn as the neighbour of these."""
-        known = self._lanes.neighbours
+        """The neighbours of each turn among the candidates, and each turn as the neighbour of these."""
+        found = self._lanes.semantic.keys() | self._lanes.keyword.keys()
+        known = {turn: pair for turn, pair in self._lanes.neighbours.items() if turn in found}
         before = {after: turn for turn, (_, after) in known.items() if after is not None}
         after = {before: turn for turn, (before, _) in known.items() if before is not None}
         return {key: (before.get(key), after.get(key)) for key in {**before, **after}} | known
@@ -203,7 +190,7 @@ class _Pool:
         }
         return updates.newer(found)
 
-    def hit(self, key: Key, item: Item, newer: Key | None) -> Hit:
+    def hit(self, key: Key, row: Row, newer: Key | None) -> Hit:
         lanes, evidence = self._lanes, self.evidence[key]
         parts = {
             "similarity": lanes.similarities.get(key),
@@ -217,7 +204,7 @@ class _Pool:
             parts |= {"semantic_rank": semantic, "keyword_rank": keyword, "rrf_score": rrf_score}
         return Hit(
             memory_type=key[0],
-            item=item,
+            item=KIND[key[0]].item(row),
             score=self.scores[key],
             parts={name: value for name, value in parts.items() if value is not None},
             weak=self._inquiry.question is not None and evidence["relevance"] < relevance.WEAK,

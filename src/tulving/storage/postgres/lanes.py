@@ -1,6 +1,6 @@
 """Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from tulving.domain.model import Kind
@@ -9,12 +9,23 @@ from tulving.storage.embeddings import ACTIVE_OF_OURS, mismatch
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes
-from tulving.storage.rows import Row
+from tulving.storage.postgres.values import decoded
+from tulving.storage.rows import DOCUMENTS, Row
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
     from tulving.storage.postgres.connection import PostgresConnection
 
+# As text: inside a record the driver decodes them in binary form, which a host's own codec may not support.
+_SELECTED = {
+    kind: ", ".join(f"m.{name}::text" if name in DOCUMENTS else f"m.{name}" for name in table.columns)
+    for kind, table in KIND.items()
+}
+_MEMORIES = " UNION ALL ".join(
+    f"SELECT '{kind}', ROW({_SELECTED[kind]}) FROM {table.table} AS m"
+    f" WHERE m.tenant_id = :tenant_id AND m.id = ANY(:{kind})"
+    for kind, table in KIND.items()
+)
 _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM {}_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
@@ -48,6 +59,13 @@ def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
     if request.neighbours and (turns := rows.turns()):
         _add_neighbours(conn, request, lanes, turns, vector)
     return lanes
+
+
+def read_memories(conn: "PostgresConnection", tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+    ids = {kind: [id_ for of_kind, id_ in keys if of_kind == kind] for kind in KIND}
+    rows = conn.records(_MEMORIES, {"tenant_id": tenant_id, **ids}) if keys else []
+    found = [(kind, decoded(zip(KIND[kind].columns, row, strict=True))) for kind, row in rows]
+    return {(kind, row["id"]): row for kind, row in found}
 
 
 def _add_neighbours(

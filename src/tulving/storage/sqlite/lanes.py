@@ -1,6 +1,6 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from tulving.storage.embeddings import active_number
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
+from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
 from tulving.storage.sqlite.vectors import Matrix, Ranking, VectorCache
 from tulving.storage.tenant_words import prefixed
@@ -16,7 +17,10 @@ from tulving.storage.tenant_words import prefixed
 if TYPE_CHECKING:
     from tulving.storage.sqlite.connection import SqliteConnection
 
+_READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
 _TIME = columns(["created_at"])
+# So many more than the limit are looked up by their words, because some may not pass the filter.
+_SPARE = 20
 # The best candidates, in multiples of the limit, that a filter is tried on before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
@@ -43,6 +47,18 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
         found = ranking.of(id_ for of_kind, id_ in rows if of_kind == kind)  # pyright: ignore[reportArgumentType]
         lanes.similarities.update({(kind, id_): similarity for id_, similarity in found.items()})
     return lanes
+
+
+def read_memories(conn: "SqliteConnection", tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+    found: dict[Key, Row] = {}
+    for kind, table in KIND.items():
+        if ids := [id_ for of_kind, id_ in keys if of_kind == kind]:
+            rows = conn.tuples(
+                f"{table.select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
+                {"tenant_id": tenant_id, "ids": ids},
+            )
+            found |= {(kind, row[table.columns.index("id")]): decoded(_READERS[kind], row) for row in rows}
+    return found
 
 
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
@@ -105,14 +121,19 @@ class _KindSearch:
         return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
 
     def _adjacent(self, sign: str, order: str) -> str:
-        """The next episode on one side of the episode `a`: of the same time, else of another. In one condition, which
-        would be a comparison of rows with an expression, SQLite would read the whole session."""
-        mine = KIND["episode"].dated_by
-        its = mine.replace("m.", "a.")
-        select = f"SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id AND {mine}"
-        by_age = f"m.created_at {order}, m.id {order} LIMIT 1"
-        same_time = f"{select} = {its} AND (m.created_at, m.id) {sign} (a.created_at, a.id) ORDER BY {by_age}"
-        return f"COALESCE(({same_time}), ({select} {sign} {its} ORDER BY {mine} {order}, {by_age}))"
+        """The next episode on one side of the episode `a`: of the same time and age, else of the same time, else of
+        another. One condition would be a comparison of rows, for which SQLite uses an index by the first value only."""
+        keys = (KIND["episode"].dated_by, "m.created_at", "m.id")
+        tries: list[str] = []
+        for last in reversed(range(len(keys))):
+            same = "".join(f" AND {key} = {key.replace('m.', 'a.')}" for key in keys[:last])
+            beyond = f"{keys[last]} {sign} {keys[last].replace('m.', 'a.')}"
+            by = ", ".join(f"{key} {order}" for key in keys[last:])
+            tries.append(
+                f"(SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id{same} AND {beyond}"
+                f" ORDER BY {by} LIMIT 1)"
+            )
+        return f"COALESCE({', '.join(tries)})"
 
     def past(self, vector: Sequence[float]) -> Ranking:
         """The memories of a past day by similarity; the cache holds those of today only."""
@@ -125,7 +146,8 @@ class _KindSearch:
         )
         matrix = Matrix(len(vector))
         matrix.load(*([row[at] for row in kept] for at in range(3)))
-        return matrix.rank(numpy.asarray(vector, numpy.float32))
+        query = numpy.asarray(vector, numpy.float32)
+        return matrix.rank(query / numpy.linalg.norm(query))
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
@@ -133,7 +155,7 @@ class _KindSearch:
         table: words first (CROSS JOIN), because the planner might choose an index for the filter and look up the words
         once per row."""
         table, request = self._table, self._request
-        window = _WINDOWS[-1] * request.limit
+        window = request.limit + _SPARE
         params = {
             **self._params,
             "any": match_expression(request.tenant_id, request.terms, "OR"),
