@@ -20,6 +20,20 @@ def test_defaults(tmp_path):
     assert RetrievalConfig(default_limit=20).configured_limit == 20
 
 
+def test_how_relevance_is_made_and_shown_is_a_setting(tmp_path):
+    usual = MemoryModuleConfig().retrieval
+    assert (usual.fusion, usual.min_relevance) == ("evidence", 0.0)
+    assert usual.section_quotas == {"facts": 0.7, "rules": 0.3, "episodes": 0.3}
+    (tmp_path / "tulving.toml").write_text(
+        '[retrieval]\nfusion = "rrf"\nmin_relevance = 0.25\nsection_quotas = {episodes = 0.1}\n'
+    )
+    home = {"TULVING_HOME": str(tmp_path / "home")}
+    trust_folder(tmp_path, home)
+    chosen = load_config(tmp_path, home).retrieval
+    assert (chosen.fusion, chosen.min_relevance) == ("rrf", 0.25)
+    assert chosen.section_quotas == {"facts": 0.7, "rules": 0.3, "episodes": 0.1}
+
+
 @pytest.mark.scenario("001-098")
 def test_butler_toml_overrides(tmp_path):
     (tmp_path / "butler.toml").write_text(
@@ -77,6 +91,14 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"retrieval": {"default_limit": 0}}, "retrieval.default_limit"),
         ({"retrieval": {"default_mode": "x"}}, "retrieval.default_mode"),
         ({"retrieval": {"limit": 5}}, "retrieval.limit"),
+        ({"retrieval": {"fusion": "mixed"}}, "retrieval.fusion"),
+        ({"retrieval": {"min_relevance": 1.1}}, "retrieval.min_relevance"),
+        ({"retrieval": {"min_relevance": "nan"}}, "retrieval.min_relevance"),
+        ({"retrieval": {"min_relevance": "much"}}, "retrieval.min_relevance"),
+        ({"retrieval": {"section_quotas": {"episodes": -0.1}}}, "retrieval.section_quotas"),
+        ({"retrieval": {"section_quotas": {"dreams": 0.1}}}, "retrieval.section_quotas"),
+        ({"reranker": {"depth": 0}}, "reranker.depth"),
+        ({"reranker": {"depth": 1001}}, "reranker.depth"),
         ({"postgres": "x"}, "postgres"),
         ({"postgres": {"pool_size": 0}}, "postgres.pool_size"),
         ({"postgres": {"connect_timeout": 0}}, "postgres.connect_timeout"),

@@ -97,6 +97,13 @@ def test_what_the_query_does_not_call_for_is_left_out(query, names, left_out):
     assert SIGNALS.keys() - weighed(query, pool, names)[1].keys() == left_out
 
 
+def test_outside_a_session_there_is_no_signal_of_one():
+    pool = {1: candidate("green tea"), 2: candidate("green tea", session="s")}
+    evidence = weighed("green tea", pool)
+    assert evidence[2].keys() - evidence[1].keys() == {"session", "answer"}
+    assert evidence[1]["relevance"] == pytest.approx(evidence[2]["relevance"]), "which is no disadvantage"
+
+
 def test_a_fact_that_fits_in_every_way_is_fully_relevant_and_one_that_does_not_at_all_hardly():
     best = candidate("anna drinks green tea", similarity=1.0, about=ANNA, distilled=True)
     worst = candidate("ok", similarity=-1.0, about=frozenset({"bob"}))

@@ -63,7 +63,7 @@ async def test_a_hit_is_the_item_with_the_parts_of_its_score(memory: Memory):
     assert hit["content"] == "green"
     parts = {"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"}
     parts |= {"relevance", "importance", "recency", "confidence"}
-    parts |= SIGNALS.keys() - {"speaker", "time", "date"}
+    parts |= SIGNALS.keys() - {"speaker", "time", "date", "session", "answer"}
     assert hit["score"] > 0
     assert set(hit["parts"]) == parts, "what the query does not call for is no part"
 
