@@ -93,7 +93,7 @@ def test_each_signal_raises_a_candidate(signal):
     ],
 )
 def test_what_the_query_does_not_call_for_is_left_out(query, names, left_out):
-    pool = {1: candidate("green tea yesterday", about=ANNA, moment=NOW)}
+    pool = {1: candidate("green tea yesterday", about=ANNA, moment=NOW, session="s")}
     assert SIGNALS.keys() - weighed(query, pool, names)[1].keys() == left_out
 
 

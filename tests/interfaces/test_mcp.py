@@ -104,13 +104,15 @@ async def test_a_session_over_stdio(connect, mode: str):
         assert episode["expires_at"].endswith("+00:00")
 
         found = await ask(client, "memory_recall", topic="color of Anna")
-        assert {hit["id"] for hit in found["results"]} == {fact["id"], rule["id"]}
+        assert {hit["id"] for hit in found["results"]} == {fact["id"], rule["id"], episode["id"]}
         assert found["results"][0]["score"] > 0
+        known = await ask(client, "memory_recall", topic="color of Anna", types=["fact", "rule"])
+        assert {hit["id"] for hit in known["results"]} == {fact["id"], rule["id"]}
         everything = await ask(client, "memory_search", query="Anna", types=["episode"])
         assert [hit["id"] for hit in everything["results"]] == [episode["id"]]
 
         memory = (await ask(client, "memory_get", memory_type="fact", memory_id=fact["id"]))["memory"]
-        assert (memory["content"], memory["state"], memory["reference_count"]) == ("blue", "active", 2)
+        assert (memory["content"], memory["state"], memory["reference_count"]) == ("blue", "active", 3)
         assert isinstance(memory["created_at"], str)
         assert await ask(client, "memory_confirm", memory_type="rule", memory_id=rule["id"]) == {"confirmed": True}
         block = (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]

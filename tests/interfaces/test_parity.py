@@ -6,7 +6,7 @@ from typing import is_typeddict
 
 import pytest
 
-from tulving import Memory
+from tulving import Found, Memory
 from tulving.config import MemoryModuleConfig
 from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
@@ -52,7 +52,8 @@ def test_it_is_a_tool_with_all_its_parameters(operation):
 @EVERY
 def test_it_is_a_command_with_all_its_parameters(operation):
     options = {each.name: each for each in command_of(operation).params}
-    assert set(options) - {"help"} == {*signature(operation), "as_json"}
+    explained = {"why"} if returned(operation) is Found else set()
+    assert set(options) - {"help"} == {*signature(operation), "as_json"} | explained
     arguments = [each.name for each in options.values() if each.param_type_name == "argument"]
     assert arguments == list(operation.positional)
     for name in set(signature(operation)) - set(operation.positional):
@@ -71,3 +72,32 @@ def test_no_two_operations_share_a_command():
     commands = [operation.command for operation in OPERATIONS.values()]
     assert None not in commands
     assert len(set(commands)) == len(commands)
+
+
+PROPERTIES = {
+    "as_of": {"type": "string", "format": "date-time"},
+    "since": {"type": "string", "format": "date-time"},
+    "until": {"type": "string", "format": "date-time"},
+    "min_relevance": {"type": "number"},
+}
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "names"),
+    [
+        ("memory_search", ("since", "until", "as_of", "min_relevance")),
+        ("memory_recall", ("since", "until", "as_of", "min_relevance")),
+        ("memory_context", ("as_of", "min_relevance")),
+    ],
+)
+def test_the_tools_that_find_take_a_time_and_a_floor(tool_name, names):
+    schema = tool(OPERATIONS[tool_name], MemoryModuleConfig()).input_schema
+    for name in names:
+        assert PROPERTIES[name].items() <= _either(schema["properties"][name]).items(), schema["properties"][name]
+        assert name not in schema["required"]
+
+
+def _either(schema):
+    """What a schema says besides that a value may be null."""
+    (said,) = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    return said

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tulving import Found, Memory, Page, Stored
+from tulving.domain.relevance import SIGNALS
 from tulving.interfaces.wire import answer, schema, wire
 from tulving.services.operations import OPERATIONS
 from tulving.testing import ManualClock
@@ -56,20 +57,42 @@ async def test_a_fading_rule_says_so_in_its_metadata(memory: Memory):
 async def test_a_hit_is_the_item_with_the_parts_of_its_score(memory: Memory):
     await memory.store_fact("Anna", "color", "green")
     found = wire(await memory.recall("color"))
-    assert set(found) == {"results", "mode", "candidates", "below_confidence"}
+    assert set(found) == {"results", "mode", "candidates", "below_confidence", "below_relevance"}
     [hit] = found["results"]
     assert hit["memory_type"] == "fact"
     assert hit["content"] == "green"
     parts = {"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"}
     parts |= {"relevance", "importance", "recency", "confidence"}
+    parts |= SIGNALS.keys() - {"speaker", "time", "date"}
     assert hit["score"] > 0
-    assert set(hit["parts"]) == parts
+    assert set(hit["parts"]) == parts, "what the query does not call for is no part"
 
 
 async def test_parts_that_do_not_exist_are_left_out(memory: Memory):
     await memory.store_rule("Always test")
     [hit] = wire(await memory.search("test", mode="keyword"))["results"]
-    assert set(hit["parts"]) == {"rank", "confidence"}
+    assert not {"similarity", "semantic_rank", "keyword_rank", "rrf_score"} & set(hit["parts"])
+    assert {"rank", "confidence", "relevance"} <= set(hit["parts"])
+
+
+async def test_a_hit_is_marked_only_where_there_is_something_to_mark(memory: Memory, clock: ManualClock):
+    await memory.store_episode("my favourite drink is green tea", butler="b", source="Anna")
+    clock.advance(days=2)
+    newer = (await memory.store_episode("my favourite drink is black coffee", butler="b", source="Anna")).id
+    hits = wire(await memory.search("what is the favourite drink of Anna"))["results"]
+    assert [hit.get("newer") for hit in hits if hit["id"] != str(newer)] == [str(newer)]
+    assert "newer" not in next(hit for hit in hits if hit["id"] == str(newer))
+    assert not any("weak" in hit for hit in hits), "none is"
+    hit = (await memory.search("what is the favourite drink of Anna"))[0]
+    assert wire(replace(hit, weak=True)) == wire(hit) | {"weak": True}
+
+
+async def test_an_empty_answer_tells_what_came_closest(memory: Memory):
+    await memory.store_fact("Anna", "color", "green")
+    found = wire(await memory.search("a green tie", min_relevance=1))
+    assert (found["results"], found["below_relevance"]) == ([], 1)
+    assert found["closest"]["content"] == "green" and found["closest"]["parts"]["relevance"] < 1
+    assert "closest" not in wire(await memory.search("a green tie"))
 
 
 def test_found_warns_only_when_there_is_something_to_say():
@@ -145,6 +168,7 @@ def test_a_schema_is_the_record_that_is_answered():
         "required": list(stored),
     }
     found = {"results": rows, "mode": text, "candidates": count, "below_confidence": count, "warning": text}
+    found |= {"below_relevance": count, "closest": {"type": "object"}}
     assert schema(OPERATIONS["memory_recall"]) == {"type": "object", "properties": found}, "it fails open"
     assert schema(OPERATIONS["memory_health"])["properties"] == {
         "ok": {"type": "boolean"},

@@ -1,5 +1,7 @@
 """The two lanes of a search: what each executes, and how they are joined."""
 
+from uuid import UUID
+
 import pytest
 from raw_sql import run_sql
 
@@ -54,7 +56,7 @@ async def test_both_lanes_see_one_snapshot(memory, embedder, clock, url):
 
     def seen(conn):
         lanes = conn.lanes(request)
-        return [{lanes.rows[key]["id"] for key in lane} for lane in (lanes.keyword, lanes.semantic)]
+        return [{UUID(str(id_)) for _, id_ in lane} for lane in (lanes.keyword, lanes.semantic)]
 
     def look(conn):
         before = seen(conn)

@@ -631,14 +631,15 @@ async def test_a_hybrid_search_is_one_statement_for_the_candidates(
         sent.clear()
         found = await memory.search("common word7", types=list(KINDS), limit=10)
         assert len(found) == 10
-        (candidates,) = [sql for sql in sent if "ts_rank(" in sql or "<=>" in sql]
+        candidates, memories = [sql for sql in sent if " FROM facts" in sql]
+        assert candidates.startswith("WITH ") and memories.startswith("SELECT 'episode', ROW(")
         assert "plainto_tsquery('english', $" in candidates and candidates.count("ts_rank(") == 3
         assert candidates.count(" UNION ALL ") == 6, "two lanes of three kinds, and the embedder"
         begun = max(at for at, sql in enumerate(sent) if sql.startswith("BEGIN"))
         assert sent[begun].startswith("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         looked_up = [sql for sql in sent[begun + 1 :] if "memory_events" not in sql]  # the known names are checked too
-        most = [candidates, "the hits themselves", "COMMIT", *(["how to use the index"] if exact_rows == POOL else [])]
-        assert candidates in looked_up and looked_up[-1] == "COMMIT" and len(looked_up) <= len(most), sent
+        assert looked_up[-3:] == [candidates, memories, "COMMIT"], sent
+        assert len(looked_up) == (4 if exact_rows == POOL else 3), sent
 
 
 async def test_a_fact_takes_few_statements(new_database: Callable[..., str], opened_template: str) -> None:

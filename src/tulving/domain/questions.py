@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tulving.domain.stems import stem
-from tulving.domain.text import MONTHS, query_terms
+from tulving.domain.text import MONTHS, lookup_terms
 
 _MONTH = {name.lower()[:length]: number for number, name in enumerate(MONTHS, 1) for length in (3, len(name))}
 _NUMBERS = {word: number for number, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}
@@ -53,7 +53,7 @@ SOON_AFTER = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query as the signals of relevance read it. `terms` are the stems of its words, in order."""
+    """A query as the signals of relevance read it. `terms` are those of `text.lookup_terms`, each stem once."""
 
     terms: Sequence[str]
     names: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class Question:
 def understand(query: str, names: frozenset[str], now: datetime) -> Question:
     """Read a query. `names` are the known names in it, folded."""
     line = query.casefold()
-    terms = tuple(dict.fromkeys(stem(term) for term in query_terms(query)))
+    terms = tuple({stem(term): term for term in lookup_terms(query)}.values())
     return Question(terms, names, span(line, now), _ASKS_TIME.search(line) is not None)
 
 

@@ -3,10 +3,10 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
+from operator import mul
 from typing import Generic, NamedTuple, TypeVar
 
 from tulving.domain.questions import Question, asks, of_oneself, tells_time
@@ -56,10 +56,10 @@ BEST_OF_SESSION = 2
 class Candidate(Generic[Key]):
     """A memory that may answer the query, as the signals see it.
 
-    `words` are those that it is found by, separated by spaces. `moment`, when it happened, matters only for a question
-    about a time. `similarity` is None without a vector. `about` are the folded names of its speaker or subject, or its
-    entity. A memory outside any conversation has neither session nor neighbours. `distilled` means that a fact or rule
-    was made of what was said.
+    `words` are those that it is found by, separated by spaces, each with the `mark` of `weigh`. `moment`, when it
+    happened, matters only for a question about a time. `similarity` is None without a vector. `about` are the folded
+    names of its speaker or subject, or its entity. A memory outside any conversation has neither session nor
+    neighbours. `distilled` means that a fact or rule was made of what was said.
     """
 
     words: str
@@ -71,69 +71,77 @@ class Candidate(Generic[Key]):
     session: Hashable = None
     before: Key | None = None
     after: Key | None = None
-    terms: frozenset[str] = field(default=frozenset(), init=False)
-    opening: frozenset[str] = field(default=frozenset(), init=False)
-    """The query's terms in it, and those in its first words."""
+    terms: int = field(default=0, init=False)
+    opening: int = field(default=0, init=False)
+    """The query's terms in it, and those in its first words, with a bit for each term."""
     length: int = field(init=False)
+    long: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.length = self.words.count(" ") + 1
-
-    @property
-    def long(self) -> bool:
-        return self.length > TURN
+        self.long = self.length > TURN
 
 
 Evidence = dict[str, float]
 """The strength of each signal from 0 to 1, and `relevance`."""
 
 
-def weigh(question: Question, pool: Mapping[Key, Candidate[Key]], meaning: float = 1.0) -> dict[Key, Evidence]:
-    """The evidence for each candidate of a pool. `meaning` is how far the embedder's similarities are to be trusted.
+def weigh(
+    question: Question, pool: Mapping[Key, Candidate[Key]], meaning: float = 1.0, mark: str = ""
+) -> dict[Key, Evidence]:
+    """The evidence for each candidate of a pool. `meaning` is how far the embedder's similarities are to be trusted,
+    `mark` what each word of a candidate begins with.
 
     A signal that the query does not call for (a name, a date) is left out of the sum for all candidates.
     """
-    _find_terms(question.terms, pool.values())
-    rarity = _rarity(question.terms, [candidate.terms for candidate in pool.values()])
+    _find_terms(question.terms, pool.values(), mark)
+    shares = _Shares(question.terms, [candidate.terms for candidate in pool.values()])
     weights = {name: signal.weight for name, signal in SIGNALS.items()}
     weights["meaning"] *= meaning if any(each.similarity is not None for each in pool.values()) else 0.0
     called_for = {"speaker": question.names, "date": question.span, "time": question.asks_time}
     weights |= {name: 0.0 for name, reason in called_for.items() if not reason}
-    evidence = {key: _direct(question, candidate, pool, rarity) for key, candidate in pool.items()}
-    direct = {key: sum(weights[name] * value for name, value in each.items()) for key, each in evidence.items()}
+    evidence = {key: _direct(question, candidate, pool, shares) for key, candidate in pool.items()}
+    direct = {key: _total(weights, each) for key, each in evidence.items()}
     own = sum(weights.values()) - weights["session"] - weights["answer"]
     sessions = _sessions(pool, direct)
+    unasked = [name for name in called_for if not weights[name]]
     for key, candidate in pool.items():
         each = evidence[key]
-        each["session"] = sessions.get(candidate.session, direct[key]) / own
-        each["answer"] = _answered(candidate, pool, direct) / own
-        total = direct[key] + weights["session"] * each["session"] + weights["answer"] * each["answer"]
+        session = sessions.get(candidate.session, direct[key]) / own
+        answer = _answered(candidate, pool, direct) / own
+        total = direct[key] + weights["session"] * session + weights["answer"] * answer
+        if candidate.session is not None:
+            each |= {"session": session, "answer": answer}
         each["relevance"] = min(1.0, total / (own + weights["session"]))
-        for name in called_for:
-            if not weights[name]:
-                each.pop(name, None)
+        for name in unasked:
+            del each[name]
     return evidence
 
 
 def _direct(
-    question: Question, candidate: Candidate[Key], pool: Mapping[Key, Candidate[Key]], rarity: Mapping[str, float]
+    question: Question, candidate: Candidate[Key], pool: Mapping[Key, Candidate[Key]], shares: "_Shares"
 ) -> Evidence:
     """The signals of a candidate that do not depend on how others are judged."""
-    words = sum(rarity[term] for term in candidate.terms)
+    words = shares[candidate.terms]
     window = candidate.opening
     if not candidate.long:
-        near = (pool[key] for key in (candidate.before, candidate.after) if key is not None and key in pool)
-        window = window.union(*(each.terms for each in near if not each.long))
+        for near in (candidate.before, candidate.after):
+            if near is not None and near in pool and not pool[near].long:
+                window |= pool[near].terms
     similarity = UNKNOWN_MEANING * words if candidate.similarity is None else max(0.0, candidate.similarity)
     return {
         "meaning": similarity,
-        "window": sum(rarity[term] for term in window),
+        "window": shares[window],
         "words": words,
         "speaker": _speaks(question.names, candidate) if question.names else 0.0,
         "time": float(question.asks_time and tells_time(candidate.content)),
         "substance": 1.0 if candidate.distilled else _substance(candidate),
         "date": question.span.holds(candidate.moment) if question.span and candidate.moment else 0.0,
     }
+
+
+def _total(weights: Mapping[str, float], evidence: Evidence) -> float:
+    return sum(map(mul, map(weights.__getitem__, evidence), evidence.values()))
 
 
 def _substance(candidate: Candidate[Key]) -> float:
@@ -146,24 +154,62 @@ def _speaks(names: frozenset[str], candidate: Candidate[Key]) -> float:
     return 1.0 if candidate.distilled or of_oneself(candidate.content) else SPEAKS
 
 
-def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]]) -> None:
-    """Note for each candidate which of the terms its words stem from. Only words that begin like a term are stemmed."""
-    heads = "|".join(re.escape(head) for head in sorted({term[:3] for term in terms}))
-    alike = re.compile(rf"(?:^|(?<= ))(?:{heads})[^ ]*")
-    wanted = frozenset(terms)
+def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]], mark: str) -> None:
+    """Note for each candidate which of the terms its words are forms of."""
+    within = _Forms(terms, mark).within
     for candidate in candidates:
-        candidate.terms = candidate.opening = wanted.intersection(map(stem, alike.findall(candidate.words)))
+        candidate.terms = candidate.opening = within(candidate.words)
         if candidate.long and candidate.terms:
-            opening = " ".join(candidate.words.split(" ", TURN)[:TURN])
-            candidate.opening = wanted.intersection(map(stem, alike.findall(opening)))
+            candidate.opening = within(" ".join(candidate.words.split(" ", TURN)[:TURN]))
 
 
-def _rarity(terms: Iterable[str], found: Sequence[Collection[str]]) -> dict[str, float]:
-    """The share of each term in the query: the fewer candidates contain it, the more it tells. They add up to 1."""
-    counts = Counter(chain.from_iterable(found))
-    raw = {term: math.log(1 + (len(found) - counts[term] + 0.5) / (counts[term] + 0.5)) for term in terms}
-    total = sum(raw.values()) or 1.0
-    return {term: value / total for term, value in raw.items()}
+class _Forms(dict[str, int]):
+    """The terms of a query (`text.lookup_terms`) that a word is a form of, as bits. A word matches by its
+    stem, or by its beginning where the term says so. Only words that begin like a term are looked at."""
+
+    def __init__(self, terms: Sequence[str], mark: str) -> None:
+        self._stems: dict[str, int] = {}
+        self._beginnings: list[tuple[str, int]] = []
+        for at, term in enumerate(terms):
+            for form in term.split("|"):
+                if form.endswith("*"):
+                    self._beginnings.append((form[:-1], 1 << at))
+                else:
+                    self._stems[stem(form)] = self._stems.get(stem(form), 0) | 1 << at
+        heads = {head[:3] for head in (*self._stems, *(beginning for beginning, _ in self._beginnings))}
+        begin = "|".join(map(re.escape, sorted(heads)))
+        self._alike = re.compile(rf"{re.escape(mark) or '(?:^|(?<= ))'}((?:{begin})[^ ]*)").findall
+
+    def within(self, words: str) -> int:
+        """The terms in a text."""
+        found = 0
+        for word in self._alike(words):
+            found |= self[word]
+        return found
+
+    def __missing__(self, word: str) -> int:
+        found = self._stems.get(stem(word), 0)
+        for beginning, bit in self._beginnings:
+            if word.startswith(beginning):
+                found |= bit
+        self[word] = found
+        return found
+
+
+class _Shares(dict[int, float]):
+    """The share of some terms in the query: the fewer candidates contain a term, the more it tells. All together have
+    the share 1. Sums are in the order of the terms, so that equal candidates have equal shares."""
+
+    def __init__(self, terms: Sequence[str], found: Sequence[int]) -> None:
+        counts = Counter(found)
+        among = [sum(count for bits, count in counts.items() if bits >> at & 1) for at in range(len(terms))]
+        raw = [math.log(1 + (len(found) - count + 0.5) / (count + 0.5)) for count in among]
+        total = sum(raw) or 1.0
+        self._shares = [value / total for value in raw]
+
+    def __missing__(self, bits: int) -> float:
+        self[bits] = share = sum(value for at, value in enumerate(self._shares) if bits >> at & 1)
+        return share
 
 
 def _sessions(pool: Mapping[Key, Candidate[Key]], direct: Mapping[Key, float]) -> dict[Hashable, float]:

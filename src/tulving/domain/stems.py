@@ -1,4 +1,4 @@
-"""The stem of an English word, by the algorithm of SQLite's keyword index."""
+"""The stem of an English word, by Porter's algorithm; SQLite's keyword index has two more rules (`-bly`, `-logy`)."""
 
 import threading
 from functools import lru_cache
@@ -18,4 +18,8 @@ _own = _Stemmer()
 
 @lru_cache(50_000)
 def stem(word: str) -> str:
-    return _own.stem(word)
+    return _own.stem(word) if 3 <= len(word) <= LONGEST else word
+
+
+LONGEST = 64
+"""Longer words, and those of one or two letters, are their own stems, as in the index."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TypeVar
 
 from tulving.domain.model import Kind
@@ -25,7 +26,8 @@ similar ones hold beside each other."""
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A memory that was found, as far as it matters here. `about` names its speaker or subject."""
+    """A memory that was found, as far as it matters here. `about` names its speaker or subject; of its words the first
+    ones are compared."""
 
     kind: Kind
     about: frozenset[str]
@@ -36,23 +38,22 @@ class Statement:
 
 def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
     """For each memory that seems to be outdated, the latest one that says something similar."""
-    terms = {key: _terms(each) for key, each in found.items()}
+    terms = cache(lambda key: _terms(found[key]))
+    by_time = sorted(found, key=lambda key: (found[key].moment, found[key].relevance))[::-1]
     latest: dict[Key, Key] = {}
-    for key in sorted(found, key=lambda key: (found[key].moment, found[key].relevance)):
-        least = ALIKE.get(found[key].kind, math.inf)
-        for old in found:
-            if _same_thing(found[old], found[key]) and _alike(terms[old], terms[key]) >= least:
+    for old, statement in found.items():
+        least = ALIKE.get(statement.kind, math.inf)
+        for key in by_time:
+            if found[key].moment - statement.moment < LATER:
+                break
+            if _same_thing(statement, found[key]) and _alike(terms(old), terms(key)) >= least:
                 latest[old] = key
+                break
     return latest
 
 
 def _same_thing(old: Statement, new: Statement) -> bool:
-    return (
-        old.kind == new.kind
-        and old.about == new.about
-        and new.moment - old.moment >= LATER
-        and new.relevance >= AS_RELEVANT * old.relevance
-    )
+    return old.kind == new.kind and old.about == new.about and new.relevance >= AS_RELEVANT * old.relevance
 
 
 def _alike(some: frozenset[str], others: frozenset[str]) -> float:

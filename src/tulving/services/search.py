@@ -17,8 +17,9 @@ from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.reranking import Reranking
 from tulving.services.service import Service
+from tulving.storage.connection import Connection
 from tulving.storage.lanes import LaneRequest
-from tulving.storage.search import Inquiry
+from tulving.storage.search import Collected, Inquiry
 
 LARGEST_LIMIT = 1000
 POOL = 100
@@ -168,33 +169,42 @@ class Search(Service):
         """The candidates of all kinds, filtered and ordered, best first."""
         now, env = self._env.clock(), self._env
         literal = vector is not None or env.config.retrieval.fusion == "rrf"
+        by_meaning = vector is None and mode != "keyword"
         terms = lookup_terms(query) if mode != "semantic" else []
-        names = Names() if literal else await self._read(env.names.of, self.caller.tenant_id, self.bound)
-        warning = None
-        if vector is None and mode != "keyword" and (line := preprocess_search_query(names.without(query))):
-            vector, warning = await env.embedding.query(line)
-        if not terms and vector is None:
-            return Found(hits=[], mode=mode, warning=warning)
-        inquiry = Inquiry(
-            LaneRequest(
-                tenant_id=self.caller.tenant_id,
-                kinds=kinds,
-                filter=wanted,
-                now=now,
-                limit=most if literal else max(most, POOL),
-                terms=terms,
-                vector=vector,
-                neighbours=not literal and mode == "hybrid",
-                embedding_version=env.embedding.version,
-            ),
-            mode,
-            max(most, env.reranker.depth if env.reranker else 0),
-            min_confidence,
-            min_relevance,
-            None if literal else questions.understand(query, _meant(names, query), now),
-            env.embedding.trust(query),
-        )
-        collected = await self._read(storage.search.collect, inquiry)
+        names = Names()
+        if not literal:
+            last = env.names.last(self.caller.tenant_id, self.bound)
+            names = last or await self._read(env.names.of, self.caller.tenant_id, self.bound)
+        known, warning = None if literal else names, None
+        while True:
+            if by_meaning and (line := preprocess_search_query(names.without(query))):
+                vector, warning = await env.embedding.query(line)
+            if not terms and vector is None:
+                return Found(hits=[], mode=mode, warning=warning)
+            inquiry = Inquiry(
+                LaneRequest(
+                    tenant_id=self.caller.tenant_id,
+                    kinds=kinds,
+                    filter=wanted,
+                    now=now,
+                    limit=most if literal else max(most, POOL),
+                    terms=terms,
+                    vector=vector,
+                    alike=mode == "hybrid",
+                    neighbours=not literal and mode == "hybrid",
+                    embedding_version=env.embedding.version,
+                ),
+                mode,
+                max(most, env.reranker.depth if env.reranker else 0),
+                min_confidence,
+                min_relevance,
+                None if literal else questions.understand(query, _meant(names, query), now),
+                env.embedding.trust(query),
+            )
+            collected = await self._read(self._collected, inquiry, known)
+            if not isinstance(collected, Names):
+                break
+            names, known = collected, None
         hits = collected.hits
         if env.reranker is not None and mode == "hybrid":
             hits, problem = await self._reranked(query, hits, env.reranker)
@@ -210,6 +220,14 @@ class Search(Service):
             closest=collected.closest,
             warning=warning,
         )
+
+    def _collected(self, conn: Connection, inquiry: Inquiry, known: Names | None) -> Collected | Names:
+        """What a search finds; if other names are known by now, these, because the query has to be read again."""
+        if known is not None:
+            names = self._env.names.of(conn, self.caller.tenant_id, self.bound)
+            if names is not known:
+                return names
+        return storage.search.collect(conn, inquiry)
 
     async def _reranked(self, query: str, hits: list[Hit], reranker: Reranking) -> tuple[list[Hit], str | None]:
         """The best hits in the reranker's order. They exchange their relevance and scores, so that these still fall

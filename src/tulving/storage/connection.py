@@ -4,14 +4,14 @@ Statements are SQL text with `:named` parameters, in the subset of SQL that both
 and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tulving.domain.events import Event
 from tulving.errors import DamagedStore
 from tulving.ports import Finding
-from tulving.storage.lanes import LaneRequest, Lanes
+from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
 
 
@@ -118,6 +118,10 @@ class Connection(Protocol):
 
     def lanes(self, request: LaneRequest) -> Lanes:
         """Keyword and vector candidates, up to the limit for each kind; filters apply before the limit."""
+        ...
+
+    def memories(self, tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+        """The rows of some candidates."""
         ...
 
     def defer_references(self) -> None:

@@ -1,17 +1,15 @@
 """The two lanes of a search, keyword and semantic: what is requested from the engine, and the candidates."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from tulving.domain.decay import effective_confidence
 from tulving.domain.model import Kind
 from tulving.domain.relevance import TURN
 from tulving.domain.scope import Filter
 from tulving.storage.kinds import KIND, REVIEWED
-from tulving.storage.rows import Row
 from tulving.storage.tenant_words import tenant_prefix
 
 Key = tuple[Kind, Hashable]
@@ -22,7 +20,8 @@ Key = tuple[Kind, Hashable]
 class LaneRequest:
     """What both lanes look for. Without terms the keyword lane is empty, without a vector the semantic one.
 
-    With `neighbours` the episodes before and after each turn of a conversation are candidates too.
+    With `alike` the semantic lane may leave out memories without any similarity. With `neighbours` the episodes before
+    and after each turn of a conversation are candidates too.
     """
 
     tenant_id: str
@@ -32,84 +31,64 @@ class LaneRequest:
     limit: int
     terms: Sequence[str] = ()
     vector: Sequence[float] | None = None
+    alike: bool = False
     neighbours: bool = False
     embedding_version: int | None = None
 
 
-class CandidateRows(Mapping[Key, Row], ABC):
-    """Raw driver rows, each decoded on access: most candidates are never needed. The last value of a row is its search
-    text."""
+class CandidateRows(dict[Key, tuple[Any, ...]]):
+    """What judging needs to know of each candidate, as raw driver values (`JUDGED`). The memories themselves are read
+    for the hits only."""
 
-    def __init__(self, tenant_id: str) -> None:
-        self._prefix = tenant_prefix(tenant_id)
-        self._raw: dict[Key, tuple[Any, ...]] = {}
+    def __init__(self, tenant_id: str, decode_time: Callable[[Any], datetime | None]) -> None:
+        self.mark = tenant_prefix(tenant_id)
+        self._decode_time = decode_time
+        self.created_at: dict[Key, Any] = {}
+        """Raw values; later times compare greater."""
 
     def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
-        key = kind, row[_ID[kind]]
-        self._raw[key] = row
+        key = kind, row[0]
+        self[key] = row
+        self.created_at[key] = row[1]
         return key
-
-    def created_at(self, key: Key) -> Any:
-        """The raw value; later times compare greater."""
-        return self._raw[key][_CREATED_AT[key[0]]]
-
-    def confidence(self, key: Key, now: datetime) -> float:
-        """The effective confidence of a candidate; 1 for an episode."""
-        if key[0] not in _BELIEF:
-            return 1.0
-        row = self._raw[key]
-        confidence, rate, confirmed_at = (row[at] for at in _BELIEF[key[0]])
-        return effective_confidence(confidence, rate, self._moment(confirmed_at), now)
-
-    def words(self, key: Key) -> str:
-        """The words that a candidate is found by."""
-        return (self._raw[key][-1] or "").replace(self._prefix, "")
-
-    def turns(self) -> list[Hashable]:
-        """The episodes that are turns of a conversation."""
-        keys = [key for key in self._raw if key[0] == "episode" and self.raw(key, "session_id") is not None]
-        return [id_ for kind, id_ in keys if (self._raw[kind, id_][-1] or "").count(" ") < TURN]
-
-    def raw(self, key: Key, column: str) -> Any:
-        """One value, as the driver returned it."""
-        return self._raw[key][_PLACES[key[0]][column]]
 
     def moment(self, key: Key) -> datetime:
         """When it happened or became true."""
-        columns = ("occurred_at", "created_at") if key[0] != "rule" else ("created_at",)
-        raw = next(value for column in columns if (value := self.raw(key, column)) is not None)
-        return cast(datetime, self._moment(raw))
+        return cast(datetime, self._decode_time(self[key][2]))
 
-    @abstractmethod
-    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row: ...
+    def confidence(self, key: Key, now: datetime) -> float:
+        """The effective confidence of a candidate; 1 for an episode."""
+        if key[0] not in REVIEWED:
+            return 1.0
+        confidence, rate, confirmed_at = self[key][3:6]
+        return effective_confidence(confidence, rate, self._decode_time(confirmed_at), now)
 
-    @abstractmethod
-    def _moment(self, value: Any) -> datetime | None: ...
+    def first_words(self, key: Key) -> str:
+        """The first of the words that a candidate is found by."""
+        return " ".join((self[key][-1] or "").split(" ", TURN)[:TURN]).replace(self.mark, "")
 
-    def __getitem__(self, key: Key) -> Row:
-        return self._read(key[0], self._raw[key])
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._raw
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
+    def turns(self) -> list[Hashable]:
+        """The episodes that are turns of a conversation."""
+        return [
+            id_
+            for (kind, id_), row in self.items()
+            if kind == "episode" and row[-2] is not None and (row[-1] or "").count(" ") < TURN
+        ]
 
 
-_PLACES = {kind: {name: at for at, name in enumerate(table.columns)} for kind, table in KIND.items()}
-_ID = {kind: table.columns.index("id") for kind, table in KIND.items()}
-_CREATED_AT = {kind: table.columns.index("created_at") for kind, table in KIND.items()}
-_BELIEF = {
-    kind: [KIND[kind].columns.index(name) for name in ("confidence", "decay_rate", "last_confirmed_at")]
-    for kind in REVIEWED
+_NONE = "CAST(NULL AS TEXT)"
+_BELIEF = "m.confidence, m.decay_rate, m.last_confirmed_at"
+_OWN: dict[Kind, Sequence[str]] = {
+    "episode": (_NONE, _NONE, _NONE, "m.content", "m.source", _NONE, _NONE, "m.session_id"),
+    "fact": (_BELIEF, "m.content", "m.subject", "m.entity_id", "m.keyed", _NONE),
+    "rule": (_BELIEF, "m.content", _NONE, _NONE, _NONE, _NONE),
 }
-
-
-SELECTED = {kind: f"{table.selected}, m.search_text" for kind, table in KIND.items()}
-"""The columns of a candidate."""
+JUDGED = {
+    kind: ", ".join(("m.id", "m.created_at", KIND[kind].dated_by, *own, "m.search_text")) for kind, own in _OWN.items()
+}
+"""The columns of a candidate: identity, times, belief, then from `CONTENT` on its content, speaker or subject, entity,
+whether it is keyed, its session and its marked words."""
+CONTENT = 6
 
 Neighbours = dict[Key, tuple[Key | None, Key | None]]
 """For an episode the one before and the one after it in its session."""
@@ -129,11 +108,5 @@ class Lanes:
     neighbours: Neighbours = field(default_factory=dict)
 
 
-def adjacent(direction: Literal["before", "after"], where: str) -> str:
-    """The visible episode before or after the episode `a` in its session, by time; as a SELECT on the alias `m`."""
-    sign, order = ("<", "DESC") if direction == "before" else (">", "ASC")
-    at = "COALESCE({0}.occurred_at, {0}.created_at)"
-    mine, its = (f"({at.format(alias)}, {alias}.created_at, {alias}.id)" for alias in ("m", "a"))
-    by = ", ".join(f"{part} {order}" for part in (at.format("m"), "m.created_at", "m.id"))
-    beside = f"m.session_id = a.session_id AND {mine} {sign} {its}"
-    return f"FROM episodes AS m WHERE {where} AND {beside} ORDER BY {by} LIMIT 1"
+SIDES = (("before", "<", "DESC"), ("after", ">", "ASC"))
+"""On each side of an episode: how the times of the others compare with its own, and their order."""

@@ -56,8 +56,8 @@ class KnownNames:
         self._lock = threading.Lock()
 
     def of(self, conn: Connection, tenant_id: str, bound: Bound | None = None) -> Names:
-        """The names that a connection may know; one query if nothing has changed."""
-        key = tenant_id, Bound(bound.owner, bound.project, bound.scope) if bound else Bound()
+        """The names that a connection may know; one query, and the same object, if nothing has changed."""
+        key = _key(tenant_id, bound)
         with self._lock:
             known = self._known.get(key)
         row = conn.fetch_one(_LAST, {"tenant_id": tenant_id})
@@ -66,6 +66,12 @@ class KnownNames:
             known = _current(conn, *key, known, last)
         self._keep(key, known)
         return known.names
+
+    def last(self, tenant_id: str, bound: Bound | None = None) -> Names | None:
+        """The names as they were last read; None if they were not."""
+        with self._lock:
+            known = self._known.get(_key(tenant_id, bound))
+        return known and known.names
 
     def _keep(self, key: tuple[str, Bound], known: _Known) -> None:
         with self._lock:
@@ -76,6 +82,10 @@ class KnownNames:
             self._known.move_to_end(key)
             while self._size > self._most and len(self._known) > 1:
                 self._size -= self._known.popitem(last=False)[1].size
+
+
+def _key(tenant_id: str, bound: Bound | None) -> tuple[str, Bound]:
+    return tenant_id, Bound(bound.owner, bound.project, bound.scope) if bound else Bound()
 
 
 def _current(conn: Connection, tenant_id: str, bound: Bound, known: _Known | None, last: int) -> _Known:

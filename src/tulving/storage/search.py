@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from tulving.domain import ranking, relevance, updates
 from tulving.domain.decay import covers_fading
 from tulving.domain.model import Fact, Hit
 from tulving.domain.questions import Question
-from tulving.domain.ranking import Fused, Mode
+from tulving.domain.ranking import Mode
 from tulving.domain.relevance import Candidate, Evidence
 from tulving.domain.text import fold, search_text
 from tulving.domain.updates import Statement
@@ -19,7 +19,8 @@ from tulving.domain.validity import as_it_was
 from tulving.storage import edits
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes, Neighbours
+from tulving.storage.lanes import CONTENT, CandidateRows, Key, LaneRequest, Lanes, Neighbours
+from tulving.storage.rows import Row
 
 DEEPER = 4
 """The factor by which the limit of a lane grows when too many of its candidates have too little confidence."""
@@ -63,11 +64,13 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     order = list(pool.scores)
     fitting = [key for key in order if pool.evidence[key]["relevance"] >= inquiry.min_relevance]
     newer = pool.newer(fitting[: max(inquiry.most, COMPARED)])
-    hits = [pool.hit(key, newer.get(key)) for key in fitting[: inquiry.most]]
-    closest = None
+    best = fitting[: inquiry.most]
     if not fitting and order:
-        closest = pool.hit(max(order, key=lambda key: pool.evidence[key]["relevance"]))
+        best = [max(order, key=lambda key: pool.evidence[key]["relevance"])]
+    rows = conn.memories(inquiry.lanes.tenant_id, best)
+    hits = [pool.hit(key, rows[key], newer.get(key)) for key in best]
     hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
+    closest = None if fitting or not hits else hits.pop()
     return Collected(hits, len(order) + len(doubted), len(doubted), len(order) - len(fitting), closest)
 
 
@@ -129,12 +132,19 @@ class _Pool:
         self._depth = inquiry.lanes.limit * len(inquiry.lanes.kinds)
 
     @cached_property
-    def places(self) -> dict[Key, Fused[Key]]:
-        """001-030: the ranks of the candidates in both lanes. All kinds share a lane before fusion, so that a fact and
-        a rule compete by how well they match, not by their rank within their kind."""
-        lanes = self._lanes
-        semantic, keyword = ([key for key, _ in _ranked(lane, lanes.rows)] for lane in (lanes.semantic, lanes.keyword))
-        return {place.key: place for place in ranking.fuse(semantic, keyword, self._depth)}
+    def ranks(self) -> tuple[dict[Key, int], dict[Key, int]]:
+        """The ranks of the candidates in both lanes. All kinds share a lane before fusion, so that a fact and a rule
+        compete by how well they match, not by their rank within their kind."""
+        rows = self._lanes.rows
+        ranked = (_ranked(lane, rows) for lane in (self._lanes.semantic, self._lanes.keyword))
+        semantic, keyword = ({key: rank for rank, (key, _) in enumerate(lane, 1)} for lane in ranked)
+        return semantic, keyword
+
+    @cached_property
+    def fused(self) -> dict[Key, float]:
+        """001-030: the candidates in the order of their ranks."""
+        semantic, keyword = self.ranks
+        return {place.key: place.rrf_score for place in ranking.fuse([*semantic], [*keyword], self._depth)}
 
     @cached_property
     def _neighbours(self) -> Neighbours:
@@ -151,12 +161,11 @@ class _Pool:
         if question is None:
             both = 2 if request.terms and request.vector is not None else 1
             return {
-                key: {"relevance": ranking.relevance(place.rrf_score, self._depth, both)}
-                for key, place in self.places.items()
+                key: {"relevance": ranking.relevance(score, self._depth, both)} for key, score in self.fused.items()
             }
-        keys = dict.fromkeys([*self.places, *self._neighbours])
+        keys = dict.fromkeys([*self._lanes.semantic, *self._lanes.keyword, *self._neighbours])
         pool = {key: self._candidate(key, question) for key in keys if key not in self._doubted}
-        return relevance.weigh(question, pool, self._inquiry.trust)
+        return relevance.weigh(question, pool, self._inquiry.trust, self._lanes.rows.mark)
 
     @cached_property
     def scores(self) -> dict[Key, float]:
@@ -166,7 +175,7 @@ class _Pool:
         if mode != "hybrid":
             return dict(_ranked(lanes.semantic if mode == "semantic" else lanes.keyword, lanes.rows))
         if self._inquiry.question is None:
-            return {key: place.rrf_score for key, place in self.places.items()}
+            return self.fused
         return dict(_ranked({key: each["relevance"] for key, each in self.evidence.items()}, lanes.rows))
 
     def newer(self, keys: Sequence[Key]) -> dict[Key, Key]:
@@ -180,7 +189,7 @@ class _Pool:
         }
         return updates.newer(found)
 
-    def hit(self, key: Key, newer: Key | None = None) -> Hit:
+    def hit(self, key: Key, row: Row, newer: Key | None) -> Hit:
         lanes, evidence = self._lanes, self.evidence[key]
         parts = {
             "similarity": lanes.similarities.get(key),
@@ -189,13 +198,12 @@ class _Pool:
             **evidence,
         }
         if self._inquiry.mode == "hybrid":
-            beyond = self._depth + 1
-            place = self.places.get(key) or Fused(key, beyond, beyond, ranking.rrf_score(beyond, beyond))
-            ranks = {name: getattr(place, name) for name in ("semantic_rank", "keyword_rank", "rrf_score")}
-            parts |= ranks
+            semantic, keyword = (lane.get(key, self._depth + 1) for lane in self.ranks)
+            rrf_score = ranking.rrf_score(semantic, keyword)
+            parts |= {"semantic_rank": semantic, "keyword_rank": keyword, "rrf_score": rrf_score}
         return Hit(
             memory_type=key[0],
-            item=KIND[key[0]].item(lanes.rows[key]),
+            item=KIND[key[0]].item(row),
             score=self.scores[key],
             parts={name: value for name, value in parts.items() if value is not None},
             weak=self._inquiry.question is not None and evidence["relevance"] < relevance.WEAK,
@@ -203,16 +211,17 @@ class _Pool:
         )
 
     def _candidate(self, key: Key, question: Question) -> Candidate[Key]:
-        rows, kind = self._lanes.rows, key[0]
+        rows = self._lanes.rows
+        content, *_, session, words = rows[key][CONTENT:]
         before, after = self._neighbours.get(key, (None, None))
         return Candidate(
-            words=rows.words(key),
-            content=rows.raw(key, "content"),
+            words=words or "",
+            content=content,
             moment=rows.moment(key) if question.span else None,
             similarity=self._lanes.similarities.get(key),
-            about=self._about(key),
-            distilled=kind != "episode",
-            session=rows.raw(key, "session_id") if kind == "episode" else None,
+            about=self._about(key) if question.names else frozenset(),
+            distilled=key[0] != "episode",
+            session=session,
             before=before,
             after=after,
         )
@@ -220,22 +229,25 @@ class _Pool:
     def _said(self, key: Key) -> str:
         """The words of a memory; those of an unkeyed fact without its category, which many others have."""
         rows = self._lanes.rows
-        unkeyed = key[0] == "fact" and not rows.raw(key, "keyed")
-        return search_text(rows.raw(key, "content")) if unkeyed else rows.words(key)
+        content, _, _, keyed, *_ = rows[key][CONTENT:]
+        return rows.first_words(key) if keyed or key[0] != "fact" else search_text(content)
 
     def _about(self, key: Key) -> frozenset[str]:
         """The folded speaker of an episode; the folded subject and the entity of a fact."""
-        rows, kind = self._lanes.rows, key[0]
-        if kind == "episode":
-            return frozenset([fold(rows.raw(key, "source") or "")])
-        if kind == "fact":
-            return frozenset([fold(rows.raw(key, "subject")), str(rows.raw(key, "entity_id"))])
-        return frozenset()
+        _, name, entity_id, *_ = self._lanes.rows[key][CONTENT:]
+        if key[0] == "episode":
+            return _named(name or "")
+        return _named(name, str(entity_id)) if key[0] == "fact" else frozenset()
+
+
+@lru_cache(4096)
+def _named(name: str, *ids: str) -> frozenset[str]:
+    return frozenset([fold(name), *ids])
 
 
 def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, float]]:
     """001-126: best first; ties by newest, then lowest id."""
     keys = sorted(lane, key=itemgetter(1))
-    keys.sort(key=rows.created_at, reverse=True)
+    keys.sort(key=rows.created_at.__getitem__, reverse=True)
     keys.sort(key=lane.__getitem__, reverse=True)
     return [(key, lane[key]) for key in keys]

@@ -1,6 +1,6 @@
 """The `Connection` of a transaction on PostgreSQL."""
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,10 @@ from tulving.errors import StoreUnavailable
 from tulving.ports import Finding
 from tulving.storage.connection import check
 from tulving.storage.kinds import MEMORY_TABLES
-from tulving.storage.lanes import LaneRequest, Lanes
+from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.indexes import VectorIndexes
-from tulving.storage.postgres.lanes import find_lanes
+from tulving.storage.postgres.lanes import find_lanes, read_memories
 from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
 from tulving.storage.postgres.waiting import wait
 from tulving.storage.rows import DOCUMENTS, Params, Row
@@ -133,6 +133,9 @@ class PostgresConnection:
 
     def lanes(self, request: LaneRequest) -> Lanes:
         return find_lanes(self, request)
+
+    def memories(self, tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+        return read_memories(self, tenant_id, keys)
 
     def merge(self, table: str, key: Sequence[str], rows: Sequence[Row]) -> list[Row]:
         """By COPY into a temporary table, from which the new rows are inserted."""

@@ -1,31 +1,31 @@
 """Candidates on PostgreSQL: tsvector for words, pgvector for meaning, all lanes in one statement."""
 
-from collections.abc import Hashable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 from tulving.domain.model import Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.storage.embeddings import ACTIVE_OF_OURS, mismatch
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import CandidateRows, Key, LaneRequest, Lanes, adjacent
-from tulving.storage.postgres.values import DECODERS
-from tulving.storage.rows import Row
+from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes
+from tulving.storage.postgres.values import decoded
+from tulving.storage.rows import DOCUMENTS, Row
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
     from tulving.storage.postgres.connection import PostgresConnection
 
-_DOCUMENTS = {
-    kind: [(at, DECODERS[name]) for at, name in enumerate(table.columns) if name in DECODERS]
-    for kind, table in KIND.items()
-}
 # As text: inside a record the driver decodes them in binary form, which a host's own codec may not support.
 _SELECTED = {
-    kind: ", ".join(f"m.{name}::text" if name in DECODERS else f"m.{name}" for name in (*table.columns, "search_text"))
+    kind: ", ".join(f"m.{name}::text" if name in DOCUMENTS else f"m.{name}" for name in table.columns)
     for kind, table in KIND.items()
 }
+_MEMORIES = " UNION ALL ".join(
+    f"SELECT '{kind}', ROW({_SELECTED[kind]}) FROM {table.table} AS m"
+    f" WHERE m.tenant_id = :tenant_id AND m.id = ANY(:{kind})"
+    for kind, table in KIND.items()
+)
 _WORDS = """words AS MATERIALIZED (
     SELECT every, replace(every::text, '&', '|')::tsquery AS either FROM {}_tsquery('english', :words) AS every)"""
 _PROBE = "probe AS MATERIALIZED (SELECT :embedding AS vector)"
@@ -38,19 +38,6 @@ _SIMILARITY = (
 _KNOWN_SIMILARITY = f"CASE WHEN m.embedding IS NOT NULL THEN {_SIMILARITY} END"
 
 
-class RecordRows(CandidateRows):
-    """Driver records, of which only the JSON documents need decoding."""
-
-    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
-        values = list(row[:-1])
-        for at, decode in _DOCUMENTS[kind]:
-            values[at] = decode(values[at])
-        return dict(zip(KIND[kind].columns, values, strict=True))
-
-    def _moment(self, value: Any) -> datetime | None:
-        return value
-
-
 def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
     """Both lanes of each kind, each up to the limit. If an index returned fewer, all rows are compared."""
     vector = request.vector if request.vector is not None and any(request.vector) else None
@@ -59,7 +46,7 @@ def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
         near = [kind for kind in request.kinds if conn.indexes.suits(conn, request.tenant_id, kind)]
     if near:
         conn.indexes.widen(conn)
-    rows = RecordRows(request.tenant_id)
+    rows = CandidateRows(request.tenant_id, lambda value: value)
     similarities: dict[Key, float] = {}
     found = _ask(conn, request, rows, similarities, request.kinds, bool(request.terms), vector, near)
     short: list[Kind] = [kind for kind in near if len(found.get(("semantic", kind), {})) < request.limit]
@@ -69,9 +56,16 @@ def find_lanes(conn: "PostgresConnection", request: LaneRequest) -> Lanes:
     for kind in request.kinds:
         lanes.keyword.update(found.get(("keyword", kind), {}))
         lanes.semantic.update(found.get(("semantic", kind), {}))
-    if request.neighbours and "episode" in request.kinds and (turns := rows.turns()):
+    if request.neighbours and (turns := rows.turns()):
         _add_neighbours(conn, request, lanes, turns, vector)
     return lanes
+
+
+def read_memories(conn: "PostgresConnection", tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+    ids = {kind: [id_ for of_kind, id_ in keys if of_kind == kind] for kind in KIND}
+    rows = conn.records(_MEMORIES, {"tenant_id": tenant_id, **ids}) if keys else []
+    found = [(kind, decoded(zip(KIND[kind].columns, row, strict=True))) for kind, row in rows]
+    return {(kind, row["id"]): row for kind, row in found}
 
 
 def _add_neighbours(
@@ -84,11 +78,9 @@ def _add_neighbours(
     """Add the episodes next to the turns among the candidates."""
     where, params = visible(conn, "episode", request.tenant_id, request.filter, request.now)
     probe = f"WITH {_PROBE} " if vector is not None else ""
-    sides = " UNION ALL ".join(
-        f"(SELECT '{side}' AS side, m.* {adjacent(side, where)})" for side in ("before", "after")
-    )
+    sides = " UNION ALL ".join(_adjacent(*side, where) for side in SIDES)
     near = conn.records(
-        f"{probe}SELECT a.id, m.side, {_KNOWN_SIMILARITY if probe else 'NULL::float8'}, ROW({_SELECTED['episode']})"
+        f"{probe}SELECT a.id, m.side, {_KNOWN_SIMILARITY if probe else 'NULL::float8'}, ROW({JUDGED['episode']})"
         f" FROM episodes AS a CROSS JOIN LATERAL ({sides}) AS m"
         f" WHERE a.tenant_id = :tenant_id AND {conn.within('a.id', 'turns')}",
         {**params, "turns": list(turns), **({"embedding": vector} if probe else {})},
@@ -102,10 +94,20 @@ def _add_neighbours(
     lanes.neighbours.update({turn: (pair.get("before"), pair.get("after")) for turn, pair in found.items()})
 
 
+def _adjacent(side: str, sign: str, order: str, where: str) -> str:
+    """The next episode on one side of the episode `a` in its session."""
+    mine = KIND["episode"].dated_by, "m.created_at", "m.id"
+    its = ", ".join(mine).replace("m.", "a.")
+    return (
+        f"(SELECT '{side}' AS side, m.* FROM episodes AS m WHERE {where} AND m.session_id = a.session_id"
+        f" AND ({', '.join(mine)}) {sign} ({its}) ORDER BY {', '.join(f'{part} {order}' for part in mine)} LIMIT 1)"
+    )
+
+
 def _ask(
     conn: "PostgresConnection",
     request: LaneRequest,
-    rows: RecordRows,
+    rows: CandidateRows,
     similarities: dict[Key, float],
     kinds: Sequence[Kind],
     by_words: bool,
@@ -132,6 +134,8 @@ def _ask(
             arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security), similarity))
         if vector is not None:
             best = _by_index(kind, where) if kind in near else _exact(kind, where)
+            if request.alike and kind not in near:
+                best = f"SELECT * FROM ({best}) AS best WHERE score > 0"
             arms.append(_arm(f"semantic {kind}", kind, best, "best.score"))
     found: dict[tuple[str, Kind], dict[Key, float]] = {}
     if not arms:
@@ -153,7 +157,7 @@ def _ask(
 
 def _arm(name: str, kind: Kind, best: str, similarity: str) -> str:
     return (
-        f"(SELECT '{name}', best.score, {similarity}, ROW({_SELECTED[kind]}) FROM ({best}) AS best"
+        f"(SELECT '{name}', best.score, {similarity}, ROW({JUDGED[kind]}) FROM ({best}) AS best"
         f" JOIN {KIND[kind].table} AS m ON m.tenant_id = :tenant_id AND m.id = best.id"
         " ORDER BY best.score DESC, m.created_at DESC, m.id)"
     )

@@ -2,7 +2,7 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from tulving.domain.events import Event
 from tulving.ports import Finding
 from tulving.storage.connection import check
 from tulving.storage.kinds import MEMORY_TABLES
-from tulving.storage.lanes import LaneRequest, Lanes
+from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
 from tulving.storage.schema import HEAD
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
-from tulving.storage.sqlite.lanes import find_lanes
+from tulving.storage.sqlite.lanes import find_lanes, read_memories
 from tulving.storage.sqlite.values import columns, decoded, encoded
 from tulving.storage.sqlite.vectors import VectorCache, mark_import
 from tulving.storage.tenant_words import prefixed
@@ -132,6 +132,9 @@ class SqliteConnection:
     def lanes(self, request: LaneRequest) -> Lanes:
         with named_errors():
             return find_lanes(self, self.vectors, request)
+
+    def memories(self, tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+        return read_memories(self, tenant_id, keys)
 
     def defer_references(self) -> None:
         self._execute("PRAGMA defer_foreign_keys = ON", None)

@@ -1,6 +1,6 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ from tulving.domain.model import Kind
 from tulving.storage.embeddings import active_number
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import SELECTED, CandidateRows, Key, LaneRequest, Lanes, Neighbours, adjacent
+from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
 from tulving.storage.rows import Row
 from tulving.storage.sqlite.values import columns, decoded
 from tulving.storage.sqlite.vectors import Matrix, Ranking, VectorCache
@@ -18,24 +18,16 @@ if TYPE_CHECKING:
     from tulving.storage.sqlite.connection import SqliteConnection
 
 _READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
-_MOMENT = columns(["created_at"])
+_TIME = columns(["created_at"])
+# So many more than the limit are looked up by their words, because some may not pass the filter.
+_SPARE = 20
 # The best candidates, in multiples of the limit, that a filter is tried on before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
 
 
-class DecodedRows(CandidateRows):
-    """Driver rows, decoded by the names of their columns."""
-
-    def _read(self, kind: Kind, row: tuple[Any, ...]) -> Row:
-        return decoded(_READERS[kind], row[:-1])
-
-    def _moment(self, value: Any) -> datetime | None:
-        return decoded(_MOMENT, (value,))["created_at"]
-
-
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:
     """Both lanes of each kind, each up to the limit, from rows that pass the filter."""
-    rows = DecodedRows(request.tenant_id)
+    rows = CandidateRows(request.tenant_id, _decode_time)
     lanes = Lanes({}, {}, {}, rows)
     rankings: dict[Kind, Ranking] = {}
     if request.vector is not None and request.filter.as_of is None:
@@ -49,18 +41,34 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
             lanes.keyword.update(search.keyword())
         if kind in rankings:
             lanes.semantic.update(search.semantic(rankings[kind]))
-    if request.neighbours and "episode" in request.kinds:
-        lanes.neighbours.update(_KindSearch(conn, request, "episode", rows).neighbours())
+    if request.neighbours and (turns := rows.turns()):
+        lanes.neighbours.update(_KindSearch(conn, request, "episode", rows).neighbours(turns))
     for kind, ranking in rankings.items():
         found = ranking.of(id_ for of_kind, id_ in rows if of_kind == kind)  # pyright: ignore[reportArgumentType]
         lanes.similarities.update({(kind, id_): similarity for id_, similarity in found.items()})
     return lanes
 
 
+def read_memories(conn: "SqliteConnection", tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
+    found: dict[Key, Row] = {}
+    for kind, table in KIND.items():
+        if ids := [id_ for of_kind, id_ in keys if of_kind == kind]:
+            rows = conn.tuples(
+                f"{table.select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
+                {"tenant_id": tenant_id, "ids": ids},
+            )
+            found |= {(kind, row[table.columns.index("id")]): decoded(_READERS[kind], row) for row in rows}
+    return found
+
+
 def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
     """An FTS5 query for terms (`text.lookup_terms`). Every word is quoted, so that user input is never syntax."""
     either = (prefixed(tenant_id, term.split("|"), '" OR "') for term in terms)
     return f" {joint} ".join(f'("{words}")'.replace('*"', '"*') for words in either)
+
+
+def _decode_time(value: str | None) -> datetime | None:
+    return decoded(_TIME, (value,))["created_at"]
 
 
 def _episode(id_: str | None) -> Key | None:
@@ -82,8 +90,9 @@ class _KindSearch:
         The rank is 1 to 2 for the former and 0 to 1 for the latter, in each case by BM25.
         """
         found: dict[Key, float] = {}
-        for *row, complete, bm25 in self._matches():
-            found[self._rows.add(self._kind, tuple(row))] = complete + bm25 / (1.0 + bm25)
+        for row in self._matches():
+            *_, complete, bm25 = row
+            found[self._rows.add(self._kind, row[:-2])] = complete + bm25 / (1.0 + bm25)
         return found
 
     def semantic(self, ranking: Ranking) -> dict[Key, float]:
@@ -92,24 +101,34 @@ class _KindSearch:
         found: dict[Key, float] = {}
         for window in _WINDOWS:
             best = ranking.best(window * limit)
-            found = self._allowed(best)
-            if len(found) >= limit or len(best) == len(ranking):
+            found = self._allowed([entry for entry in best if entry[1] > 0] if self._request.alike else best)
+            if len(found) >= limit or len(best) == len(ranking) or (self._request.alike and best[-1][1] <= 0):
                 break
         else:
             ids = self._conn.tuples(f"SELECT m.id FROM {self._table} AS m WHERE {self._where}", self._params)
             found = self._allowed(ranking.best(limit, among={id_ for (id_,) in ids}))
         return dict(list(found.items())[:limit])
 
-    def neighbours(self) -> Neighbours:
+    def neighbours(self, turns: Sequence[Hashable]) -> Neighbours:
         """The episodes next to the turns among the candidates; they become candidates themselves."""
-        before, after = (f"(SELECT m.id {adjacent(side, self._where)})" for side in ("before", "after"))
+        before, after = (self._adjacent(sign, order) for _, sign, order in SIDES)
         near = self._conn.tuples(
             f"SELECT a.id, {before}, {after} FROM json_each(:turns) AS turn CROSS JOIN episodes AS a"
             " ON a.tenant_id = :tenant_id AND a.id = turn.value",
-            {**self._params, "turns": self._rows.turns()},
+            {**self._params, "turns": turns},
         )
         self._allowed([(id_, 0.0) for _, *pair in near for id_ in pair if id_ is not None])
         return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
+
+    def _adjacent(self, sign: str, order: str) -> str:
+        """The next episode on one side of the episode `a`: of the same time, else of another. In one condition, which
+        would be a comparison of rows with an expression, SQLite would read the whole session."""
+        mine = KIND["episode"].dated_by
+        its = mine.replace("m.", "a.")
+        select = f"SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id AND {mine}"
+        by_age = f"m.created_at {order}, m.id {order} LIMIT 1"
+        same_time = f"{select} = {its} AND (m.created_at, m.id) {sign} (a.created_at, a.id) ORDER BY {by_age}"
+        return f"COALESCE(({same_time}), ({select} {sign} {its} ORDER BY {mine} {order}, {by_age}))"
 
     def past(self, vector: Sequence[float]) -> Ranking:
         """The memories of a past day by similarity; the cache holds those of today only."""
@@ -130,7 +149,7 @@ class _KindSearch:
         table: words first (CROSS JOIN), because the planner might choose an index for the filter and look up the words
         once per row."""
         table, request = self._table, self._request
-        window = _WINDOWS[-1] * request.limit
+        window = request.limit + _SPARE
         params = {
             **self._params,
             "any": match_expression(request.tenant_id, request.terms, "OR"),
@@ -143,7 +162,7 @@ class _KindSearch:
             params["every"] = match_expression(request.tenant_id, request.terms, "AND")
         head = self._conn.tuples(
             f"""
-            SELECT {SELECTED[self._kind]}, best.complete, best.bm25, {self._where}
+            SELECT {JUDGED[self._kind]}, best.complete, best.bm25, {self._where}
             FROM (SELECT rowid AS num, {complete} AS complete, -bm25({table}_fts) AS bm25 FROM {table}_fts
                   WHERE {table}_fts MATCH :any ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
             JOIN {table} AS m ON m.num = best.num
@@ -155,7 +174,7 @@ class _KindSearch:
             return found[: request.limit]
         return self._conn.tuples(
             f"""
-            SELECT {SELECTED[self._kind]}, best.complete, best.bm25
+            SELECT {JUDGED[self._kind]}, best.complete, best.bm25
             FROM (SELECT m.num, {complete} AS complete, -bm25({table}_fts) AS bm25
                   FROM {table}_fts CROSS JOIN {table} AS m ON m.num = {table}_fts.rowid
                   WHERE {table}_fts MATCH :any AND {self._where}
@@ -171,7 +190,7 @@ class _KindSearch:
         if unknown:
             for row in self._conn.tuples(
                 # By id first: an index for the filter would lead to all rows of the tenant.
-                f"SELECT {SELECTED[self._kind]} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
+                f"SELECT {JUDGED[self._kind]} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
                 f" ON m.tenant_id = :tenant_id AND m.id = chosen.value WHERE {self._where}",
                 {**self._params, "ids": unknown},
             ):

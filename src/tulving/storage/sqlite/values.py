@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -55,6 +56,7 @@ def decoded(columns: Columns, row: tuple[Any, ...]) -> Row:
         raise DamagedStore(f"the database file is damaged: a stored value can't be read ({error})") from error
 
 
+@cache
 def _decoder(column: str) -> Callable[[Any], Any] | None:
     if column in TIMES:
         return datetime.fromisoformat

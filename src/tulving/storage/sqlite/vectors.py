@@ -49,7 +49,8 @@ class Ranking:
 
     def of(self, ids: Iterable[str]) -> dict[str, float]:
         """The similarities of those of these memories that have a vector."""
-        return {id_: float(self._scores[at]) for id_ in ids if (at := self._at.get(id_)) is not None}
+        known = {id_: at for id_ in ids if (at := self._at.get(id_)) is not None}
+        return dict(zip(known, self._scores[list(known.values())].tolist(), strict=True))
 
     def best(self, count: int, among: Collection[str] | None = None) -> list[tuple[str, float]]:
         """001-126: the most similar ones, best first; ties by newest, then lowest id."""
