@@ -121,14 +121,23 @@ class _KindSearch:
         return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
 
     def _adjacent(self, sign: str, order: str) -> str:
-        """The next episode on one side of the episode `a`: of the same time, else of another. In one condition, which
-        would be a comparison of rows with an expression, SQLite would read the whole session."""
+        """The next episode on one side of the episode `a`: of those that happened and were stored at the same time, of
+        those that happened at the same time, of the others. For one comparison of rows SQLite would not use the whole
+        index, and read all turns of the session, or of an import."""
         mine = KIND["episode"].dated_by
         its = mine.replace("m.", "a.")
-        select = f"SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id AND {mine}"
-        by_age = f"m.created_at {order}, m.id {order} LIMIT 1"
-        same_time = f"{select} = {its} AND (m.created_at, m.id) {sign} (a.created_at, a.id) ORDER BY {by_age}"
-        return f"COALESCE(({same_time}), ({select} {sign} {its} ORDER BY {mine} {order}, {by_age}))"
+        select = f"SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id"
+        ways = (
+            (f"{mine} = {its} AND m.created_at = a.created_at AND m.id {sign} a.id", ["m.id"]),
+            (f"{mine} = {its} AND m.created_at {sign} a.created_at", ["m.created_at", "m.id"]),
+            (f"{mine} {sign} {its}", [mine, "m.created_at", "m.id"]),
+        )
+        return "COALESCE({})".format(
+            ", ".join(
+                f"({select} AND {condition} ORDER BY {', '.join(f'{part} {order}' for part in by)} LIMIT 1)"
+                for condition, by in ways
+            )
+        )
 
     def past(self, vector: Sequence[float]) -> Ranking:
         """The memories of a past day by similarity; the cache holds those of today only."""
@@ -141,7 +150,8 @@ class _KindSearch:
         )
         matrix = Matrix(len(vector))
         matrix.load(*([row[at] for row in kept] for at in range(3)))
-        return matrix.rank(numpy.asarray(vector, numpy.float32))
+        query = numpy.asarray(vector, numpy.float32)
+        return matrix.rank(query / numpy.linalg.norm(query))
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
