@@ -23,6 +23,7 @@ from conformance_parts import (
     rule,
 )
 
+from tulving import Memory, NewEpisode
 from tulving.domain.model import KINDS
 from tulving.domain.questions import Question
 from tulving.domain.relevance import TURN
@@ -178,14 +179,17 @@ def pool(conn: Connection, **wanted: Any) -> set[int]:
     return {hit.item.id.int for hit in collected.hits}
 
 
-def test_what_has_nothing_to_do_with_a_query_is_not_found_through_its_neighbours(store: Opened) -> None:
-    store.write(put, *(turn(number, "talk", minutes=number) for number in (1, 2, 3)), vector=NORTH)
-    store.write(put, turn(4, "talk", session_id=UUID(int=9)), vector=NORTH)
-    assert store.read(pool) == set()
-    other = {"session_id": OTHER_TALK}
-    store.write(put, *(turn(number, "talk", minutes=number, **other) for number in (5, 7, 8)), vector=NORTH)
-    store.write(put, turn(6, "tea", minutes=6, **other), vector=EAST)
-    assert store.read(pool) == {5, 6, 7}
+async def test_what_has_nothing_to_do_with_a_query_is_not_found_through_its_neighbours(memory: Memory) -> None:
+    async def say(session: UUID, *contents: str) -> None:
+        await memory.store_episodes(
+            [NewEpisode(content=content, butler="b", session_id=session) for content in contents]
+        )
+
+    await say(TALK, "one", "two", "three")
+    await say(UUID(int=9), "alone")
+    assert (await memory.search("tea")).candidates == 0
+    await say(OTHER_TALK, "four", "five", "tea", "six", "seven")
+    assert {hit.item.content for hit in await memory.search("tea")} == {"five", "tea", "six"}
 
 
 def test_only_what_is_within_the_limit_brings_its_neighbours(store: Opened) -> None:

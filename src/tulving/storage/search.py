@@ -148,9 +148,11 @@ class _Pool:
 
     @cached_property
     def _neighbours(self) -> Neighbours:
-        """The neighbours of each turn among the candidates, and each turn as the neighbour of these."""
-        found = self._lanes.semantic.keys() | self._lanes.keyword.keys()
-        known = {turn: pair for turn, pair in self._lanes.neighbours.items() if turn in found}
+        """The neighbours of each turn in a lane, and each turn as the neighbour of these. An engine may have read more
+        rows than it put into a lane."""
+        lanes = self._lanes
+        met = lanes.semantic.keys() | lanes.keyword.keys()
+        known = {turn: pair for turn, pair in lanes.neighbours.items() if turn in met}
         before = {after: turn for turn, (_, after) in known.items() if after is not None}
         after = {before: turn for turn, (before, _) in known.items() if before is not None}
         return {key: (before.get(key), after.get(key)) for key in {**before, **after}} | known

@@ -121,19 +121,23 @@ class _KindSearch:
         return {("episode", turn): (_episode(before), _episode(after)) for turn, before, after in near}
 
     def _adjacent(self, sign: str, order: str) -> str:
-        """The next episode on one side of the episode `a`: of the same time and age, else of the same time, else of
-        another. One condition would be a comparison of rows, for which SQLite uses an index by the first value only."""
-        keys = (KIND["episode"].dated_by, "m.created_at", "m.id")
-        tries: list[str] = []
-        for last in reversed(range(len(keys))):
-            same = "".join(f" AND {key} = {key.replace('m.', 'a.')}" for key in keys[:last])
-            beyond = f"{keys[last]} {sign} {keys[last].replace('m.', 'a.')}"
-            by = ", ".join(f"{key} {order}" for key in keys[last:])
-            tries.append(
-                f"(SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id{same}"
-                f" AND {beyond} ORDER BY {by} LIMIT 1)"
+        """The next episode on one side of the episode `a`: of those that happened and were stored at the same time, of
+        those that happened at the same time, of the others. For one comparison of rows SQLite would not use the whole
+        index, and read all turns of the session, or of an import."""
+        mine = KIND["episode"].dated_by
+        its = mine.replace("m.", "a.")
+        select = f"SELECT m.id FROM episodes AS m WHERE {self._where} AND m.session_id = a.session_id"
+        ways = (
+            (f"{mine} = {its} AND m.created_at = a.created_at AND m.id {sign} a.id", ["m.id"]),
+            (f"{mine} = {its} AND m.created_at {sign} a.created_at", ["m.created_at", "m.id"]),
+            (f"{mine} {sign} {its}", [mine, "m.created_at", "m.id"]),
+        )
+        return "COALESCE({})".format(
+            ", ".join(
+                f"({select} AND {condition} ORDER BY {', '.join(f'{part} {order}' for part in by)} LIMIT 1)"
+                for condition, by in ways
             )
-        return f"COALESCE({', '.join(tries)})"
+        )
 
     def past(self, vector: Sequence[float]) -> Ranking:
         """The memories of a past day by similarity; the cache holds those of today only."""
