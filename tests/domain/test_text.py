@@ -202,24 +202,24 @@ def test_a_fact_and_a_rule_mean_what_they_are_found_by():
 
 
 def test_a_long_episode_is_embedded_by_its_opening():
-    message = "Please help me to plan a trip to the lakes in June, with two children and a dog. " * 2
+    message = "Please help me to plan a trip to the lakes in June, with two children and a dog. " * 3
     reply = "First, think of the distance. " * 100
-    for mark in ("Assistant", "assistant", "**Agent**", "AI", "[bot]", "reply", "Response"):
-        assert meant_by(episode(f"{message}\n{mark}: {reply}")) == message.rstrip(), mark
+    assert meant_by(episode(f"User: {message}\n\nAssistant: {reply}")) == f"User: {message}".rstrip()
+    assert meant_by(episode(f"{message}\n{reply}")) == message.rstrip(), "the first paragraph"
     assert meant_by(episode(f"\n Assistant: {reply}")).startswith("Assistant: First"), "a reply to nothing"
     short = "Plan a trip"
-    assert meant_by(episode(f"{short}\nAssistant: {reply}")) == short, "however short the message is"
     assert meant_by(episode(f"{short}\nAssistant: fine")) == f"{short}\nAssistant: fine", "a short one is one piece"
-    assert meant_by(episode(f"{message}\n{reply}")) == message.rstrip(), "the first paragraph"
+    with_reply = meant_by(episode(f"{short}\nAssistant: {reply}"))
+    assert with_reply.startswith(short) and len(with_reply) == 1_000, "a few words alone say too little"
     titled = episode(f"{message}\n{reply}", title="Holidays")
-    assert meant_by(titled) == f"Holidays\n{message.rstrip()}", "a title alone says too little"
+    assert meant_by(titled) == f"Holidays\n{message.rstrip()}", "and so does a title"
 
 
 def test_short_lines_are_joined_until_they_say_something():
     lines = [f"line number {n}" for n in range(200)]
     opening = meant_by(episode("\n".join(lines)))
     assert opening.splitlines() == lines[: len(opening.splitlines())]
-    assert 120 <= len(opening) < 140
+    assert 240 <= len(opening) < 260
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_of_a_giant_line_the_beginning_is_embedded(text):
 
 @pytest.mark.parametrize("length", [LONGEST_MEANT - 1, LONGEST_MEANT, LONGEST_MEANT + 1])
 def test_a_text_that_the_embedder_reads_is_embedded_whole(length):
-    text = "a" * 200 + "\n" + "b" * (length - 201)
-    assert meant_by(episode(text)) == (text if length <= LONGEST_MEANT else "a" * 200)
+    text = "a" * 300 + "\n" + "b" * (length - 301)
+    assert meant_by(episode(text)) == (text if length <= LONGEST_MEANT else "a" * 300)
 
 
 @given(st.text(max_size=50), st.integers(1, 60), st.none() | st.text(max_size=20))

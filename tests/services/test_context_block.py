@@ -58,12 +58,8 @@ async def test_the_budget_is_never_exceeded_and_episodes_take_a_third_at_most(me
     assert len(lines) <= 4 * 0.3 * budget
     assert all(len(of_section) <= 20 for of_section in found.values())
     if budget >= 5000:
-        assert {heading: len(of_section) for heading, of_section in found.items()} == {
-            "Key Facts": 20 if "Active Rules" not in found else len(found["Key Facts"]),
-            "Active Rules": len(found["Active Rules"]),
-            "Related Episodes": 20,
-        }
-        assert len(found["Key Facts"]) + len(found["Active Rules"]) == 20
+        assert len(found["Related Episodes"]) == 20
+        assert len(found.get("Key Facts", ())) + len(found.get("Active Rules", ())) == 20
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(retrieval=RetrievalConfig(section_quotas={"episodes": 0.0}))])
@@ -120,7 +116,7 @@ async def test_stored_text_opens_no_section(memory):
     assert sum(line.startswith("- ") for line in block.splitlines()) == 3
 
 
-async def test_of_an_outdated_episode_the_newer_one_is_shown(memory):
+async def test_of_an_outdated_episode_the_newer_one_is_shown_first(memory):
     for content, day in (("green tea", DAY), ("black coffee", DAY + timedelta(days=9))):
         said = f"my favourite drink is {content}"
         await memory.store_episode(said, butler="b", source="Anna", occurred_at=day)
@@ -130,9 +126,8 @@ async def test_of_an_outdated_episode_the_newer_one_is_shown(memory):
     recalled = {hit.item.id: hit.newer for hit in await memory.recall(query)}
     assert recalled == {old.item.id: new.item.id, new.item.id: None}
     block = await memory.context(query, butler="b")
-    assert "black coffee" in block and "green tea" not in block
+    assert block.index("black coffee") < block.index("green tea"), "both have their date, and the newer comes first"
     await memory.forget("episode", new.item.id)
-    assert "green tea" in await memory.context(query, butler="b"), "nothing replaces it any more"
     assert (await memory.search(query))[0].newer is None
 
 
@@ -160,7 +155,8 @@ async def test_a_restated_fact_names_its_newer_one(memory, clock):
     new = (await memory.store_note("the favourite drink of Anna is black coffee")).id
     found = {hit.item.id: hit.newer for hit in await memory.search("what is the favourite drink of Anna")}
     assert found == {old: new, new: None}
-    assert "green tea" not in await memory.context("what is the favourite drink of Anna", butler="b")
+    block = await memory.context("what is the favourite drink of Anna", butler="b")
+    assert block.index("black coffee") < block.index("green tea")
 
 
 async def test_the_newer_one_of_another_owner_is_nothing_to_a_caller(memory, clock):

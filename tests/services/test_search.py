@@ -17,7 +17,7 @@ from tulving import (
 )
 from tulving.config import load_config
 from tulving.domain.ranking import relevance, rrf_score
-from tulving.services.search import POOL
+from tulving.services.search import RECALLED
 from tulving.testing import CLOSE
 from tulving.workers.jobs import JOBS
 
@@ -229,7 +229,7 @@ async def _recall_orders_by_all_that_matters(memory, another, clock, fusion):
         )
         assert hit.score == pytest.approx(expected)
         if fusion == "rrf":
-            assert hit.parts["relevance"] == relevance(hit.parts["rrf_score"], 3 * POOL)
+            assert hit.parts["relevance"] == relevance(hit.parts["rrf_score"], 3 * RECALLED)
         assert (hit.item.reference_count, hit.item.last_referenced_at) == (1, clock.now)
     by_id = {hit.item.id: hit for hit in found}
     assert by_id[rule.id].parts["importance"] == 0.5

@@ -35,8 +35,9 @@ SIGNALS: dict[str, Signal] = {
 }
 """What relevance is made of. The weights are round, and were chosen on development data only (docs/quality.md)."""
 
-WEAK = 0.3
-"""The relevance below which a hit probably does not answer the query."""
+WEAK = 0.29
+"""The relevance below which a hit probably does not answer the query: half of the questions about other conversations
+get only such hits, and one in a hundred of those that have an answer loses it (docs/quality.md)."""
 TURN = 120
 """Words of a turn in a conversation, which needs its neighbours to be understood. A longer text stands alone."""
 OPENING = 80

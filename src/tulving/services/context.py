@@ -1,11 +1,12 @@
 """A block of memory for an agent's prompt."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from tulving.domain import context, intake
 from tulving.domain.model import KINDS
 from tulving.services.operations import operation
-from tulving.services.search import MIN_CONFIDENCE, POOL, AsOf, MinRelevance, Search
+from tulving.services.search import MIN_CONFIDENCE, AsOf, MinRelevance, Search
 
 CONTEXT_HITS = 20
 
@@ -42,18 +43,19 @@ class Context(Search):
             context.SMALLEST_BUDGET,
             1_000_000,
         )
+        limit = settings.configured_limit or CONTEXT_HITS
         found = await self._recall(
             intake.search_query("trigger_prompt", trigger_prompt, cut=True),  # hosts pass whole prompts
             KINDS,
             self._filter(scope=intake.name("butler", butler), as_of=as_of),
-            POOL,
+            limit,
             MIN_CONFIDENCE,
             self._floor(min_relevance),
         )
-        limit = settings.configured_limit or CONTEXT_HITS
         known = [hit for hit in found.hits if hit.memory_type != "episode"]
         episodes = [hit for hit in found.hits if hit.memory_type == "episode" and not hit.weak]
-        shown = {hit.item.id for section in (known, episodes) for hit in section[:limit]}
-        hits = [hit for section in (known, episodes) for hit in section[:limit] if hit.newer not in shown]
-        hits = [self._referenced(hit) for hit in hits]
+        chosen = [self._referenced(hit) for hit in (*known[:limit], *episodes[:limit])]
+        scores = {hit.item.id: hit.score for hit in chosen}
+        # What seems to be outdated comes after what is newer.
+        hits = [replace(hit, score=min(hit.score, scores.get(hit.newer or hit.item.id, hit.score))) for hit in chosen]
         return context.render(hits, budget, settings.section_quotas, self._env.tokens)

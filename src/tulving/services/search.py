@@ -22,6 +22,8 @@ from tulving.storage.lanes import LaneRequest
 from tulving.storage.search import Collected, Inquiry
 
 LARGEST_LIMIT = 1000
+RECALLED = 50
+"""How many of each kind recall judges by all its factors."""
 POOL = 100
 """How deep each lane is read for a pool of candidates, whatever the limit: so the best ones do not depend on it."""
 
@@ -124,7 +126,7 @@ class Search(Service):
             intake.search_query("topic", topic),
             _kinds(types),
             self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
-            max(limit, POOL),
+            limit,
             intake.number("min_confidence", min_confidence, 0, 1),
             self._floor(min_relevance),
         )
@@ -139,8 +141,11 @@ class Search(Service):
         min_confidence: float,
         min_relevance: float,
     ) -> Found:
-        """All that fits a topic, in the order of recall; the references are not counted yet."""
-        found = await self._find(topic, kinds, wanted, "hybrid", most, min_confidence, min_relevance)
+        """What fits a topic, in the order of recall: `most`, and so many of each kind that factors other than relevance
+        can raise one. The references are not counted yet."""
+        found = await self._find(
+            topic, kinds, wanted, "hybrid", most, min_confidence, min_relevance, most_of_each=RECALLED
+        )
         scored = [self._composed(hit) for hit in found.hits]
         scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
         return replace(found, hits=scored)
@@ -165,6 +170,7 @@ class Search(Service):
         min_confidence: float,
         min_relevance: float,
         vector: Sequence[float] | None = None,
+        most_of_each: int = 0,
     ) -> Found:
         """The candidates of all kinds, filtered and ordered, best first."""
         now, env = self._env.clock(), self._env
@@ -187,7 +193,7 @@ class Search(Service):
                     kinds=kinds,
                     filter=wanted,
                     now=now,
-                    limit=most if literal else max(most, POOL),
+                    limit=max(most, most_of_each if literal else POOL),
                     terms=terms,
                     vector=vector,
                     alike=mode == "hybrid",
@@ -200,6 +206,7 @@ class Search(Service):
                 min_relevance,
                 None if literal else questions.understand(query, _meant(names, query), now),
                 env.embedding.trust(query),
+                most_of_each,
             )
             collected = await self._read(self._collected, inquiry, known)
             if not isinstance(collected, Names):
@@ -212,7 +219,7 @@ class Search(Service):
         if mode == "hybrid" and not (terms and vector is not None):
             mode = "keyword" if vector is None else "semantic"
         return Found(
-            hits=hits[:most],
+            hits=hits if most_of_each else hits[:most],
             mode=mode,
             candidates=collected.candidates,
             below_confidence=collected.doubted,

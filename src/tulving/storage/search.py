@@ -1,5 +1,6 @@
 """The transaction of a search: the candidates of both lanes with enough confidence, and the evidence for each."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,7 +10,7 @@ from uuid import UUID
 
 from tulving.domain import ranking, relevance, updates
 from tulving.domain.decay import covers_fading
-from tulving.domain.model import Fact, Hit
+from tulving.domain.model import Fact, Hit, Kind
 from tulving.domain.questions import Question
 from tulving.domain.ranking import Mode
 from tulving.domain.relevance import Candidate, Evidence
@@ -30,7 +31,7 @@ COMPARED = 20
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What a search looks for: `most` candidates that are believed and relevant enough.
+    """What a search looks for: `most` candidates, or `most_of_each` kind, that are believed and relevant enough.
 
     Without a `question` the relevance comes from the ranks in the lanes. `trust` is how far the embedder's similarities
     count as evidence.
@@ -43,6 +44,7 @@ class Inquiry:
     min_relevance: float = 0.0
     question: Question | None = None
     trust: float = 1.0
+    most_of_each: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     order = list(pool.scores)
     fitting = [key for key in order if pool.evidence[key]["relevance"] >= inquiry.min_relevance]
     newer = pool.newer(fitting[: max(inquiry.most, COMPARED)])
-    best = fitting[: inquiry.most]
+    best = _best(fitting, inquiry)
     if not fitting and order:
         best = [max(order, key=lambda key: pool.evidence[key]["relevance"])]
     rows = conn.memories(inquiry.lanes.tenant_id, best)
@@ -72,6 +74,17 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
     closest = None if fitting or not hits else hits.pop()
     return Collected(hits, len(order) + len(doubted), len(doubted), len(order) - len(fitting), closest)
+
+
+def _best(fitting: Sequence[Key], inquiry: Inquiry) -> list[Key]:
+    """The first candidates, and the first of each kind."""
+    seen: Counter[Kind] = Counter()
+    best: list[Key] = []
+    for at, key in enumerate(fitting):
+        if at < inquiry.most or seen[key[0]] < inquiry.most_of_each:
+            best.append(key)
+            seen[key[0]] += 1
+    return best
 
 
 def _as_of(conn: Connection, hits: list[Hit], moment: datetime | None) -> list[Hit]:

@@ -14,6 +14,7 @@ from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
 from tulving.services.operations import Operation
+from tulving.services.search import POOL
 from tulving.services.statistics import Statistics
 
 CLIP = 400
@@ -123,7 +124,7 @@ def _parts(hit: model.Hit) -> Iterator[str]:
         if name not in LANES and name not in SIGNALS:
             yield f"{name} {value:.2f}"
     if "similarity" in hit.parts:
-        place = f" (no. {hit.parts['semantic_rank']})" if "semantic_rank" in hit.parts else ""
+        place = f" (no. {hit.parts['semantic_rank']})" if hit.parts.get("semantic_rank", POOL + 1) <= POOL else ""
         yield f"similarity {hit.parts['similarity']:.2f}{place}"
     if "rank" in hit.parts:
         yield "words match" + (f" (no. {hit.parts['keyword_rank']})" if "keyword_rank" in hit.parts else "")
