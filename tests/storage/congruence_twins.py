@@ -34,7 +34,7 @@ from tulving import NewEpisode, NewFact, NewRule, open_memory
 from tulving.domain.model import KINDS, Found, Hit, Item, Kind
 from tulving.domain.ranking import rrf_score
 from tulving.domain.scope import Caller
-from tulving.domain.text import found_by, query_terms, words
+from tulving.domain.text import found_by, lookup_terms, words
 from tulving.errors import EmbedderMismatch, EmbedderUnavailable, IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
 from tulving.services.search import POOL
@@ -286,7 +286,7 @@ class Twins:
     def _determined(self, tenant: str, query: str, kinds: Sequence[Kind]) -> bool:
         """Whether every sensible rank puts the matches of a query in the same order: all are of one kind, and of each
         two, one has each word at least as often and is no longer."""
-        wanted = {FAMILY.get(word, word) for word in query_terms(query)}
+        wanted = {FAMILY.get(word, word) for word in lookup_terms(query)}
         matches = []
         for kind in kinds if all(kind in KINDS for kind in kinds) else ():
             for item in self._texts[tenant][kind]:

@@ -69,13 +69,8 @@ def words(text: str) -> list[str]:
     return _WORD.findall(_IDEOGRAPH.sub(r" \1 ", bare))
 
 
-def query_terms(query: str | None, most: int = 64) -> list[str]:
-    """The distinct words of a query; stop words of its language only if there are no others."""
-    return _understood(query)[0][:most]
-
-
 def lookup_terms(query: str | None, most: int = 64) -> list[str]:
-    """The query's terms as the keyword index is asked for them, one for each of `query_terms`.
+    """The distinct words of a query, as the keyword index is asked for them; stop words only if there are no others.
 
     Only English words are stemmed in the index. A term of another language therefore lists alternatives, separated by
     `|`; one that ends with `*` stands for every word that begins with it. Neither character occurs in a word.
