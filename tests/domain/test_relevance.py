@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tulving.domain.questions import Question, understand
-from tulving.domain.relevance import ASKING, SIGNALS, SPEAKS, TURN, UNKNOWN_MEANING, Candidate, weigh
+from tulving.domain.relevance import ASKING, OPENING, SIGNALS, SPEAKS, TURN, UNKNOWN_MEANING, Candidate, weigh
 from tulving.domain.text import search_text
 
 NOW = datetime(2026, 6, 10, 9, tzinfo=UTC)
@@ -185,7 +185,7 @@ def test_only_a_turn_is_read_with_its_neighbours(length, near):
     assert (weighed("green tea", pool)[2]["window"] > 0) is near, "nor is a long neighbour part of a window"
 
 
-@pytest.mark.parametrize(("at", "found"), [(TURN - 1, True), (TURN, False)])
+@pytest.mark.parametrize(("at", "found"), [(OPENING - 1, True), (OPENING, False)])
 def test_the_window_of_a_long_text_is_its_opening(at, found):
     text = " ".join((words(at), "tea", words(3 * TURN)))
     evidence = weighed("tea", {1: candidate(text), 2: candidate("milk")})
