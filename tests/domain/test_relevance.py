@@ -14,7 +14,9 @@ ANNA = frozenset({"anna"})
 
 
 def candidate(content, **more):
-    return Candidate(words=search_text(content), content=content, **more)
+    """A memory; each that is part of a session is said by someone else."""
+    about = frozenset([content]) if "session" in more else frozenset()
+    return Candidate(words=search_text(content), content=content, **{"about": about, **more})
 
 
 def weighed(query, pool, names=frozenset(), meaning=1.0):

@@ -13,12 +13,18 @@ ANSWERED = "The cello, ever since childhood."
 QUERY = "which instrument does she play"
 
 
+def speaker(line):
+    """Someone else for each of the lines below."""
+    return f"guest {len(line)}"
+
+
 async def say(memory, clock, *lines, session_id=SESSION, **more):
-    """Store what is said, a minute apart; returns the ids."""
+    """Store what is said, a minute apart and each by someone else; returns the ids."""
     ids = []
     for line in lines:
         clock.advance(minutes=1)
-        stored = await memory.store_episode(line, butler="b", session_id=session_id, **more)
+        given = {"source": speaker(line), **more}
+        stored = await memory.store_episode(line, butler="b", session_id=session_id, **given)
         ids.append(stored.id)
     return ids
 
@@ -65,6 +71,15 @@ async def test_without_a_session_there_are_no_neighbours(memory, clock):
     assert await window(memory, answered) == 0
 
 
+@pytest.mark.parametrize("source", [None, "Anna"])
+async def test_what_one_person_says_in_succession_is_not_read_together(memory, clock, source):
+    await noise(memory, clock)
+    _, answered = await say(memory, clock, ASKED, ANSWERED, source=source)
+    assert await window(memory, answered) == 0
+    (hit,) = [hit for hit in await memory.search(QUERY, limit=100) if hit.item.id == answered] or [None]
+    assert hit is None or hit.parts["answer"] == 0
+
+
 async def test_the_next_but_one_is_no_neighbour(memory, clock):
     await noise(memory, clock)
     _, near, far = await say(memory, clock, ASKED, "Hm, let us see.", ANSWERED)
@@ -90,7 +105,10 @@ async def test_of_equal_times_the_order_of_storing_counts(memory, clock):
     day = datetime(2025, 3, 1, tzinfo=UTC)
     lines = ["Good evening.", ASKED, ANSWERED, "So do I.", "Good night."]
     stored = await memory.store_episodes(
-        [NewEpisode(content=line, butler="b", session_id=SESSION, occurred_at=day) for line in lines]
+        [
+            NewEpisode(content=line, butler="b", session_id=SESSION, occurred_at=day, source=speaker(line))
+            for line in lines
+        ]
     )
     windows = [await window(memory, answer.id) for answer in stored]
     assert [bool(strength) for strength in windows] == [True, True, True, False, False]
@@ -171,9 +189,9 @@ async def test_filters_hold_for_neighbours(memory, clock, name):
 
 async def test_the_scope_of_a_search_holds_for_neighbours(memory, clock):
     clock.advance(minutes=1)
-    asked = (await memory.store_episode(ASKED, butler="kitchen", session_id=SESSION)).id
+    asked = (await memory.store_episode(ASKED, butler="kitchen", session_id=SESSION, source="Ben")).id
     clock.advance(minutes=1)
-    answered = (await memory.store_episode(ANSWERED, butler="garden", session_id=SESSION)).id
+    answered = (await memory.store_episode(ANSWERED, butler="garden", session_id=SESSION, source="Eva")).id
     assert await window(memory, answered) > 0.9
     assert await window(memory, answered, scope="garden") == 0
     assert asked not in {hit.item.id for hit in await memory.search(QUERY, scope="garden")}

@@ -126,10 +126,9 @@ def _direct(
     """The signals of a candidate that do not depend on how others are judged."""
     words = shares[candidate.terms]
     window = candidate.opening
-    if not candidate.long:
-        for near in (candidate.before, candidate.after):
-            if near is not None and near in pool and not pool[near].long:
-                window |= pool[near].terms
+    for near in (candidate.before, candidate.after):
+        if near is not None and near in pool and _talk(candidate, pool[near]):
+            window |= pool[near].terms
     similarity = UNKNOWN_MEANING * words if candidate.similarity is None else max(0.0, candidate.similarity)
     return {
         "meaning": similarity,
@@ -226,6 +225,12 @@ def _sessions(pool: Mapping[Key, Candidate[Key]], direct: Mapping[Key, float]) -
 
 def _answered(candidate: Candidate[Key], pool: Mapping[Key, Candidate[Key]], direct: Mapping[Key, float]) -> float:
     before = candidate.before
-    if candidate.long or before is None or before not in pool or not asks(pool[before].content):
+    if before is None or before not in pool or not _talk(candidate, pool[before]) or not asks(pool[before].content):
         return 0.0
     return direct[before]
+
+
+def _talk(candidate: Candidate[Key], neighbour: Candidate[Key]) -> bool:
+    """Whether two neighbours are turns of a talk between two speakers, who answer each other. What one person says in
+    succession may be about anything."""
+    return not candidate.long and not neighbour.long and candidate.about != neighbour.about

@@ -235,7 +235,7 @@ class _Pool:
             content=content,
             moment=rows.moment(key) if question.span else None,
             similarity=self._lanes.similarities.get(key),
-            about=self._about(key) if question.names else frozenset(),
+            about=self._about(key),
             distilled=key[0] != "episode",
             session=session,
             before=before,
