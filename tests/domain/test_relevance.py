@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tulving.domain.questions import Question, understand
-from tulving.domain.relevance import ASKING, OPENING, SIGNALS, SPEAKS, TURN, UNKNOWN_MEANING, Candidate, weigh
+from tulving.domain.relevance import ASKING, OPENING, SIGNALS, SPEAKS, TURN, UNKNOWN_MEANING, Candidate, weigh, why
 from tulving.domain.text import search_text
 
 NOW = datetime(2026, 6, 10, 9, tzinfo=UTC)
@@ -274,3 +274,9 @@ def test_equal_evidence_is_equal_to_the_last_bit():
     some = {f"more {n}": candidate(" ".join(terms[: n % 5]) + " more", similarity=0.1) for n in range(40)}
     evidence = weighed(" ".join(terms), pool | some)
     assert len({evidence[key]["relevance"] for key in pool}) == 1
+
+
+def test_why_a_memory_was_found_in_words_and_the_greatest_contribution_first():
+    parts = {"words": 1.0, "meaning": 0.4, "speaker": 0.0, "similarity": 0.4, "confidence": 1.0}
+    assert why(parts) == {"meaning": SIGNALS["meaning"].reason, "words": SIGNALS["words"].reason}
+    assert why({}) == {}

@@ -132,7 +132,7 @@ def tells_time(content: str) -> bool:
 
 
 def of_oneself(content: str) -> bool:
-    """Whether a speaker speaks of himself."""
+    """Whether it is in the first person."""
     return _OF_ONESELF.search(content) is not None
 
 

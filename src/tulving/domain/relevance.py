@@ -35,6 +35,14 @@ SIGNALS: dict[str, Signal] = {
 }
 """What relevance is made of. The weights are round, and were chosen on development data only (docs/quality.md)."""
 
+
+def why(parts: Mapping[str, float]) -> dict[str, str]:
+    """What each signal in the parts of a hit means, in words; the greatest contribution first."""
+    strong = [name for name in SIGNALS if parts.get(name)]
+    strong.sort(key=lambda name: -parts[name] * SIGNALS[name].weight)
+    return {name: SIGNALS[name].reason for name in strong}
+
+
 WEAK = 0.29
 """The relevance below which a hit probably does not answer the query: half of the questions about other conversations
 get only such hits, and one in a hundred of those that have an answer loses it (docs/quality.md)."""
@@ -49,7 +57,7 @@ ASKING = 0.5
 UNKNOWN_MEANING = 0.5
 """A memory without a vector: the share of the query's words that its meaning is estimated from."""
 SPEAKS = 2 / 3
-"""The strength of a statement by the named speaker that is not about himself."""
+"""The strength of a statement by the named speaker that is not in the first person."""
 BEST_OF_SESSION = 2
 """How many of a session's candidates speak for it."""
 

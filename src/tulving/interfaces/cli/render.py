@@ -8,7 +8,7 @@ from tulving.domain import model
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
-from tulving.domain.relevance import SIGNALS
+from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
 from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
@@ -31,14 +31,14 @@ OUTCOMES = {
 }
 
 
-def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, why: bool = False) -> None:
+def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, explain: bool = False) -> None:
     """Print what an operation answered: by the type of the result or, where that is a plain list or dict, by the type
     that the operation declares. A type without a renderer is shown field by field."""
     match result:
         case str():
             block(result)
         case Found():
-            lines(hits(result, why))
+            lines(hits(result, explain))
         case bool():
             lines([_verdict(str(operation.answer), arguments, result)])
         case Stored():
@@ -50,14 +50,14 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, why:
             lines(renderer(result))
 
 
-def hits(found: Found, why: bool = False) -> Iterator[Line]:
+def hits(found: Found, explain: bool = False) -> Iterator[Line]:
     """Each hit: its score, what it says, the parts of the score, its id; and why it was found, if that is asked."""
     for hit in found.hits:
         yield 0, (f"{hit.score:.3f}", "bold cyan"), "  ", *_headline(hit.item)
         yield 7, (" · ".join(_parts(hit)), "dim")
         if hit.newer:
             yield 7, (f"a newer memory says something similar: {hit.newer}", "yellow")
-        if why:
+        if explain:
             yield from _why(hit)
         yield 7, (str(hit.item.id), "dim")
     if not found.hits:
@@ -82,10 +82,8 @@ def _nothing(found: Found) -> Iterator[Line]:
 
 
 def _why(hit: model.Hit) -> Iterator[Line]:
-    """The signals of a hit, the strongest contribution first."""
-    strengths = {name: hit.parts[name] for name in SIGNALS if hit.parts.get(name)}
-    for name, strength in sorted(strengths.items(), key=lambda part: -part[1] * SIGNALS[part[0]].weight):
-        yield 9, (f"{name} {strength:.2f}".ljust(15), "cyan"), (SIGNALS[name].reason, "dim")
+    for name, reason in why(hit.parts).items():
+        yield 9, (f"{name} {hit.parts[name]:.2f}".ljust(15), "cyan"), (reason, "dim")
 
 
 def memory(item: Item) -> Iterator[Line]:
