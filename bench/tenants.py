@@ -16,7 +16,7 @@ from bench.stores import BATCH, Stores
 from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import migrate_store
 from tulving.config import MemoryModuleConfig, PostgresConfig
-from tulving.domain.text import query_terms
+from tulving.domain.text import lookup_terms
 from tulving.services.administration import Administration
 from tulving.storage.kinds import KIND
 from tulving.storage.tenant_words import prefixed
@@ -130,7 +130,7 @@ async def _measure(
         await _read(raw, EXACT, share, embedder.embed(query))
 
     async def both_by_hand(query: str) -> None:
-        either = " | ".join(prefixed(share, [term]) for term in query_terms(query))
+        either = " | ".join(prefixed(share, [term]) for term in lookup_terms(query))
         await _read(raw, BOTH_LANES, share, embedder.embed(query), either)
 
     pairs: dict[str, tuple[Callable[[str], Awaitable[object]], Callable[[str], Awaitable[object]]]] = {
