@@ -100,7 +100,7 @@ class Postgres:
             if query.query.startswith("BEGIN"):
                 if "READ ONLY" not in query.query:
                     transactions.append([])
-            elif query.query.startswith(("SELECT id", "SELECT CAST", "INSERT", "UPDATE")):
+            elif transactions and query.query.startswith(("SELECT id", "SELECT CAST", "INSERT", "UPDATE")):
                 transactions[-1].extend(_single(query.query, query.args))
 
         async def initialise(connection: Any) -> None:

@@ -193,7 +193,7 @@ class Search(Service):
                     kinds=kinds,
                     filter=wanted,
                     now=now,
-                    limit=max(most, most_of_each if literal else POOL),
+                    limit=max(most, most_of_each if literal or mode == "semantic" else POOL),
                     terms=terms,
                     vector=vector,
                     alike=mode == "hybrid",
