@@ -143,3 +143,21 @@ def test_linked_folders_and_files_are_followed(minilm_home: Path, tmp_path: Path
         (folder / file.name).symlink_to(real / file.name)
     (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
     assert len(MiniLm(tmp_path / "link").embed("linked")) == 384
+
+
+@pytest.mark.parametrize(
+    ("query", "trusted"),
+    [
+        ("where is the key?", True),
+        ("Où est la clé de l’hôtel?", True),
+        ("где ключ?", False),
+        ("鍵はどこ", False),
+        ("أين المفتاح", False),
+        ("Anna где ключ от машины", False),
+        ("keys ключ", True),
+        ("42?", True),
+        ("", True),
+    ],
+)
+def test_its_similarities_count_less_where_most_letters_are_not_latin(tmp_path, query, trusted):
+    assert (MiniLm(tmp_path).trust(query) == 1.0) is trusted

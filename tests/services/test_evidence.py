@@ -252,3 +252,15 @@ async def test_a_date_in_the_question_prefers_what_happened_then(memory, clock):
     assert found[0].item.occurred_at == wanted
     assert found[0].parts["date"] == 1.0
     assert len(found) == 10, "the others are found too"
+
+
+@pytest.mark.parametrize("trust", [0.5, lambda query: 0.5 if "tea" in query else 1.0])
+async def test_an_embedder_says_how_far_its_similarities_count(url, clock, embedder, trust):
+    """As a number, or as a function of the query; without it they count in full."""
+    async with open_memory(url, embedder=embedder, clock=clock, background=False) as memory:
+        await memory.store_note("tea tea tea")
+        (full,) = await memory.search("tea", mode="semantic")
+        embedder.trust = trust
+        (half,) = await memory.search("tea", mode="semantic")
+        assert half.parts["meaning"] == full.parts["meaning"] != half.parts["words"]
+        assert half.parts["relevance"] != full.parts["relevance"]

@@ -16,7 +16,7 @@ _MONTH_NAME = "|".join(sorted(_MONTH, key=len, reverse=True))
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})(?:-(\d{1,2}))?\b")
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH_NAME})\b\.?,?(?: (\d{{4}})\b)?")
 _MONTH_DAY = re.compile(rf"\b({_MONTH_NAME})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b,?(?: (\d{{4}})\b)?")
-# A month alone needs a year or a preposition: "may", "march" and "sun" are words too.
+# A month alone needs a year or a preposition: "may" and "march" are words too.
 _MONTH_ALONE = re.compile(
     rf"\b(?:(?:in|during|of|since|until|early|late|mid|last|this) ({_MONTH_NAME})\b(?:,? (\d{{4}})\b)?"
     rf"|({_MONTH_NAME}),? (\d{{4}})\b)"
