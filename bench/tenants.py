@@ -15,9 +15,9 @@ from bench.report import Report, Timings, Watch, pair_ratio
 from bench.stores import BATCH, Stores
 from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import migrate_store
-from tulving.config import MemoryModuleConfig, PostgresConfig
 from tulving.domain.text import lookup_terms
 from tulving.services.administration import Administration
+from tulving.settings import MemoryModuleConfig, PostgresConfig
 from tulving.storage.kinds import KIND
 from tulving.storage.tenant_words import prefixed
 

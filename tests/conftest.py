@@ -13,9 +13,9 @@ from postgres_server import Server, open_server
 from raw_sql import in_thread, run_sql
 
 from tulving import Memory, open_memory
-from tulving.config import MemoryModuleConfig
 from tulving.providers import weights
 from tulving.providers.minilm import MiniLm
+from tulving.settings import MemoryModuleConfig
 from tulving.storage.postgres.schema import prepare
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 

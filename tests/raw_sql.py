@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from tulving.bootstrap import is_postgres
+from tulving.location import is_postgres
 from tulving.storage.postgres import values as postgres_values
 from tulving.storage.sqlite import values as sqlite_values
 

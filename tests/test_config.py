@@ -4,8 +4,9 @@ import pytest
 from folders import trust_folder
 
 from tulving import ConfigError, MemoryModuleConfig, RetrievalConfig
-from tulving.bootstrap import database_path
-from tulving.config import CRONS, load_config, parse
+from tulving.config import load_config, parse
+from tulving.location import database_path
+from tulving.settings import CRONS
 
 
 @pytest.mark.scenario("001-097")

@@ -3,9 +3,6 @@
 from tulving.bootstrap import get_embedding_engine as get_embedding_engine
 from tulving.bootstrap import open_administration as open_administration
 from tulving.bootstrap import open_memory as open_memory
-from tulving.config import MemoryModuleConfig as MemoryModuleConfig
-from tulving.config import PostgresConfig as PostgresConfig
-from tulving.config import RetrievalConfig as RetrievalConfig
 from tulving.domain.events import Event as Event
 from tulving.domain.model import Episode as Episode
 from tulving.domain.model import Fact as Fact
@@ -38,5 +35,8 @@ from tulving.interfaces.host_module import MemoryModule as MemoryModule
 from tulving.interfaces.host_module import Module as Module
 from tulving.services.administration import Administration as Administration
 from tulving.services.memory import Memory as Memory
+from tulving.settings import MemoryModuleConfig as MemoryModuleConfig
+from tulving.settings import PostgresConfig as PostgresConfig
+from tulving.settings import RetrievalConfig as RetrievalConfig
 
 __version__: str

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from pkgutil import resolve_name
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tulving.config import MemoryModuleConfig, data_directory, find_database, find_project, load_config
+from tulving.config import data_directory, find_project, load_config
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
-from tulving.errors import ConfigError, InvalidInput
+from tulving.errors import InvalidInput
+from tulving.location import Create, database_path, is_postgres, new_file, no_memory, store_name
 from tulving.ports import Clock, Embedder, Ids, Measurable, Reranker, Store
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
@@ -32,6 +32,7 @@ from tulving.services.references import References
 from tulving.services.reranking import Reranking
 from tulving.services.service import Env, log
 from tulving.services.tokens import Authentication
+from tulving.settings import MemoryModuleConfig
 from tulving.workers.background import tend
 from tulving.workers.jobs import JOBS, Job
 from tulving.workers.schedule import Schedule, UncancellableWrites
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
 
     from tulving.services.copying import Copied, Progress
     from tulving.storage.sqlite.backup import Copy, Restored
-
-
-Create = Literal["never", "file", "folders"]
-"""What may be created where there is no store: nothing, the store in an existing folder, or missing folders too. The
-default location also gets its folders, except with "never"."""
 
 
 def utc_now() -> datetime:
@@ -213,7 +209,7 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
     if url is None or isinstance(url, str | Path):
         if is_postgres(place := str(url) if url is not None else None):
             if create == "never" and (await migrate_store(place, config, dry_run=True)).before is None:
-                raise _no_memory(field, place)
+                raise no_memory(field, place)
             from tulving.storage.postgres.pool import open_postgres
 
             return await open_postgres(str(place), config.postgres)
@@ -229,60 +225,6 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
     from tulving.storage.postgres.pool import borrow_postgres
 
     return await borrow_postgres(url, config.postgres)
-
-
-def new_file(url: str | None, create: Create = "file", field: str = "url") -> Path | None:
-    """The file that opening this URL would create, None if it exists. Raises if it may not be created, so that a
-    mistyped path does not become an empty memory."""
-    path = database_path(url)
-    try:
-        if path.exists():
-            return None
-        folder_is_there = path.parent.exists()
-    except OSError:
-        return None  # the engine will report what is wrong
-    if create == "never":
-        raise _no_memory(field, url)
-    if create == "file" and url is not None and not folder_is_there:
-        allowed = "a path in an existing folder; `tulving init` creates folders too"
-        raise ConfigError(field, f"there is no folder {path.parent.absolute()} for a memory", allowed)
-    return path.absolute()
-
-
-def _no_memory(field: str, url: str | None) -> ConfigError:
-    allowed = "the location of an existing memory; `tulving init` creates a new one"
-    return ConfigError(field, f"there is no memory at {store_name(url)}", allowed)
-
-
-def is_postgres(url: str | None) -> bool:
-    return url is not None and url.partition("://")[0] in ("postgresql", "postgres")
-
-
-def store_name(url: str | None) -> str:
-    """The location of a store as shown to people: its file, or its URL without the password."""
-    if url is None or not is_postgres(url):
-        return str(database_path(url).absolute())
-    parts = urlsplit(url)
-    who, at, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=who.partition(":")[0] + at + host))
-
-
-def database_path(url: str | None) -> Path:
-    """The file of a `sqlite:///` URL or a plain path; by default the project's or the user's."""
-    if url is None:
-        return find_database()
-    if not url.strip():
-        raise ConfigError("url", "is empty", "a path, sqlite:///path/to/memory.db or postgresql://user@host/database")
-    if "://" not in url:
-        return Path(url).expanduser()
-    parts = urlsplit(url)
-    if parts.scheme != "sqlite":
-        allowed = "sqlite:///path/to/memory.db, postgresql://user@host/database"
-        raise ConfigError("url", f"the scheme {parts.scheme!r:.40} is not supported", allowed)
-    path = unquote(parts.path[1:])
-    if parts.netloc or not path or path == ":memory:":
-        raise ConfigError("url", "does not name a file", "sqlite:///path/to/memory.db")
-    return Path(path)
 
 
 @dataclass(frozen=True, slots=True)

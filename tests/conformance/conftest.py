@@ -7,7 +7,7 @@ import pytest
 from conformance_parts import NOW, Opened, run
 
 from tulving.bootstrap import open_store
-from tulving.config import MemoryModuleConfig
+from tulving.settings import MemoryModuleConfig
 from tulving.storage import embeddings
 from tulving.testing import WordEmbedder
 

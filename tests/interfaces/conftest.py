@@ -14,7 +14,7 @@ import pytest
 from http_parts import Served
 
 import tulving
-from tulving.bootstrap import is_postgres
+from tulving.location import is_postgres
 from tulving.storage.sqlite import database
 
 SOURCE = str(Path(tulving.__file__).parent.parent)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tulving import DamagedStore, InvalidInput, Memory, NotFound, StoreUnavailable
-from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.interfaces.calls import call, open_lazily
 from tulving.interfaces.parameters import accept, parameters
 from tulving.services.operations import OPERATIONS
+from tulving.settings import MemoryModuleConfig, RetrievalConfig
 
 
 class Failing:

@@ -18,8 +18,8 @@ import pytest
 from raw_sql import run_sql
 
 from tulving import DiskFull, __version__
-from tulving.bootstrap import is_postgres, store_name
 from tulving.interfaces.cli.terminal import printable, table
+from tulving.location import is_postgres, store_name
 from tulving.services.memory import Memory
 
 UNKNOWN = str(UUID(int=1))

@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tulving.config import HttpConfig, load_config, parse
+from tulving.config import load_config, parse
 from tulving.errors import ConfigError
 from tulving.interfaces.http.connections import LEAST_TAKEN, network
 from tulving.interfaces.http.server import listen, web_server
+from tulving.settings import HttpConfig
 
 PATIENCE = 0.3
 HEAD = "POST /{} HTTP/1.1\r\nhost: x\r\n"

@@ -8,7 +8,7 @@ import pytest
 from raw_sql import run_sql
 
 from tulving import __version__
-from tulving.bootstrap import is_postgres
+from tulving.location import is_postgres
 from tulving.providers.hashing import Hashing
 from tulving.storage.schema import HEAD
 

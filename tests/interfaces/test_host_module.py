@@ -25,13 +25,13 @@ from raw_sql import run_sql
 
 import tulving
 from tulving import bootstrap
-from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.host_module import MemoryModule, Module
 from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.providers.hashing import Hashing
 from tulving.services.operations import OPERATIONS
+from tulving.settings import MemoryModuleConfig, RetrievalConfig
 from tulving.storage import migrations
 
 CONFIG = MemoryModuleConfig(embedder="hashing")

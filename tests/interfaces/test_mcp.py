@@ -17,10 +17,10 @@ from mcp import Client
 from raw_sql import run_sql
 
 from tulving import open_memory
-from tulving.config import MemoryModuleConfig, RetrievalConfig
 from tulving.interfaces.calls import open_lazily
 from tulving.interfaces.mcp.server import Principal, build_server
 from tulving.services.operations import OPERATIONS
+from tulving.settings import MemoryModuleConfig, RetrievalConfig
 from tulving.testing import WordEmbedder
 
 STANDARD = {

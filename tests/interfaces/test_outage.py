@@ -14,7 +14,7 @@ from postgres_server import PostgresServer
 from raw_sql import in_thread
 
 from tulving.bootstrap import migrate_store
-from tulving.config import MemoryModuleConfig
+from tulving.settings import MemoryModuleConfig
 
 HEADER = "# Memory Context\n"
 EPISODE = {"content": "Anna came at noon", "butler": "me"}

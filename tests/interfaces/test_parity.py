@@ -7,13 +7,13 @@ from typing import is_typeddict
 import pytest
 
 from tulving import Found, Memory
-from tulving.config import MemoryModuleConfig
 from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
 from tulving.interfaces.mcp.tools import tool
 from tulving.interfaces.parameters import describe, parameters, returned, without_none
 from tulving.services.operations import OPERATIONS
+from tulving.settings import MemoryModuleConfig
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 

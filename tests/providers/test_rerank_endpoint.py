@@ -10,10 +10,11 @@ from model_server import DROP, HANG, ModelServer, Reply
 
 from tulving import open_memory
 from tulving.bootstrap import choose_reranker
-from tulving.config import MemoryModuleConfig, parse
+from tulving.config import parse
 from tulving.errors import ConfigError, InvalidInput, RerankerUnavailable
 from tulving.ports import Reranker
 from tulving.services.reranking import Reranking
+from tulving.settings import MemoryModuleConfig
 from tulving.testing import WordEmbedder
 
 TEXTS = ["a dog barks", "where does a dog sleep", "rain"]

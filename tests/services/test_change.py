@@ -8,8 +8,8 @@ import pytest
 from administration import administer
 
 from tulving import Caller, InvalidInput, NewFact, open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.domain.scope import Filter
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.storage import edits, items
 from tulving.testing import SequentialIds
 

@@ -27,10 +27,11 @@ from tulving import (
     StoreUnavailable,
     open_memory,
 )
-from tulving.bootstrap import copy_store, is_postgres, migrate_store, open_store
-from tulving.config import MemoryModuleConfig, PostgresConfig
+from tulving.bootstrap import copy_store, migrate_store, open_store
+from tulving.location import is_postgres
 from tulving.ports import Store
 from tulving.services.copying import Copied, CopiedTable
+from tulving.settings import MemoryModuleConfig, PostgresConfig
 from tulving.storage import comparing, moving
 from tulving.storage.moving import MOVED
 from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder

@@ -8,7 +8,7 @@ from administration import administer
 
 from tulving import Caller, InvalidInput, NewFact, NotFound, open_memory
 from tulving.bootstrap import copy_store
-from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import CLOSE, SequentialIds, WordEmbedder
 
 NOBODY = UUID(int=404)

@@ -4,7 +4,7 @@ import pytest
 from administration import administer
 
 from tulving import open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import CLOSE, SequentialIds, WordEmbedder
 
 

@@ -14,7 +14,6 @@ from postgres_server import Server
 
 from tulving import Caller, open_memory
 from tulving.bootstrap import copy_store
-from tulving.config import MemoryModuleConfig
 from tulving.domain.model import NewFact
 from tulving.domain.resolution import similarity, trigrams
 from tulving.errors import InvalidInput
@@ -22,6 +21,7 @@ from tulving.interfaces import wire
 from tulving.interfaces.mcp.tools import tool
 from tulving.services import entities as verbs
 from tulving.services.operations import OPERATIONS
+from tulving.settings import MemoryModuleConfig
 from tulving.testing import SequentialIds, WordEmbedder
 
 NOBODY = UUID(int=999)

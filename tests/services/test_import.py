@@ -11,8 +11,8 @@ from raw_sql import run_sql
 
 from tulving import Caller, InvalidInput, TulvingError, open_memory
 from tulving.bootstrap import copy_store
-from tulving.config import MemoryModuleConfig
 from tulving.domain.model import KINDS
+from tulving.settings import MemoryModuleConfig
 from tulving.storage import moving
 from tulving.testing import SequentialIds
 

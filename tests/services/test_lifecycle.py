@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tulving import Caller, InvalidInput, NewEpisode, NewFact, NewRule, open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.domain.context import render
 from tulving.domain.decay import PERMANENCE, effective_confidence, review
 from tulving.interfaces.wire import wire
 from tulving.services import upkeep
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 NOTHING = {f"{kind}_{what}": 0 for kind in ("facts", "rules") for what in ("checked", "fading", "expired", "recovered")}

@@ -8,7 +8,7 @@ import pytest
 from administration import administer
 
 from tulving import InvalidInput, NewFact, open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import SequentialIds
 
 LONG_AGO = datetime(2020, 5, 1, tzinfo=UTC)

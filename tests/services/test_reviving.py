@@ -7,8 +7,8 @@ import pytest
 from administration import administer
 
 from tulving import Caller, InvalidInput, NewFact, NewRule, open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.domain.scope import Bound
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.storage import reviews
 from tulving.testing import SequentialIds
 

@@ -9,7 +9,7 @@ import pytest
 from administration import administer
 
 from tulving import Caller, InvalidInput, NotFound, open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import CLOSE, SequentialIds
 
 NOBODY = UUID(int=404)

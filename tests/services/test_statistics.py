@@ -3,7 +3,7 @@
 import pytest
 
 from tulving import Caller, InvalidInput
-from tulving.config import MemoryModuleConfig, ScheduleConfig
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 
 
 @pytest.fixture

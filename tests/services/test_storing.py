@@ -7,7 +7,7 @@ import pytest
 from administration import administer
 
 from tulving import InvalidInput, NewEpisode, NewFact, NewRule, open_memory
-from tulving.config import MemoryModuleConfig
+from tulving.settings import MemoryModuleConfig
 
 
 @pytest.mark.scenario("001-001", "001-016", "004-001", "004-002")

@@ -15,10 +15,10 @@ from uuid import UUID
 
 import tulving
 from tulving.bootstrap import open_memory
-from tulving.config import MemoryModuleConfig
 from tulving.domain.model import KINDS, Item, Kind
 from tulving.errors import IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig
 from tulving.testing import WordEmbedder
 
 NAMED = (IntegrityError, StoreUnavailable)

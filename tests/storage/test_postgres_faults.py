@@ -19,12 +19,12 @@ from fault_parts import Children, everything, opened, problems, said
 from postgres_server import PostgresServer
 from raw_sql import in_thread, run_sql
 
-from tulving.config import MemoryModuleConfig, PostgresConfig
 from tulving.domain.events import Event
 from tulving.domain.model import Fact, NewEpisode, NewFact
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, EmbedderMismatch, IntegrityError, StoreBusy, StoreUnavailable, TulvingError
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig, PostgresConfig
 from tulving.storage import events
 from tulving.storage.postgres.connection import STORE_LOCK
 from tulving.storage.postgres.store import MOST_TRIES

@@ -21,12 +21,12 @@ from query_plans import plan_of
 from raw_sql import in_thread, run_sql
 
 from tulving.bootstrap import open_memory
-from tulving.config import MemoryModuleConfig, PostgresConfig
 from tulving.domain.model import KINDS, Kind
 from tulving.domain.scope import Filter
 from tulving.domain.text import content_hash
 from tulving.services.memory import Memory
 from tulving.services.search import POOL
+from tulving.settings import MemoryModuleConfig, PostgresConfig
 from tulving.storage import embeddings
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest

@@ -17,11 +17,11 @@ import pytest
 from administration import administer
 from fault_parts import DIMENSION, Children, everything, opened, problems, said
 
-from tulving.config import MemoryModuleConfig
 from tulving.domain.model import Fact, NewFact, NewRule
 from tulving.errors import StoreUnavailable
 from tulving.interfaces.blocking import BlockingMemory, open_memory_sync
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig
 from tulving.storage.sqlite import database
 from tulving.testing import WordEmbedder
 

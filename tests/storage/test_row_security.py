@@ -13,9 +13,9 @@ from query_plans import plan_of
 
 from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import migrate_store
-from tulving.config import MemoryModuleConfig
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
+from tulving.settings import MemoryModuleConfig
 from tulving.storage import filters, items, names
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest

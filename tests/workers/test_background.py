@@ -9,8 +9,8 @@ import pytest
 from raw_sql import run_sql
 
 from tulving import open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.services.administration import Administration
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import ManualClock, WordEmbedder
 from tulving.workers import background
 from tulving.workers.scheduler import Scheduler

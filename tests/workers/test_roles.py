@@ -7,7 +7,7 @@ import pytest
 
 from tulving import StoreUnavailable, open_memory
 from tulving.bootstrap import migrate_store, open_scheduler
-from tulving.config import MemoryModuleConfig
+from tulving.settings import MemoryModuleConfig
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from raw_sql import run_sql
 
 from tulving import InvalidInput, StoreBusy, StoreUnavailable, open_memory
-from tulving.config import MemoryModuleConfig, ScheduleConfig
 from tulving.domain.schedule import Entry
+from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.storage import jobs as table
 from tulving.testing import ManualClock, WordEmbedder
 from tulving.workers.jobs import JOBS, Job

@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from tulving.bootstrap import open_scheduler
-from tulving.config import CRONS, MemoryModuleConfig, ScheduleConfig
 from tulving.domain import schedule
 from tulving.services.memory import Memory
+from tulving.settings import CRONS, MemoryModuleConfig, ScheduleConfig
 from tulving.testing import WordEmbedder
 from tulving.workers.jobs import Job
 

@@ -11,13 +11,14 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tulving.bootstrap import choose_embedder, open_memory, own_config
-from tulving.config import MemoryModuleConfig, parse
+from tulving.config import parse
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
 from tulving.ports import Embedder
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation
+from tulving.settings import MemoryModuleConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from tulving.config import MemoryModuleConfig
 from tulving.errors import InvalidInput
 from tulving.services.operations import Operation
+from tulving.settings import MemoryModuleConfig
 
 JsonType = Literal["string", "number", "integer", "boolean", "array", "object"]
 

@@ -1,4 +1,4 @@
-"""The embedders that can be chosen by name. Importing this table imports none of them."""
+"""The embedders and dialects that can be chosen by name. Importing these tables imports none of them."""
 
 from typing import NamedTuple
 
@@ -29,3 +29,6 @@ EMBEDDERS = {
 
 POOLINGS = ("mean", "cls", "last")
 """How the vectors of the tokens of a text can become its own."""
+
+DIALECTS = ("openai", "anthropic")
+"""How a language model behind an endpoint is asked."""

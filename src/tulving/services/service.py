@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from tulving import storage
-from tulving.config import MemoryModuleConfig
 from tulving.domain import intake
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Item, Kind, NewEpisode, NewFact, NewRule
@@ -20,6 +19,7 @@ from tulving.ports import Clock, Embedder, Ids, Publisher, Store
 from tulving.services.embedding import Embedding
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
+from tulving.settings import MemoryModuleConfig
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from tulving.config import ScheduleConfig
 from tulving.domain.schedule import Entry, next_turns, pause_after_failure
 from tulving.errors import StoreBusy, TulvingError
 from tulving.ports import Clock, Store
+from tulving.settings import ScheduleConfig
 from tulving.storage import jobs
 
 log = logging.getLogger("tulving")

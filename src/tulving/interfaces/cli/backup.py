@@ -33,7 +33,8 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Put a backup in the place of the store; SQLite only. What is there now is kept beside it."""
-    from tulving.bootstrap import restore_store, store_name
+    from tulving.bootstrap import restore_store
+    from tulving.location import store_name
 
     config = context.obj.config()
     done = restore_store(config, file)

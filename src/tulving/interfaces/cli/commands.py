@@ -11,9 +11,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tulving.config import MemoryModuleConfig, load_config
+from tulving.config import load_config
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import options
+from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
     "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "

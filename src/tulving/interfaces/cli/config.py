@@ -7,16 +7,18 @@ from typing import Any
 
 import typer
 
-from tulving.config import NOT_SETTINGS, MemoryModuleConfig, data_directory, find_project, load_config
+from tulving.config import NOT_SETTINGS, data_directory, find_project, load_config
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import print_json, table
 from tulving.interfaces.wire import wire
 from tulving.services.health import embedder_problems
+from tulving.settings import MemoryModuleConfig
 
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings in effect, and where each comes from."""
-    from tulving.bootstrap import choose_embedder, is_postgres, store_name
+    from tulving.bootstrap import choose_embedder
+    from tulving.location import is_postgres, store_name
 
     effective, project = context.obj.config(), find_project()
     file, homes = project.settings_file, {name: os.environ[name] for name in NOT_SETTINGS if name in os.environ}

@@ -32,7 +32,8 @@ def copy(
     it is run again. What is in the target already is never changed. At the end both are compared, row by row. Access
     tokens are not copied: create new ones for the new server.
     """
-    from tulving.bootstrap import copy_store, store_name
+    from tulving.bootstrap import copy_store
+    from tulving.location import store_name
 
     tenant, config = context.obj.tenant, context.obj.config()
     with progress("copy:") as tell:

@@ -50,7 +50,7 @@ def demo(context: typer.Context) -> None:
 
     They go into a file of their own, or into the store that --url names before the command.
     """
-    from tulving.bootstrap import store_name
+    from tulving.location import store_name
 
     chosen: Chosen = context.obj
     if chosen.url is None:  # not the configured store, which holds memories that are not made up

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from tulving import __version__
-from tulving.config import MemoryModuleConfig, find_project
+from tulving.config import find_project
 from tulving.errors import TulvingError
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, moment, print_json, table, warn
@@ -16,11 +16,12 @@ from tulving.interfaces.wire import wire
 from tulving.ports import Finding
 from tulving.services.administration import Administration
 from tulving.services.health import Health, embedder_problems
+from tulving.settings import MemoryModuleConfig
 
 
 def health(context: typer.Context, as_json: AsJson = False) -> None:
     """Check whether the memory works: its store, its embedder, its jobs. The exit code is 1 if something is wrong."""
-    from tulving.bootstrap import store_name
+    from tulving.location import store_name
 
     config = context.obj.config()
     try:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import typer
 
 from tulving import trust
-from tulving.config import MemoryModuleConfig, data_directory, trust_record
+from tulving.config import data_directory, trust_record
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import progress, warn
@@ -21,6 +21,7 @@ from tulving.ports import Installable
 from tulving.project import STORE_FOLDER
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
+from tulving.settings import MemoryModuleConfig
 
 HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
 
@@ -69,13 +70,14 @@ def _make_project_folder() -> None:
     if not ignore.exists():
         ignore.write_text("# What is remembered here is private.\n*\n")
     if url := os.environ.get("TULVING_URL"):
-        from tulving.bootstrap import store_name
+        from tulving.location import store_name
 
         warn(f"TULVING_URL is set to {store_name(url)} and takes precedence over the project's store")
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
-    from tulving.bootstrap import choose_embedder, is_postgres, store_name
+    from tulving.bootstrap import choose_embedder
+    from tulving.location import is_postgres, store_name
 
     async def embed(store: Administration) -> tuple[int, int]:
         with progress("embedding") as tell:
@@ -102,7 +104,7 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
 
 
 def _next_steps(chosen: Chosen) -> str:
-    from tulving.bootstrap import store_name
+    from tulving.location import store_name
 
     elsewhere = chosen.url is not None and STORE_FOLDER not in chosen.url
     command = f"tulving --url {store_name(chosen.url)}" if elsewhere else "tulving"
@@ -141,7 +143,7 @@ def _launch() -> list[str]:
 
 def _environment(chosen: Chosen) -> dict[str, str]:
     """What the server must be told, since a host starts it from a folder and an environment of its own."""
-    from tulving.bootstrap import database_path, is_postgres
+    from tulving.location import database_path, is_postgres
 
     config, environment = chosen.config(), {}
     for name in ("TULVING_HOME", "TULVING_WEIGHTS"):

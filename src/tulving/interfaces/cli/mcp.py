@@ -18,7 +18,7 @@ def mcp(
     ] = False,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
-    from tulving.bootstrap import is_postgres, new_file
+    from tulving.location import is_postgres, new_file
 
     config = context.obj.config()
     if not is_postgres(config.url) and (file := new_file(config.url)):

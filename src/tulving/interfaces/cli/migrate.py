@@ -23,7 +23,8 @@ def migrate(
     as_json: AsJson = False,
 ) -> None:
     """Bring the schema of the store up to date, and say what that took."""
-    from tulving.bootstrap import migrate_store, store_name
+    from tulving.bootstrap import migrate_store
+    from tulving.location import store_name
 
     if dry_run and row_security:
         raise InvalidInput("row_security", "can't be tried with --dry-run", "one of the two")

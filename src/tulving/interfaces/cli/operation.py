@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tulving.config import MemoryModuleConfig
 from tulving.domain.model import Found
 from tulving.interfaces.calls import invoke, open_lazily
 from tulving.interfaces.cli.options import AsJson, Chosen, Why
@@ -17,6 +16,7 @@ from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_jso
 from tulving.interfaces.parameters import Parameter, accept, parameters, returned
 from tulving.interfaces.wire import answer
 from tulving.services.operations import Operation
+from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 

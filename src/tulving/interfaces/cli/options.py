@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tulving import __version__
-from tulving.config import MemoryModuleConfig, find_project, load_config
+from tulving.config import find_project, load_config
 from tulving.interfaces import logs
 from tulving.interfaces.cli.terminal import warn
 from tulving.providers import EMBEDDERS
+from tulving.settings import MemoryModuleConfig
 
 if TYPE_CHECKING:
-    from tulving.bootstrap import Create
+    from tulving.location import Create
 
 log = logging.getLogger("tulving")
 

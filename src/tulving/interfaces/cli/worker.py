@@ -33,7 +33,7 @@ def worker(
         raise InvalidInput("worker", "can't do both", "--once JOB or --list")
     if dry_run and once is None:
         raise InvalidInput("dry_run", "needs a job", "--once JOB --dry-run")
-    from tulving.bootstrap import is_postgres, new_file, store_name
+    from tulving.location import is_postgres, new_file, store_name
 
     config = context.obj.config()
     if not is_postgres(config.url):

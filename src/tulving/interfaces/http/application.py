@@ -18,11 +18,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.bootstrap import Served
-from tulving.config import MemoryModuleConfig
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import TokenAuthentication, principal_of
 from tulving.interfaces.http.hosts import Endpoint, HostCheck
 from tulving.interfaces.mcp.server import build_server
+from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 

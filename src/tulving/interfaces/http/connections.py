@@ -12,7 +12,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tulving.config import HttpConfig
+from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 

@@ -12,12 +12,12 @@ import uvicorn
 from starlette.applications import Starlette
 
 from tulving.bootstrap import Served, open_served
-from tulving.config import HttpConfig, MemoryModuleConfig
 from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
+from tulving.settings import HttpConfig, MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 

@@ -11,12 +11,12 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult
 
 from tulving import __version__
 from tulving.bootstrap import choose_embedder, open_memory
-from tulving.config import MemoryModuleConfig
 from tulving.domain.access import RIGHTS
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.mcp.stdio import conversation
 from tulving.interfaces.mcp.tools import failure, offered, run, tool
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 

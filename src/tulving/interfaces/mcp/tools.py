@@ -7,13 +7,13 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from tulving.config import MemoryModuleConfig
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces import wire
 from tulving.interfaces.calls import Opened, call
 from tulving.interfaces.parameters import accept, describe, parameters
 from tulving.services.memory import Memory
 from tulving.services.operations import OPERATIONS, Operation
+from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 

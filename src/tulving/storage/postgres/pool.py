@@ -13,7 +13,7 @@ from tulving.storage.postgres.store import PostgresStore
 from tulving.storage.schema import missing
 
 if TYPE_CHECKING:
-    from tulving.config import PostgresConfig
+    from tulving.settings import PostgresConfig
 
 STATEMENTS_KEPT = 512
 
