@@ -23,12 +23,15 @@ from tulving.errors import EmbedderMismatch as EmbedderMismatch
 from tulving.errors import EmbedderUnavailable as EmbedderUnavailable
 from tulving.errors import IntegrityError as IntegrityError
 from tulving.errors import InvalidInput as InvalidInput
+from tulving.errors import ModelUnavailable as ModelUnavailable
 from tulving.errors import NotFound as NotFound
 from tulving.errors import RerankerUnavailable as RerankerUnavailable
 from tulving.errors import SchemaTooNew as SchemaTooNew
+from tulving.errors import SpendLimitReached as SpendLimitReached
 from tulving.errors import StoreBusy as StoreBusy
 from tulving.errors import StoreUnavailable as StoreUnavailable
 from tulving.errors import TulvingError as TulvingError
+from tulving.errors import UnusableAnswer as UnusableAnswer
 from tulving.errors import WeightsError as WeightsError
 from tulving.interfaces.blocking import open_memory_sync as open_memory_sync
 from tulving.interfaces.host_module import MemoryModule as MemoryModule

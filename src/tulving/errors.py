@@ -13,7 +13,10 @@
     │   └── DiskFull                     no room; nothing was acknowledged, nothing is lost
     ├── EmbedderUnavailable (RuntimeError)
     │   └── WeightsError                 the model's weights are missing, incomplete or not the right ones
-    └── RerankerUnavailable (RuntimeError)
+    ├── RerankerUnavailable (RuntimeError)
+    └── ModelUnavailable (RuntimeError)  the language model can't be asked
+        ├── SpendLimitReached            its tokens for this run or this day are used up
+        └── UnusableAnswer               it answered nothing, or was cut off
 
 Each is also the builtin that a caller would expect, so `except ValueError` works without importing Tulving.
 """
@@ -80,3 +83,20 @@ class WeightsError(EmbedderUnavailable):
 
 class RerankerUnavailable(TulvingError, RuntimeError):
     """The reranker can't judge texts now."""
+
+
+class ModelUnavailable(TulvingError, RuntimeError):
+    """The language model can't be asked now. `passing` if another attempt may succeed, after `wait` seconds if the
+    service asks for that."""
+
+    def __init__(self, problem: str, *, passing: bool = False, wait: float = 0.0) -> None:
+        super().__init__(problem)
+        self.passing, self.wait = passing, wait
+
+
+class SpendLimitReached(ModelUnavailable):
+    """The tokens that a tenant may spend are used up. Nothing was sent."""
+
+
+class UnusableAnswer(ModelUnavailable):
+    """The model answered with nothing, or its answer was cut off."""

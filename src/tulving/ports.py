@@ -100,6 +100,33 @@ class Reranker(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a language model answered, and what that cost in tokens; None where the model does not tell."""
+
+    text: str
+    truncated: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Llm(Protocol):
+    """A language model. It is awaited, because an answer may take minutes, and cancelling the call must stop it.
+
+    `name` is shown to people and recorded with what it taught. A failure is `ModelUnavailable`, `passing` if another
+    attempt may succeed; who calls decides about attempts. Whether an answer is blank or truncated is for the caller
+    to judge too.
+    """
+
+    name: str
+
+    def unready(self) -> str | None:
+        """Why it can't be asked and what to do about it; None if it can. It is not asked to find out."""
+        ...
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion: ...
+
+
 class Publisher(Protocol):
     """Receives the events of a transaction after its commit."""
 

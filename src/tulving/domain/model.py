@@ -87,7 +87,8 @@ class Fact(_Memory):
     """What is true: keyed by subject and predicate (or entity and predicate), or unkeyed by content.
 
     It holds since `occurred_at` (or its creation) and until `ended_at`, when another one replaced it or it had faded;
-    `restated_at` is the latest later time for which it was stated. The folded names are what is compared.
+    `restated_at` is the latest later time for which it was stated. The folded names are what is compared. `run_id` is
+    the run of a model that learned it.
     """
 
     subject: str
@@ -107,6 +108,7 @@ class Fact(_Memory):
     source: str | None = None
     source_butler: str | None = None
     source_episode_id: UUID | None = None
+    run_id: UUID | None = None
     supersedes_id: UUID | None = None
     occurred_at: datetime | None = None
     restated_at: datetime | None = None
@@ -141,6 +143,7 @@ class Rule(_Memory):
     harmful_count: int = 0
     source_butler: str | None = None
     source_episode_id: UUID | None = None
+    run_id: UUID | None = None
     last_applied_at: datetime | None = None
     last_evaluated_at: datetime | None = None
     ended_at: datetime | None = None

@@ -6,12 +6,14 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from tulving.domain import claims, intake
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.events import Event
+from tulving.domain.learning import Action, Proposal, Run, RunStatus
 from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, Entity, Link, canonical_state
+from tulving.domain.profile import BLOCKS
 from tulving.domain.resolution import aliases, folded
 from tulving.domain.scope import Caller, Owner
 from tulving.domain.text import clean, content_hash
@@ -28,13 +30,20 @@ MOST_COUNTED = 1_000_000_000
 FASTEST_DECAY = 1_000.0
 VALIDITIES = ("active", "superseded", "expired", "retracted")
 
-_RECORDS = {"entities": Entity, "memory_links": Link, "memory_events": Event}
+_RECORDS = {
+    "entities": Entity,
+    "learning_runs": Run,
+    "memory_events": Event,
+    "memory_links": Link,
+    "proposals": Proposal,
+}
 _NULLABLE = {
     **{table: optional(record) for table, record in _RECORDS.items()},
     **{kind.table: optional(kind.record) - {"accessed_at"} | {*INDEX_COLUMNS} for kind in KIND.values()},
     "sessions": frozenset({"project", "summary", "ended_at"}),
     "rule_applications": frozenset({"context"}),
     "revisions": frozenset({"importance"}),
+    "profile_blocks": frozenset({"user_id", "household_id", "persona_id", "run_id"}),
 }
 
 
@@ -75,7 +84,7 @@ def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
     if MOVED[table].kind is not None:  # an export from before these columns existed is still good
         row.setdefault("accessed_at", row.get("last_referenced_at") or row.get("created_at"))
         row.setdefault("session_id", None)
-        for name in {"folded_subject", "folded_predicate", "restated_at"} & {*MOVED[table].columns}:
+        for name in {"folded_subject", "folded_predicate", "restated_at", "run_id"} & {*MOVED[table].columns}:
             row.setdefault(name, None)
         if "ended_at" in MOVED[table].columns:
             out = row.get("validity") in ("superseded", "expired")
@@ -156,10 +165,10 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(WHOLE_NUMBERS, partial(intake.whole, low=0, high=MOST_COUNTED)),
     **dict.fromkeys(
         "tenant_id owner user_id household_id persona_id actor request_id content_hash folded_name"
-        " folded_subject folded_predicate last_consolidation_error summary".split(),
+        " folded_subject folded_predicate last_consolidation_error last_error reason summary".split(),
         _text,
     ),
-    **dict.fromkeys(("metadata", "payload", "context"), _object),
+    **dict.fromkeys(("metadata", "payload", "context", "shown", "counts", "offer"), _object),
     **dict.fromkeys(("source_type", "target_type", "memory_type"), partial(intake.one_of, allowed=KINDS)),
     "number": partial(intake.whole, low=1, high=MOST_COUNTED),
     "content": lambda name, value: intake.content(value, name),
@@ -173,6 +182,11 @@ _CHECKS: dict[str, Check] = {
     "consolidation_status": partial(intake.one_of, allowed=("pending", "consolidated", "failed", "dead_letter")),
     "validity": lambda name, value: intake.one_of(name, canonical_state(value), VALIDITIES),
     "status": partial(intake.one_of, allowed=("fading",)),
+    "learning_runs.status": partial(intake.one_of, allowed=get_args(RunStatus)),
+    "profile_blocks.content": _text,
+    "block": partial(intake.one_of, allowed=BLOCKS),
+    "action": partial(intake.one_of, allowed=get_args(Action)),
+    "job": partial(intake.one_of, allowed=("consolidation", "extraction")),
     "sessions.status": partial(intake.one_of, allowed=("active", "completed", "abandoned")),
     "permanence": partial(intake.one_of, allowed=tuple(PERMANENCE)),
     "maturity": partial(intake.one_of, allowed=("candidate", "established", "proven", "anti_pattern")),

@@ -1,6 +1,7 @@
 """Rows on their way between stores: one stream out of a store and one writer into it, for export, import and copy.
 
-Access tokens and the secrets of tenants stay behind: they belong to a server and to a store, not to the memory.
+Access tokens and the secrets of tenants stay behind: they belong to a server and to a store, not to the memory. So do
+the hashes of forgotten values, which are keyed with those secrets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from operator import itemgetter
 from typing import Literal
 
 from tulving.domain.events import Audit, Event
+from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Entity, Kind, Link, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError
@@ -48,6 +50,7 @@ def _memories(kind: Kind, reference: str | None = None) -> Moved:
 
 
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
+_BLOCK_KEY = ("tenant_id", "owner", "block", "number")
 _REVISION_KEY = ("tenant_id", "memory_type", "memory_id", "number")
 
 # In an order in which each table finds what it refers to.
@@ -60,6 +63,11 @@ MOVED = {
     "rule_applications": Moved(tuple("tenant_id id rule_id outcome applied_at context".split())),
     "memory_links": Moved(("tenant_id", *_of(Link)), _LINK_KEY),
     "revisions": Moved((*_REVISION_KEY, *"content tags metadata importance created_at".split()), _REVISION_KEY),
+    "learning_runs": Moved(_of(Run)),
+    "proposals": Moved(_of(Proposal)),
+    "profile_blocks": Moved(
+        (*_BLOCK_KEY, *"user_id household_id persona_id content run_id created_at".split()), _BLOCK_KEY
+    ),
     "memory_events": Moved(tuple(name for name in _of(Event) if name != "seq"), sequence="seq"),
 }
 

@@ -10,12 +10,13 @@ from uuid import UUID
 from tulving.domain.access import Token
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
+from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Entity, Episode, Fact, Link, Rule
 
 Row = dict[str, Any]
 Params = Mapping[str, Any]
 
-_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision)
+_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision, Run, Proposal)
 ARRAYS = frozenset({"aliases"})
 """Lists that are arrays on PostgreSQL. All other lists, and all lists on SQLite, are JSON documents."""
 # Columns that are not a field of one of these records.
