@@ -104,21 +104,39 @@ class Items(Service):
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
         address = await self._address(kind, memory_id)
-        event = self._audit(self._env.clock()).event(f"{kind}_confirmed", kind, address and address.id)
-        return address is not None and await self._write_once(
-            lambda conn: storage.reviews.confirm(conn, address, event)
-        )
+        if address is None:
+            return False
+        event = self._audit(self._env.clock()).event(f"{kind}_confirmed", kind, address.id)
+        return await self._write_once(lambda conn: storage.reviews.confirm(conn, address, event))
 
     @operation(
         "memory_forget", effect="destroy", command="forget", positional=ONE_MEMORY, answer="forgotten", idempotent=True
     )
     @once
-    async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
-        """Forget a memory: it is no longer found, but its row is kept; false if there is none."""
+    async def forget(
+        self,
+        memory_type: MemoryType,
+        memory_id: Id,
+        derived: Annotated[bool, "Also forget what was learned from it alone"] = False,
+    ) -> bool:
+        """Forget a memory: it is no longer found, but its row is kept; false if there is none.
+
+        No model learns a forgotten fact or rule again; you may store it.
+        """
         address = await self._address(memory_type, memory_id, to_change=True)
-        return address is not None and await self._change(
-            self._unwanted(storage.forgotten.forget), address, "forgotten"
-        )
+        if address is None:
+            return False
+        audit = self._audit(self._env.clock())
+        return await self._write_once(lambda conn: storage.forgotten.forget(conn, address, audit, derived))
+
+    @operation(
+        "memory_derived", effect="read", command="derived", positional=ONE_MEMORY, answer="memories", standard=False
+    )
+    async def derived(self, memory_type: MemoryType, memory_id: Id) -> list[Item]:
+        """List what was learned from a memory and from nothing else."""
+        address = await self._address(memory_type, memory_id)
+        found = [] if address is None else await self._read(storage.forgotten.derived_alone, address)
+        return [item for item in found if self.bound.covers(item)]
 
     @operation(
         "memory_delete", effect="destroy", command="delete", positional=ONE_MEMORY, answer="deleted", standard=False

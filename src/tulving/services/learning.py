@@ -28,7 +28,7 @@ from tulving.errors import (
 from tulving.parsing.consolidation import parse_consolidation_output
 from tulving.parsing.extraction import parse_extraction_output
 from tulving.services.lessons import Learned, Lessons
-from tulving.services.model import LanguageModel, Spawner
+from tulving.services.model import LanguageModel, Spawned
 from tulving.services.operations import operation
 from tulving.services.upkeep import Progress
 from tulving.storage.learning import Material
@@ -38,8 +38,8 @@ log = logging.getLogger("tulving")
 TRIGGER = "schedule:consolidation"
 LONGEST_WAIT = 60.0
 NO_MODEL = (
-    "no language model is configured: set `llm.url` and `llm.model`, or `llm.command`; or let a model of your own answer"
-    " the prompt of memory_learn_prompt (`tulving learn --prompt`)"
+    "no language model is configured: set `llm.url` and `llm.model`, or `llm.command`; or let a model of your own"
+    " answer the prompt of memory_learn_prompt (`tulving learn --prompt`)"
 )
 SUMMED = ("facts_created", "facts_updated", "rules_created", "confirmations_made", "episodes_consolidated", "held")
 
@@ -104,7 +104,7 @@ class Learning(Lessons):
     @operation("memory_run_consolidation", effect="write", command="consolidate")
     async def run_consolidation(
         self,
-        cc_spawner: Spawner | None = None,
+        cc_spawner: Any = None,
         butler: Annotated[str | None, "Only the episodes of this agent"] = None,
         dry_run: Annotated[bool, "Only count the episodes that would be learned from"] = False,
         progress: Progress | None = None,
@@ -128,7 +128,7 @@ class Learning(Lessons):
             **dict.fromkeys(SUMMED, 0),
             **{"runs": [], "errors": [], "warning": None},
         }
-        model = self._env.model if cc_spawner is None else LanguageModel.spawned(cc_spawner, TRIGGER)
+        model = self._env.model if cc_spawner is None else self._spawned(cc_spawner)
         problem = NO_MODEL if model is None else model.unready()
         if dry_run or model is None or problem:
             return Consolidated(**{**result, "warning": None if dry_run else f"nothing was learned: {problem}"})
@@ -158,11 +158,15 @@ class Learning(Lessons):
         name, now = intake.optional_name("butler", butler), self._env.clock()
         for group in await self._read(storage.learning.groups, self.caller.tenant_id, self.bound, now, name):
             own, run = self._for(group.owner), self._new_run("consolidation", group.butler, None, group.owner)
-            if await self._write(storage.runs.begin, run) is None:
-                shown, prompt = await own._consolidation_prompt(run)
+            if await self._write(storage.runs.begin, run) is not None:
+                continue
+            shown, prompt = await own._consolidation_prompt(run)
+            if prompt:
                 await self._write(storage.runs.change, run, shown=shown.ids)
                 count = len(shown.episodes)
                 return LearnPrompt(lease=run.id, prompt=prompt, episodes=count, expires_at=run.lease_until)
+            async with own._closing(run):
+                await own._apply(run, ConsolidationResult(), shown)
         return LearnPrompt(lease=None, prompt="")
 
     @operation("memory_learn_apply", effect="write", standard=False)
@@ -182,6 +186,11 @@ class Learning(Lessons):
             if isinstance(parsed, Extraction):
                 return await own._extract(run, parsed, None)
             return await own._apply(run, parsed, shown)
+
+    def _spawned(self, spawner: Any) -> LanguageModel:
+        """001-045: a host's way to start a session of its own model. Its attempts are the host's matter."""
+        most = self._env.config.llm.max_output_tokens
+        return LanguageModel(Spawned(spawner, TRIGGER), retries=0, max_tokens=most, jitter=lambda: 0.0)
 
     def _for(self, owner: Owner) -> "Learning":
         own = super()._for(owner)
@@ -247,11 +256,10 @@ class Learning(Lessons):
         """Learn from as many episodes as one prompt may show; None if there are no more. A useless answer costs each of
         them an attempt; a model that can't be asked does not."""
         shown, prompt = await self._consolidation_prompt(run)
-        if not shown.episodes:
+        if not prompt and not shown.silent:
             return None
         try:
-            answer = await self._ask(run, model, prompt) if prompt else "{}"
-            parsed = _parsed(run, answer, shown)
+            parsed = _parsed(run, await self._ask(run, model, prompt) if prompt else "{}", shown)
             if problem := unreadable(parsed):
                 raise UnusableAnswer(problem)
         except UnusableAnswer as error:
@@ -262,21 +270,23 @@ class Learning(Lessons):
         return await self._apply(run, parsed, shown)
 
     async def _consolidation_prompt(self, run: Run) -> tuple[Material, str]:
-        """The next episodes of a run, and the prompt that shows them. They are shown without what this memory itself
-        once told; if nothing else is left, there is no prompt."""
+        """The next episodes of a run, and the prompt that shows them, without what this memory itself once told; empty
+        if nothing else is left."""
         settings, now, butler = self._env.config, self._env.clock(), str(run.butler)
         most = settings.learning.episodes_at_a_time
         found = await self._read(storage.learning.material, run.tenant_id, self.bound, butler, most, now)
         own_words = [replace(episode, content=without_injected(episode.content)) for episode in found.episodes]
-        shown = replace(found, episodes=prompts.fit(own_words, settings.llm.max_characters))
-        told = [episode for episode in shown.episodes if episode.content.strip()]
+        silent = [episode for episode in own_words if not episode.content.strip()]
+        told = [episode for episode in own_words if episode.content.strip()]
         if not told:
-            return shown, ""
-        return shown, prompts.consolidation(_template("consolidation"), butler, told, shown.facts, shown.rules)
+            return replace(found, episodes=(), silent=silent), ""
+        template, room = _template("consolidation"), settings.llm.max_characters
+        fitting = prompts.fit(template, butler, told, found.facts, found.rules, room)
+        return Material(*fitting, silent), prompts.consolidation(template, butler, *fitting)
 
     async def _apply(self, run: Run, result: ConsolidationResult, shown: Material) -> Learned:
         offers = (*result.confirmations, *result.updated_facts, *result.new_facts, *result.new_rules)
-        ids = [episode.id for episode in shown.episodes]
+        ids = [episode.id for episode in (*shown.episodes, *shown.silent)]
         return await self._teach(run, offers, shown, learned_from=ids, errors=result.parse_errors)
 
     # -- runs --------------------------------------------------------------------------------------------------

@@ -44,11 +44,13 @@ ISOLATED = (InvalidInput, NotFound, IntegrityError)
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a model is shown: episodes to learn from, and what is known already."""
+    """What a model is shown: episodes to learn from, and what is known already. `silent` episodes say nothing of their
+    own, so they are not shown."""
 
     episodes: Sequence[Episode] = ()
     facts: Sequence[Fact] = ()
     rules: Sequence[Rule] = ()
+    silent: Sequence[Episode] = ()
 
     def address(self, id_: UUID) -> Address | None:
         """Where a fact or rule that was shown is."""
