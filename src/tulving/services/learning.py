@@ -94,9 +94,10 @@ class Learning(Lessons):
         if model is None or model.unready():
             raise ModelUnavailable(NO_MODEL if model is None else str(model.unready()))
         run = self._new_run("extraction", butler, model.name, self.bound.owner)
+        prompt = await self._extraction_prompt(run, turns)
         await self._write(storage.runs.begin, run)
         async with self._closing(run):
-            extraction = parse_extraction_output(await self._ask(run, model, await self._extraction_prompt(run, turns)))
+            extraction = parse_extraction_output(await self._ask(run, model, prompt))
             if problem := unreadable(extraction):
                 raise UnusableAnswer(problem)
             return await self._extract(run, extraction, session)
@@ -152,8 +153,8 @@ class Learning(Lessons):
         if conversation is not None:
             turns = prompts.turns(conversation)
             run = self._new_run("extraction", butler, None, self.bound.owner)
-            await self._write(storage.runs.begin, run)
             prompt = await self._extraction_prompt(run, turns)
+            await self._write(storage.runs.begin, run)
             return LearnPrompt(lease=run.id, prompt=prompt, expires_at=run.lease_until)
         name, now = intake.optional_name("butler", butler), self._env.clock()
         for group in await self._read(storage.learning.groups, self.caller.tenant_id, self.bound, now, name):
@@ -205,7 +206,7 @@ class Learning(Lessons):
             raise InvalidInput("conversation", "holds nothing but what this memory has told", "what a person said")
         owner, scope = self.bound.owner, run.butler or GLOBAL
         facts, _ = await self._read(storage.learning.known, run.tenant_id, owner, scope)
-        blocks = await self._read(storage.profiles.current, run.tenant_id, owner.key)
+        blocks = await self._read(storage.profiles.current, run.tenant_id, owner)
         texts = {name: block.content for name, block in blocks.items()}
         return prompts.extraction(_template("extraction"), said, texts, facts)
 

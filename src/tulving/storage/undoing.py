@@ -72,7 +72,7 @@ def _changed_since(conn: Connection, run: Run, happened: Sequence[Event]) -> dic
 def _restore_profile(conn: Connection, run: Run, event: Event, audit: Audit, undone: Undone) -> None:
     block, number = event.payload["block"], event.payload["number"]
     owner = Owner(run.user_id, run.household_id, run.persona_id)
-    if not profiles.restore(conn, run.tenant_id, owner, block, number, audit):
+    if not profiles.restore(conn, run.tenant_id, owner, block, number, audit, run_id=run.id):
         undone.refused.append(f"profile {block}: changed since")
 
 
