@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import is_dataclass
-from typing import is_typeddict
+from typing import Annotated, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
@@ -11,7 +11,7 @@ from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
 from tulving.interfaces.mcp.tools import tool
-from tulving.interfaces.parameters import describe, parameters, returned, without_none
+from tulving.interfaces.parameters import describe, parameters, returned, undescribed, without_none
 from tulving.services.operations import OPERATIONS
 from tulving.settings import MemoryModuleConfig
 
@@ -19,7 +19,10 @@ EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS
 
 
 def signature(operation) -> list[str]:
-    return [name for name in inspect.signature(operation.method).parameters if name != "self"]
+    """The parameters for everybody. Those without a description are for Python only."""
+    hints = get_type_hints(operation.method, include_extras=True)
+    taken = inspect.signature(operation.method).parameters
+    return [name for name in taken if get_origin(hints.get(name)) is Annotated]
 
 
 def command_of(operation):
@@ -39,6 +42,13 @@ def test_the_library_has_it(operation):
 def test_every_parameter_is_described(operation):
     assert [each.name for each in parameters(operation)] == signature(operation)
     assert all(each.help for each in parameters(operation))
+
+
+@EVERY
+def test_what_is_for_python_only_may_be_left_out(operation):
+    taken = inspect.signature(operation.method).parameters
+    assert all(taken[name].default is not inspect.Parameter.empty for name in undescribed(operation))
+    assert undescribed(operation) <= {"cc_spawner", "progress", "session_id"}, "it lacks a description"
 
 
 @EVERY

@@ -12,7 +12,7 @@ import typer
 from tulving.domain.model import Found
 from tulving.interfaces.calls import invoke, open_lazily
 from tulving.interfaces.cli.options import AsJson, Chosen, Why
-from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, warn
+from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, progress, warn
 from tulving.interfaces.parameters import Parameter, accept, parameters, returned
 from tulving.interfaces.wire import answer
 from tulving.services.operations import Operation
@@ -77,11 +77,15 @@ def perform(
     """Call an operation and print its answer; a memory that does not exist has an exit code of its own."""
     failures: list[Exception] = []
 
+    def failed(_: Operation, error: Exception) -> None:
+        failures.append(error)
+
     async def ask() -> Any:
         async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
-            return await invoke(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
+            return await invoke(memory, operation, arguments, failed, by_person=True, offers={"progress": tell})
 
-    result = asyncio.run(ask())
+    with progress(f"{operation.command}:") as tell:
+        result = asyncio.run(ask())
     named = next((name for name in ("memory_id", "entity_id") if name in arguments), None)
     nothing = named is not None and (result is None or result is False)
     if as_json:
