@@ -14,7 +14,7 @@ class Asked(TypedDict):
     """What the model said."""
 
     answers: list[str]
-    spawned: bool
+    model: str | None
     warning: str | None
 
 
@@ -36,7 +36,7 @@ async def ask_model(
     try:
         for number in range(1, questions + 1):
             if cc_spawner:
-                answers.append(await cc_spawner(prompt=f"question {number}", trigger_source="schedule:test"))
+                answers.append(await cc_spawner.trigger(prompt=f"question {number}", trigger_source="schedule:test"))
             if progress:
                 progress(number, questions)
     except ModelUnavailable as error:
@@ -44,7 +44,7 @@ async def ask_model(
     except asyncio.CancelledError:
         Script.cancelled += 1
         raise
-    return {"answers": answers, "spawned": cc_spawner is not None, "warning": warning}
+    return {"answers": answers, "model": cc_spawner and cc_spawner.name, "warning": warning}
 
 
 ASK = Operation(tool="memory_ask", method=ask_model, effect="write", command="ask", positional=("questions",))

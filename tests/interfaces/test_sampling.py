@@ -106,12 +106,15 @@ def test_a_parameter_without_a_description_is_on_no_surface():
 async def test_a_method_is_given_what_it_needs_of_what_is_offered(path: Path, asks: None):
     told: list[Any] = []
 
-    async def spawn(**given: Any) -> str:
-        told.append(given)
-        return "yes"
+    class Spawner:
+        name = "mine"
+
+        async def trigger(self, **given: Any) -> str:
+            told.append(given)
+            return "yes"
 
     async with open_lazily(lambda: open_memory(path, embedder=WordEmbedder())) as memory:
-        answered = await invoke(memory, ASK, {}, offers={"cc_spawner": spawn, "progress": None, "butler": "me"})
+        answered = await invoke(memory, ASK, {}, offers={"cc_spawner": Spawner(), "progress": None, "butler": "me"})
         assert answered["answers"] == ["yes"]
         assert told == [{"prompt": "question 1", "trigger_source": "schedule:test"}]
         stored = await invoke(memory, OPERATIONS["memory_stats"], {}, offers={"scope": "other", "progress": print})
@@ -127,9 +130,27 @@ async def test_the_clients_model_answers_over_stdio(over_stdio: Connect, mode: s
     async with over_stdio(mode, model, TULVING_LLM__MAX_OUTPUT_TOKENS="777") as client:
         answered = await ask(client, 3)
         assert answered["answers"] == [f"answer to question {number}" for number in (1, 2, 3)]
+        assert answered["model"] == "the model of mcp"
         assert [params.max_tokens for params in model.asked] == [777] * 3
         assert (await client.call_tool("memory_stats")).structured_content, "the conversation goes on"
         assert (await ask(client, 0))["answers"] == []
+
+
+async def test_the_clients_model_answers_over_http(environ: dict[str, str]):
+    """By rounds, since 2026-07-28. Before that a stateless server could not ask, and does not try to."""
+    command = [sys.executable, asking.__file__, "mcp", "--http", "127.0.0.1:0", "--open"]
+    with subprocess.Popen(
+        command, env=os.environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stderr
+            url = next(line for line in server.stderr if line.startswith("Tulving serves ")).split()[2]
+            async with Client(url, mode="auto", sampling_callback=Model()) as client:
+                assert (await ask(client, 2))["answers"] == ["answer to question 1", "answer to question 2"]
+            async with Client(url, mode="legacy", sampling_callback=Model()) as client:
+                assert (await ask(client, 2))["model"] is None
+        finally:
+            server.kill()
 
 
 @BOTH_ERAS
@@ -149,14 +170,14 @@ async def test_two_calls_at_a_time_get_their_own_answers(within: Connect, mode: 
 @BOTH_ERAS
 async def test_a_client_without_a_model_is_not_asked(within: Connect, mode: str):
     async with within(mode) as client:
-        assert not (await ask(client))["spawned"]
+        assert (await ask(client))["model"] is None
 
 
 @BOTH_ERAS
 async def test_a_configured_model_goes_first(within: Connect, mode: str):
     model = Model()
     async with within(mode, model, command=["no-such-model"]) as client:
-        assert not (await ask(client))["spawned"]
+        assert (await ask(client))["model"] is None
     assert not model.asked
 
 
@@ -178,7 +199,7 @@ async def test_questions_end_before_a_client_gives_up(within: Connect):
     async with within("auto", model) as client:
         answered = await ask(client, MOST_ROUNDS + 2)
     assert len(answered["answers"]) == len(model.asked) == MOST_ROUNDS
-    assert answered["warning"].startswith("SpendLimitReached: ")
+    assert answered["warning"].startswith("ModelUnavailable: clients answer only 10")
 
 
 async def test_a_call_whose_client_does_not_come_back_ends(within: Connect):

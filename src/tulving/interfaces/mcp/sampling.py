@@ -25,19 +25,23 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tulving.errors import ModelUnavailable, SpendLimitReached, UnusableAnswer
+from tulving.errors import ModelUnavailable, UnusableAnswer
 from tulving.interfaces.mcp.tools import failure
 from tulving.services.upkeep import Progress
 from tulving.settings import LlmConfig
 
-Ask = Callable[..., Awaitable[str]]
-"""Takes a `prompt` and returns the model's answer."""
 Work = Callable[..., Awaitable[CallToolResult]]
 """What a call does with a model to ask, `cc_spawner`, and someone to tell how far it is, `progress`."""
 Answer = CallToolResult | InputRequiredResult
 MOST_ROUNDS = 10
 """After so many questions clients give up a call."""
 KEY = "answer"
+
+
+def model_name(context: Any) -> str:
+    """What people are told of the client's model: we never learn which one it is before it has answered."""
+    client = context.session.client_params
+    return f"the model of {client.client_info.name:.80}" if client else "the client's model"
 
 
 def can_sample(context: Any) -> bool:
@@ -47,21 +51,24 @@ def can_sample(context: Any) -> bool:
     return bool(offered) and (session.can_send_request or context.protocol_version in MODERN_PROTOCOL_VERSIONS)
 
 
-def sampler(context: Any, config: LlmConfig) -> Ask:
+class Sampler:
     """Asks within the call."""
 
-    async def ask(*, prompt: str, **_: object) -> str:
-        about = ServerMessageMetadata(related_request_id=context.request_id)
+    def __init__(self, context: Any, config: LlmConfig) -> None:
+        self._context, self._config = context, config
+        self.name = model_name(context)
+
+    async def trigger(self, *, prompt: str, **_: object) -> str:
+        """The answer of the client's model to a prompt."""
+        about = ServerMessageMetadata(related_request_id=self._context.request_id)
+        request, timeout = _request(prompt, self._config), self._config.timeout
         try:
-            answer = await context.session.send_request(
-                _request(prompt, config), CreateMessageResultWithTools, config.timeout, about
+            return _text(
+                await self._context.session.send_request(request, CreateMessageResultWithTools, timeout, about)
             )
         except (MCPError, ValidationError) as error:
             problem = error.error.message if isinstance(error, MCPError) else "its answer is malformed"
             raise ModelUnavailable(f"the client's model did not answer: {problem}") from error
-        return _text(answer)
-
-    return ask
 
 
 class Rounds:
@@ -71,10 +78,12 @@ class Rounds:
         self._config = config
         self._waiting: dict[tuple[Hashable, str], _Call] = {}
 
-    async def run(self, who: Hashable, params: CallToolRequestParams, work: Work, progress: Progress) -> Answer:
+    async def run(
+        self, who: Hashable, context: Any, params: CallToolRequestParams, work: Work, progress: Progress
+    ) -> Answer:
         """Begin a call, or go on with one whose question the client has answered: the result, or the next question."""
         if params.request_state is None:
-            return await self._next(who, _Call(self._config, work, progress))
+            return await self._next(who, _Call(model_name(context), self._config, work, progress))
         call = self._waiting.pop((who, params.request_state), None)
         if call is None:
             return failure("this call has ended meanwhile; what it was about can be asked for in a new one")
@@ -110,19 +119,20 @@ class Rounds:
 class _Call:
     """A call at work, and what goes to and fro between it and its client."""
 
-    def __init__(self, config: LlmConfig, work: Work, progress: Progress) -> None:
+    def __init__(self, name: str, config: LlmConfig, work: Work, progress: Progress) -> None:
         self._config, self._rounds = config, 0
-        self.progress = progress
+        self.name, self.progress = name, progress
         self.said = asyncio.Queue[CallToolResult | CreateMessageRequest]()
         self.answers = asyncio.Queue[Any]()
         self.task = asyncio.create_task(self._run(work))
 
     async def _run(self, work: Work) -> None:
-        self.said.put_nowait(await work(cc_spawner=self._ask, progress=lambda *step: self.progress(*step)))
+        self.said.put_nowait(await work(cc_spawner=self, progress=lambda *step: self.progress(*step)))
 
-    async def _ask(self, *, prompt: str, **_: object) -> str:
+    async def trigger(self, *, prompt: str, **_: object) -> str:
+        """The answer of the client's model to a prompt."""
         if self._rounds == MOST_ROUNDS:
-            raise SpendLimitReached(f"a client answers only {MOST_ROUNDS} questions in one call: call again")
+            raise ModelUnavailable(f"clients answer only {MOST_ROUNDS} questions in one call; call again for the rest")
         self._rounds += 1
         self.said.put_nowait(_request(prompt, self._config))
         return _text(await self.answers.get())

@@ -16,7 +16,7 @@ from tulving.bootstrap import choose_embedder, open_memory
 from tulving.domain.access import RIGHTS
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.mcp.progress import reporting
-from tulving.interfaces.mcp.sampling import Answer, Rounds, can_sample, sampler
+from tulving.interfaces.mcp.sampling import Answer, Rounds, Sampler, can_sample
 from tulving.interfaces.mcp.stdio import conversation
 from tulving.interfaces.mcp.tools import failure, offered, run, tool
 from tulving.interfaces.parameters import undescribed
@@ -95,8 +95,8 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
             if "cc_spawner" not in wanted or config.llm.chosen or not can_sample(context):
                 return await work(progress=progress)
             if context.session.can_send_request:
-                return await work(progress=progress, cc_spawner=sampler(context, config.llm))
-            return await context.lifespan_context.run(principal.who, params, work, progress)
+                return await work(progress=progress, cc_spawner=Sampler(context, config.llm))
+            return await context.lifespan_context.run(principal.who, context, params, work, progress)
 
     return Server(
         "tulving",
