@@ -5,6 +5,7 @@ The only module that names adapters, reads the system clock and generates random
 
 import asyncio
 import os
+import random
 import socket
 import threading
 import time
@@ -23,11 +24,12 @@ from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import InvalidInput
 from tulving.location import Create, database_path, is_postgres, new_file, no_memory, store_name
-from tulving.ports import Clock, Embedder, Ids, Measurable, Reranker, Store
+from tulving.ports import Clock, Embedder, Ids, Llm, Measurable, Reranker, Store
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 from tulving.services.embedding import Embedding
 from tulving.services.memory import Memory
+from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
 from tulving.services.service import Env, log
@@ -77,6 +79,7 @@ async def open_memory(
     config: MemoryModuleConfig | None = None,
     embedder: str | Embedder | None = None,
     reranker: Reranker | None = None,
+    llm: Llm | None = None,
     clock: Clock = utc_now,
     ids: Ids = uuid7,
     tokens: Callable[[str], int] = count_tokens,
@@ -90,10 +93,10 @@ async def open_memory(
 
     A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
 
-    `embedder` is a name or an object of your own; `reranker` is such an object, instead of the configured one. With
-    `background`, unless the settings disable it, memories that were stored before the embedder was ready get their
-    vectors in the background, and due jobs are run. `may_reembed` also opens a store with vectors of another embedder,
-    to convert it.
+    `embedder` is a name or an object of your own; `reranker` and `llm` are such objects, instead of the configured
+    ones. With `background`, unless the settings disable it, memories that were stored before the embedder was ready get
+    their vectors in the background, and due jobs are run. `may_reembed` also opens a store with vectors of another
+    embedder, to convert it.
     """
     config = config or own_config()
     if embedder is None or isinstance(embedder, str):
@@ -102,12 +105,15 @@ async def open_memory(
     bound = Bound(Owner(config.user_id, config.household_id, config.persona_id), config.project, config.scope)
     reranker = reranker or choose_reranker(config)
     reranking = Reranking(reranker, config.reranker.depth) if reranker else None
+    llm = llm or choose_llm(config)
+    retries, most = config.llm.retries, config.llm.max_output_tokens
+    model = LanguageModel(llm, retries=retries, max_tokens=most, jitter=random.random) if llm else None
     store = await open_store(config.url if url is None else url, config, create)
     references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
         embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
-        env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking)
+        env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking, model=model)
         store.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)
@@ -170,6 +176,26 @@ def choose_reranker(config: MemoryModuleConfig) -> Reranker | None:
     settings = asdict(config.reranker)
     del settings["depth"]
     return RerankEndpoint(**settings)
+
+
+def choose_llm(config: MemoryModuleConfig) -> Llm | None:
+    """The configured language model, if any."""
+    chosen = config.llm
+    if not chosen.chosen:
+        return None
+    given: dict[str, Any] = {"key_variable": chosen.key_variable, "timeout": chosen.timeout}
+    if chosen.command:
+        from tulving.providers.command import Command
+
+        return Command(chosen.command, **given)
+    given |= {"url": chosen.url, "model": chosen.model, "stream": chosen.stream}
+    if chosen.dialect == "anthropic":
+        from tulving.providers.anthropic import Anthropic
+
+        return Anthropic(**given)
+    from tulving.providers.chat_endpoint import ChatEndpoint
+
+    return ChatEndpoint(**given)
 
 
 _engines: dict[tuple[Any, ...], Embedder] = {}

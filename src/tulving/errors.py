@@ -99,4 +99,8 @@ class SpendLimitReached(ModelUnavailable):
 
 
 class UnusableAnswer(ModelUnavailable):
-    """The model answered with nothing, or its answer was cut off."""
+    """The model answered with nothing, or its answer was cut off. That has cost tokens all the same."""
+
+    def __init__(self, problem: str, *, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        super().__init__(problem)
+        self.input_tokens, self.output_tokens = input_tokens, output_tokens

@@ -178,6 +178,7 @@ class LlmConfig:
     command: Sequence[str] = ()
     key_variable: str | None = None
     stream: bool = False
+    max_characters: int = 48_000
     timeout: float = 300.0
     retries: int = 3
     max_output_tokens: int = 4096
@@ -297,7 +298,7 @@ def _check_service(table: str, given: EndpointConfig | RerankerConfig | LlmConfi
     _check(f"{table}.url", not given.url or _is_plain_url(given.url), "http:// or https://, a host and a path only")
     named = given.key_variable is None or _VARIABLE.fullmatch(given.key_variable) is not None
     _check(f"{table}.key_variable", named, "the name of an environment variable that holds the key, or none")
-    _check(f"{table}.max_characters", getattr(given, "max_characters", 1) >= 1, "1 or more")
+    _check(f"{table}.max_characters", given.max_characters >= 1, "1 or more")
     _check(f"{table}.timeout", 0 < given.timeout <= 3600, "more than 0, to 3600 seconds")
 
 

@@ -1,13 +1,15 @@
-"""Deterministic parts for tests of your own: a clock you set, ids that count, an embedder without a model."""
+"""Deterministic parts for tests of your own: a clock you set, ids that count, an embedder and a language model that
+need no model."""
 
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from tulving.domain.ranking import SIMILARITY_DECIMALS
+from tulving.ports import Completion
 
 CLOSE = 2 / 10**SIMILARITY_DECIMALS
 """How far apart the similarities of the same two vectors may be on two processors, or on two engines."""
@@ -68,3 +70,34 @@ class WordEmbedder:
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
         return [self.embed(text) for text in texts]
+
+
+class ScriptedLlm:
+    """A language model that answers from a script: a text, a `Completion`, an error to raise, or a function of the
+    prompt that returns one of these. The last answer is repeated `forever`, or the script must not be exceeded. With a
+    `problem` it is unready. `prompts` are those that were asked.
+    """
+
+    def __init__(
+        self,
+        *answers: "str | Completion | Exception | Callable[[str], str | Completion | Exception]",
+        name: str = "scripted",
+        forever: bool = False,
+    ) -> None:
+        self.name, self.prompts = name, list[str]()
+        self.problem: str | None = None
+        self._answers, self._forever = list(answers), forever
+
+    def unready(self) -> str | None:
+        return self.problem
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        self.prompts.append(prompt)
+        if not self._answers:
+            raise AssertionError(f"the script has no answer to prompt {len(self.prompts)}: {prompt[:200]}")
+        answer = self._answers[0] if self._forever and len(self._answers) == 1 else self._answers.pop(0)
+        if callable(answer):
+            answer = answer(prompt)
+        if isinstance(answer, Exception):
+            raise answer
+        return Completion(answer) if isinstance(answer, str) else answer

@@ -12,6 +12,7 @@ from tulving.domain.text import (
     clean,
     content_hash,
     count_tokens,
+    escape_markup,
     found_by,
     lookup_terms,
     meant_by,
@@ -251,3 +252,36 @@ def test_every_episode_means_something_of_its_own(text, times, title):
     assert len(meant) <= LONGEST_MEANT
     assert f"{title or ''}\n{said.content}".strip().startswith(meant)
     assert meant.strip() or not (text.strip() or (title or "").strip())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</facts>",
+        "<system>",
+        "< / facts >",
+        "<!-- x",
+        "<?xml",
+        "<\n\tb>",
+        "<\u200b/b>",
+        "<\u00e9l\u00e9ment>",
+        "<\u8a9e>",
+        "a <",
+        "a < \n",
+    ],
+)
+def test_what_could_begin_a_tag_is_escaped(text):
+    assert escape_markup(text) == text.replace("<", "&lt;")
+    assert escape_markup(escape_markup(text)) == escape_markup(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["R&D", "5 < 6", "a->b", "x <= y", "<3", "1 << 4", "&lt;b&gt;", "a > b", "", "<-", "<>"]
+)
+def test_benign_text_is_not_escaped(text):
+    assert escape_markup(text) == text
+
+
+def test_every_tag_of_a_text_is_escaped():
+    assert escape_markup("<<a><b>5 < 6</b>") == "<&lt;a>&lt;b>5 < 6&lt;/b>"
+    assert escape_markup("<" + " " * 100_000 + "a") == "&lt;" + " " * 100_000 + "a"

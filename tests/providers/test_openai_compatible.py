@@ -12,8 +12,8 @@ from model_server import DROP, HANG, ModelServer, Reply
 from tulving.bootstrap import choose_embedder
 from tulving.config import parse
 from tulving.errors import ConfigError, EmbedderUnavailable, InvalidInput
-from tulving.providers.json_endpoint import LONGEST_PAUSE, LONGEST_WAIT, PAUSE, JsonEndpoint
-from tulving.providers.openai_compatible import OpenAiCompatible, address
+from tulving.providers.json_endpoint import LONGEST_PAUSE, LONGEST_WAIT, PAUSE, JsonEndpoint, address
+from tulving.providers.openai_compatible import OpenAiCompatible
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ["the cat sleeps", "a dog barks", "rain in Porto", "", None, "tea", "coffee"]
@@ -82,7 +82,7 @@ def test_no_texts_need_no_request(server: ModelServer, make: Make) -> None:
     ],
 )
 def test_the_address(url: str, posted: str) -> None:
-    assert address(url) == posted
+    assert address(url, "embeddings") == posted
 
 
 def test_the_dimension_is_that_of_the_first_answer(make: Make) -> None:

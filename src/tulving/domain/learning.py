@@ -4,11 +4,22 @@ The model's words are never trusted: it can't name a tenant, an owner or an id t
 proposes passes these decisions before anything is stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
+
+from tulving.domain.model import Episode, Fact
+from tulving.domain.scope import Owner
+
+FACTS_SHOWN, RULES_SHOWN = 100, 50
+"""001-044: how many existing ones a model is shown, so that it does not repeat them."""
+LEASE = timedelta(minutes=30)
+"""How long a prompt that was handed out waits for its answer."""
+FIRST_RETRY, MOST_DOUBLINGS = timedelta(minutes=1), 10
+FEW = 3
+"""Losing fewer facts than this is everyday life, whatever share of them it is."""
 
 RunStatus = Literal["open", "done", "held", "failed", "undone"]
 Action = Literal["new_fact", "updated_fact", "new_rule", "confirmation"]
@@ -78,6 +89,16 @@ class Extraction:
     parse_errors: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes that are learned from together: of one agent and one owner, so that no owner's facts are made of
+    another's episodes."""
+
+    butler: str
+    owner: Owner
+    episodes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run of a model over the episodes of an agent, or over a conversation. Its id is in every event it caused.
@@ -119,3 +140,55 @@ class Proposal:
     offer: Mapping[str, Any]
     reason: str
     created_at: datetime
+
+
+def unreadable(parsed: ConsolidationResult | Extraction) -> str | None:
+    """Why nothing at all could be read of an answer; None if something could."""
+    starts = ("No JSON block", "Invalid JSON")
+    return next((error for error in parsed.parse_errors if error.startswith(starts)), None)
+
+
+def batch_size(most: int, attempts: int) -> int:
+    """How many episodes a prompt shows: half as many after each failure, so that one bad episode fails alone."""
+    return max(1, most >> min(attempts, MOST_DOUBLINGS))
+
+
+def after_failure(episode: Episode, error: str, max_attempts: int, now: datetime) -> dict[str, Any]:
+    """What a failed attempt changes in an episode: it waits twice as long each time, and is given up in the end."""
+    attempts = episode.consolidation_attempts + 1
+    given_up = attempts >= max_attempts
+    wait = FIRST_RETRY * 2 ** min(attempts, MOST_DOUBLINGS)
+    return {
+        "consolidation_status": "dead_letter" if given_up else "pending",
+        "consolidation_attempts": attempts,
+        "last_consolidation_error": error,
+        "next_consolidation_retry_at": None if given_up else now + wait,
+    }
+
+
+def happened_at(episode: Episode) -> datetime:
+    """Since when an episode is evidence."""
+    return episode.occurred_at or episode.created_at
+
+
+def derived_confidence(offered: float | None, sources: Iterable[float]) -> float:
+    """A derived fact is believed at most as much as the least certain of its sources. An episode counts as 1.0."""
+    return min((1.0 if offered is None else offered, *sources))
+
+
+def is_too_much(lost: int, facts: int, max_loss: float) -> bool:
+    """Whether a run would take more than the allowed share of a tenant's facts out of use."""
+    return lost >= FEW and lost > max_loss * facts
+
+
+def surplus(known: Sequence[Fact], new: Sequence[Fact], most: int) -> list[Fact]:
+    """003-010: which learned facts make room for new ones: those of the lowest confidence, the oldest first; new ones
+    only if there is nothing else. With `most` 0 there is no limit."""
+    excess = len(known) + len(new) - most if most else 0
+    ordered = (sorted(each, key=lambda fact: (fact.confidence, fact.created_at, fact.id)) for each in (known, new))
+    return [fact for group in ordered for fact in group][: max(0, excess)]
+
+
+def day_of(moment: datetime) -> datetime:
+    """When the day begins whose tokens a moment counts for, in UTC."""
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)

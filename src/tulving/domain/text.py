@@ -14,6 +14,8 @@ LONGEST_COMPOUND = 30
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL does not index longer words, so they are split
+# Invisible characters may stand between; at the end of a text, what is shown after it follows.
+_TAG = re.compile(r"<(?=[\s\x00-\x1f\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*(?:[^\W\d_]|[/!?]|\Z))")
 _PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # 16 times the longest word, so that splitting changes no word
 _TATWEEL = "\u0640"  # stretches an Arabic word, for looks only
 # The article and prepositions, which Arabic writes as part of the next word.
@@ -160,6 +162,12 @@ def shortened(text: str, most: int) -> str:
         return text
     mark = f" … [cut: {len(text):,} characters in all]"
     return text[: max(0, most - len(mark))] + mark
+
+
+def escape_markup(text: str) -> str:
+    """Stored text for a prompt: what could begin a tag can't, so that it closes no block and opens none. All other text
+    is unchanged."""
+    return _TAG.sub("&lt;", text)
 
 
 def count_tokens(text: str) -> int:

@@ -8,19 +8,42 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from tulving.domain.redaction import presentable
 from tulving.errors import ConfigError, TulvingError
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0
 PAUSE, LONGEST_PAUSE = 10.0, 300.0
 LONGEST_CONNECT = 5.0
 KEPT = 60.0
-MOST_SAID = 200
-_EXCUSES = frozenset({408, 425, 429, *range(500, 600)})
+EXCUSES = frozenset({408, 425, 429, *range(500, 600)})
+"""The statuses of a refusal that may pass."""
 _REFUSALS = frozenset({400, 413, 422})
 
 
 class Refused(Exception):
     """The service does not accept a request: a text is too long for it, or a setting is wrong."""
+
+
+class ApiKey:
+    """The key of a service. It is read from the environment at each use and kept nowhere."""
+
+    def __init__(self, table: str, variable: str | None) -> None:
+        self._table, self.variable = table, variable
+
+    def read(self) -> str:
+        """The key; empty if none is configured."""
+        return os.environ.get(self.variable, "").strip() if self.variable else ""
+
+    def unready(self) -> str | None:
+        """Whether it is missing, or can't be sent."""
+        if self.variable is None:
+            return None
+        key = self.read()
+        if not key:
+            return f"{self._table}.key_variable names {self.variable}, which is not set in the environment"
+        if not (key.isascii() and key.isprintable()):
+            return f"the key in {self.variable} holds a character that can't be sent in a header"
+        return None
 
 
 class JsonEndpoint:
@@ -41,7 +64,7 @@ class JsonEndpoint:
         sleep: Callable[[float], None] = time.sleep,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._table, self._url, self._key_variable, self._timeout = table, url, key_variable, timeout
+        self._url, self._key, self._timeout = url, ApiKey(table, key_variable), timeout
         self._error, self._sleep, self._elapsed = error, sleep, elapsed
         self._client: Any = None
         self._connecting = Lock()
@@ -49,14 +72,7 @@ class JsonEndpoint:
 
     def unready(self) -> str | None:
         """Why it can't be called: the key is missing or can't be sent. The service itself is not asked."""
-        if self._key_variable is None:
-            return None
-        key = self._key()
-        if not key:
-            return f"{self._table}.key_variable names {self._key_variable}, which is not set in the environment"
-        if not (key.isascii() and key.isprintable()):
-            return f"the key in {self._key_variable} holds a character that can't be sent in a header"
-        return None
+        return self._key.unready()
 
     def post(self, body: Mapping[str, Any], texts: Sequence[str], retries: int = 0) -> Any:
         """The answer to a body. `texts` are private: an error that quotes one of them is not repeated."""
@@ -78,12 +94,10 @@ class JsonEndpoint:
     def _answer(self, body: Mapping[str, Any], texts: Sequence[str]) -> Any:
         import httpx2
 
-        key = self._key()
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-        # Lone surrogates, which JSON could write, are left out: most servers refuse them.
-        content = json.dumps(body, ensure_ascii=False).encode(errors="ignore")
+        key = self._key.read()
+        headers = {"content-type": "application/json", **bearer(key)}
         try:
-            response = self._connected().post(self._url, content=content, headers=headers)
+            response = self._connected().post(self._url, content=encoded(body), headers=headers)
         except httpx2.TimeoutException as error:
             raise _Passing(f"{self._url} did not answer within {self._timeout:g} seconds", retry=False) from error
         except httpx2.TransportError as error:
@@ -91,12 +105,12 @@ class JsonEndpoint:
         except Exception as error:  # of many kinds: the environment's proxy or certificates, the answer's encoding
             raise self._error(f"{self._url} can't be asked: {error}") from error
         if response.status_code != 200:
-            problem = f"{self._url} answered {response.status_code}{_said(response, key, texts)}"
+            problem = f"{self._url} answered {response.status_code}{told(response.content, key, texts)}"
             if response.status_code in _REFUSALS:
                 raise Refused(problem)
-            if response.status_code not in _EXCUSES:
+            if response.status_code not in EXCUSES:
                 raise self._error(problem)
-            raise _Passing(problem, _seconds(response.headers.get("retry-after")))
+            raise _Passing(problem, seconds(response.headers.get("retry-after")))
         try:
             return response.json()
         except (ValueError, RecursionError) as error:
@@ -110,9 +124,6 @@ class JsonEndpoint:
                 timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, LONGEST_CONNECT))
                 self._client = httpx2.Client(timeout=timeout, limits=httpx2.Limits(keepalive_expiry=KEPT))
             return self._client
-
-    def _key(self) -> str:
-        return os.environ.get(self._key_variable, "").strip() if self._key_variable else ""
 
 
 class _Passing(Exception):
@@ -144,18 +155,35 @@ def by_index(entries: Any, name: str, count: int) -> list[Any]:
     return [found[number] for number in range(count)]
 
 
-def _said(response: Any, key: str, texts: Sequence[str]) -> str:
-    """What the service says about its refusal, as far as it may be shown and logged."""
+def address(url: str, path: str) -> str:
+    """Where to post: a URL of the path itself, of an API's version, or of a server."""
+    url = url.rstrip("/")
+    if url.endswith(f"/{path}"):
+        return url
+    return f"{url}/{path}" if url.endswith("/v1") else f"{url}/v1/{path}"
+
+
+def bearer(key: str) -> dict[str, str]:
+    """The header with a key, if there is one."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """JSON. Lone surrogates, which it could have, are left out: most servers refuse them."""
+    return json.dumps(body, ensure_ascii=False).encode(errors="ignore")
+
+
+def told(content: bytes, key: str, texts: Sequence[str]) -> str:
+    """What a service says about its refusal, as far as it may be shown and logged; empty, or after a colon."""
     said: Any = None
     with suppress(ValueError, RecursionError):
-        said = response.json()
+        said = json.loads(content)
         while isinstance(said, dict):
             said = next((said[name] for name in ("error", "message", "detail") if said.get(name)), None)
-    if not isinstance(said, str) or any(text[:20] in said for text in texts):
-        return ""
-    return f": {(said.replace(key, '...') if key else said)[:MOST_SAID]}"
+    shown = presentable(said, key, texts) if isinstance(said, str) else ""
+    return f": {shown}" if shown else ""
 
 
-def _seconds(header: str | None) -> float:
+def seconds(header: str | None) -> float:
     """The seconds of a Retry-After header; 0 if there is none, or if it is a date."""
     return float(header) if header and header.isascii() and header.isdigit() else 0.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from tulving.domain.vectors import unit
 from tulving.errors import EmbedderUnavailable, InvalidInput
-from tulving.providers.json_endpoint import JsonEndpoint, Refused, by_index, required
+from tulving.providers.json_endpoint import JsonEndpoint, Refused, address, by_index, required
 
 LARGEST = 16_000
 """pgvector's limit of dimensions."""
@@ -49,7 +49,7 @@ class OpenAiCompatible:
         self._asked = {"dimensions": dimension} if dimension else {}
         self._batch_size, self._max_characters, self._retries = batch_size, max_characters, retries
         self._query_prefix, self._document_prefix = query_prefix, document_prefix
-        self._url = address(url)
+        self._url = address(url, "embeddings")
         self._endpoint = JsonEndpoint("endpoint", self._url, key_variable, timeout, EmbedderUnavailable)
 
     def unready(self) -> str | None:
@@ -108,11 +108,3 @@ class OpenAiCompatible:
             raise EmbedderUnavailable(f"{self._url} gave empty vectors for {self.model}")
         self.dimension = dimension
         return vectors
-
-
-def address(url: str) -> str:
-    """Where to post: a URL of `/embeddings` itself, of an API's version, or of a server."""
-    url = url.rstrip("/")
-    if url.endswith("/embeddings"):
-        return url
-    return url + ("/embeddings" if url.endswith("/v1") else "/v1/embeddings")

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
+from urllib.parse import quote, unquote
 
 from tulving import storage
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable
 from tulving.ports import Checkable, Finding
+from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
 from tulving.services.service import MAINTENANCE
 from tulving.services.tokens import Tokens
@@ -103,6 +105,21 @@ class Administration(Moving, Tokens):
         while forgotten := await self._write(storage.requests.delete_before, before, REQUESTS_AT_A_TIME):
             done += forgotten
         return done
+
+    async def consolidation_shards(self, as_of: datetime | None = None) -> list[str]:
+        """Which tenants and agents have episodes to learn from, as `tenant:agent`; names are quoted as in a URL."""
+        found = await self._read(storage.learning.shards, as_of or self._env.clock())
+        return [f"{quote(tenant, safe='')}:{quote(butler, safe='')}" for tenant, butler in found]
+
+    async def consolidate_shard(self, shard: str) -> Consolidated:
+        """Learn from the episodes of one of them, with the configured model."""
+        tenant, butler = map(unquote, shard.split(":"))
+        return await Learning(self._env, self._actor(tenant)).run_consolidation(butler=butler)
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is a model to learn with."""
+        return self._env.model is not None
 
     async def verify(self) -> Verification:
         """Check the database, its keyword and vector indexes against the rows, and the files of the embedder."""

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -30,7 +29,6 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import Service
-from tulving.storage.connection import Connection
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
@@ -106,16 +104,39 @@ class Items(Service):
         if kind == "episode":
             raise InvalidInput("memory_type", "an episode can't be confirmed: it happened or not", "fact, rule")
         address = await self._address(kind, memory_id)
-        return address is not None and await self._change(storage.reviews.confirm, address, "confirmed")
+        if address is None:
+            return False
+        event = self._audit(self._env.clock()).event(f"{kind}_confirmed", kind, address.id)
+        return await self._write_once(lambda conn: storage.reviews.confirm(conn, address, event))
 
     @operation(
         "memory_forget", effect="destroy", command="forget", positional=ONE_MEMORY, answer="forgotten", idempotent=True
     )
     @once
-    async def forget(self, memory_type: MemoryType, memory_id: Id) -> bool:
-        """Forget a memory: it is no longer found, but its row is kept; false if there is none."""
+    async def forget(
+        self,
+        memory_type: MemoryType,
+        memory_id: Id,
+        derived: Annotated[bool, "Also forget what was learned from it alone"] = False,
+    ) -> bool:
+        """Forget a memory: it is no longer found, but its row is kept; false if there is none.
+
+        No model learns a forgotten fact or rule again; you may store it.
+        """
         address = await self._address(memory_type, memory_id, to_change=True)
-        return address is not None and await self._change(storage.items.forget, address, "forgotten")
+        if address is None:
+            return False
+        audit = self._audit(self._env.clock())
+        return await self._write_once(lambda conn: storage.forgotten.forget(conn, address, audit, derived))
+
+    @operation(
+        "memory_derived", effect="read", command="derived", positional=ONE_MEMORY, answer="memories", standard=False
+    )
+    async def derived(self, memory_type: MemoryType, memory_id: Id) -> list[Item]:
+        """List what was learned from a memory and from nothing else."""
+        address = await self._address(memory_type, memory_id)
+        found = [] if address is None else await self._read(storage.forgotten.derived_alone, address)
+        return [item for item in found if self.bound.covers(item)]
 
     @operation(
         "memory_delete", effect="destroy", command="delete", positional=ONE_MEMORY, answer="deleted", standard=False
@@ -127,7 +148,8 @@ class Items(Service):
         address = await self._address(kind, memory_id, to_change=True)
         if address is None:
             raise NotFound(f"there is no {kind} {memory_id}")
-        return await self._change(storage.items.delete, address, "deleted")
+        audit = self._audit(self._env.clock())
+        return await self._write_once(lambda conn: storage.forgotten.delete(conn, address, audit))
 
     @operation(
         "memory_edit",
@@ -242,12 +264,6 @@ class Items(Service):
         """
         address = await self._address(memory_type, memory_id)
         return [] if address is None else await self._read(storage.events.of_item, address)
-
-    async def _change(
-        self, transaction: Callable[[Connection, Address, Event], bool], address: Address, done: str
-    ) -> bool:
-        event = self._audit(self._env.clock()).event(f"{address.kind}_{done}", address.kind, address.id)
-        return await self._write_once(lambda conn: transaction(conn, address, event))
 
     async def _address(
         self, kind: Kind, memory_id: MemoryId, field: str = "memory_id", *, to_change: bool = False

@@ -4,14 +4,13 @@ from tulving.ports import Publisher
 from tulving.services.context import Context
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
-from tulving.services.facts import Facts
 from tulving.services.health import HealthCheck
 from tulving.services.moving import Moving
-from tulving.services.rules import Rules
+from tulving.services.reviewing import Reviewing
 from tulving.services.statistics import Counting
 
 
-class Memory(Episodes, Facts, Rules, Entities, Context, Counting, Moving, HealthCheck):
+class Memory(Episodes, Reviewing, Entities, Context, Counting, Moving, HealthCheck):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

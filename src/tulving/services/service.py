@@ -17,6 +17,7 @@ from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher, Store
 from tulving.services.embedding import Embedding
+from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
 from tulving.settings import MemoryModuleConfig
@@ -69,6 +70,7 @@ class Env:
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
     reranker: Reranking | None = None
+    model: LanguageModel | None = None
 
     @property
     def embedder(self) -> Embedder:

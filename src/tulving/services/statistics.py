@@ -23,7 +23,7 @@ class Statistics(TypedDict):
 class Counting(Service):
     """The verb that counts memories."""
 
-    @operation("memory_stats", effect="read", command="stats")
+    @operation("memory_stats", effect="read", command="stats", by_person="overview")
     async def stats(
         self, scope: Annotated[str | None, "Only facts and rules of this namespace and the global one"] = None
     ) -> Statistics:
@@ -37,3 +37,13 @@ class Counting(Service):
         age = None if oldest is None else max(0.0, (now - oldest) / _HOUR)
         counts["episode"]["backlog_age_hours"] = age
         return {"episodes": counts["episode"], "facts": counts["fact"], "rules": counts["rule"]}
+
+    async def overview(self, scope: str | None = None) -> dict[str, Any]:
+        """The counts of `stats`, and what learning has cost: the tokens spent today of those that may be spent."""
+        llm, now = self._env.config.llm, self._env.clock()
+        learning = await self._read(storage.runs.summary, self.caller.tenant_id, now)
+        model = self._env.model and self._env.model.name
+        return {
+            **await self.stats(scope),
+            "learning": {**learning, "tokens_per_day": llm.tokens_per_day, "model": model},
+        }

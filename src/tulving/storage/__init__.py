@@ -17,17 +17,22 @@ if TYPE_CHECKING:
     from tulving.storage import events as events
     from tulving.storage import export_file as export_file
     from tulving.storage import facts as facts
+    from tulving.storage import forgotten as forgotten
     from tulving.storage import health as health
     from tulving.storage import items as items
+    from tulving.storage import learning as learning
     from tulving.storage import links as links
     from tulving.storage import moving as moving
     from tulving.storage import names as names
+    from tulving.storage import proposals as proposals
     from tulving.storage import requests as requests
     from tulving.storage import reviews as reviews
     from tulving.storage import rules as rules
+    from tulving.storage import runs as runs
     from tulving.storage import search as search
     from tulving.storage import statistics as statistics
     from tulving.storage import tokens as tokens
+    from tulving.storage import undoing as undoing
     from tulving.storage import verification as verification
 
 

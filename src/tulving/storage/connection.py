@@ -5,7 +5,7 @@ and come out as Python values (UUID, aware datetime, list, dict, bool).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from tulving.domain.events import Event
@@ -21,6 +21,21 @@ def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:
         return Finding(name, tuple(problems()))
     except DamagedStore as error:
         return Finding(name, (str(error),))
+
+
+@contextmanager
+def savepoint(conn: "Connection") -> Iterator[None]:
+    """A part of a transaction that is rolled back alone when it raises."""
+    before = len(conn.events)
+    conn.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        del conn.events[before:]
+        conn.execute("ROLLBACK TO SAVEPOINT part")
+        conn.execute("RELEASE SAVEPOINT part")
+        raise
+    conn.execute("RELEASE SAVEPOINT part")
 
 
 class Connection(Protocol):

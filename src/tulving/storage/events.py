@@ -1,8 +1,9 @@
 """The append-only audit trail."""
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
+from uuid import UUID
 
 from tulving.domain.events import Event, Unkeyed
 from tulving.domain.scope import Address
@@ -26,14 +27,20 @@ def append(conn: Connection, *events: Event) -> None:
     conn.events += written
 
 
+def keyed(conn: Connection, tenant_id: str, unkeyed: Unkeyed, secrets: MutableMapping[str, str] | None = None) -> str:
+    """A hash, keyed with the tenant's secret; `secrets` are those that were looked up before."""
+    secrets = conn.secrets if secrets is None else secrets
+    if tenant_id not in secrets:
+        secrets[tenant_id] = _secret(conn, tenant_id, unkeyed)
+    return unkeyed.keyed(secrets[tenant_id])
+
+
 def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:
     secrets = conn.secrets
     written: list[Event] = []
     for event in events:
         if isinstance(unkeyed := event.payload.get("content_hash"), Unkeyed):
-            if event.tenant_id not in secrets:
-                secrets[event.tenant_id] = _secret(conn, event.tenant_id, unkeyed)
-            payload = {**event.payload, "content_hash": unkeyed.keyed(secrets[event.tenant_id])}
+            payload = {**event.payload, "content_hash": keyed(conn, event.tenant_id, unkeyed, secrets)}
             event = replace(event, payload=payload)
         written.append(event)
     return written
@@ -55,6 +62,15 @@ def of_item(conn: Connection, address: Address) -> list[Event]:
     rows = conn.fetch_all(
         "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
         {"tenant_id": address.tenant_id, "entity_id": address.id},
+    )
+    return [Event(**row) for row in rows]
+
+
+def of_run(conn: Connection, tenant_id: str, run_id: UUID) -> list[Event]:
+    """What a run of a model has changed, oldest first."""
+    rows = conn.fetch_all(
+        "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND run_id = :run_id ORDER BY seq",
+        {"tenant_id": tenant_id, "run_id": run_id},
     )
     return [Event(**row) for row in rows]
 

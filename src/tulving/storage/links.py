@@ -75,6 +75,31 @@ def of_item(conn: Connection, address: Address, direction: Direction, bound: Bou
     return [link for link in found if known.issuperset(_ends(link))]
 
 
+def derived_alone(conn: Connection, address: Address) -> list[Address]:
+    """What models learned from this memory and from nothing else: not what also has another source, or that an episode
+    supports; and what was learned from that, in turn."""
+    alone, found = {(address.kind, address.id)}, list[Address]()
+    waiting = [address]
+    while waiting:
+        source = waiting.pop()
+        for link in of_item(conn, source, "incoming", Bound()):
+            end: tuple[Kind, UUID] = link.source_type, link.source_id
+            if link.relation == "derived_from" and end not in alone and _sources(conn, address.tenant_id, end) <= alone:
+                alone.add(end)
+                found.append(Address(address.tenant_id, *end))
+                waiting.append(found[-1])
+    return found
+
+
+def _sources(conn: Connection, tenant_id: str, end: tuple[Kind, UUID]) -> set[tuple[Kind, UUID]]:
+    known = of_item(conn, Address(tenant_id, *end), "both", Bound())
+    derived = [_ends(link) for link in known if link.relation == "derived_from"]
+    supported = [_ends(link) for link in known if link.relation == "supports"]
+    return {target for source, target in derived if source == end} | {
+        source for source, target in supported if target == end
+    }
+
+
 def _ends(link: Link) -> tuple[tuple[Kind, UUID], tuple[Kind, UUID]]:
     return (link.source_type, link.source_id), (link.target_type, link.target_id)
 

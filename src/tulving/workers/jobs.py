@@ -48,6 +48,19 @@ async def _maintain(memory: Administration, as_of: datetime, key: str = "", dry_
     }
 
 
-_IN_ORDER = (Job("decay_sweep", _sweep), Job("episode_cleanup", _clean_up), Job("index_maintenance", _maintain))
+async def _shards(memory: Administration, as_of: datetime) -> Sequence[str]:
+    return await memory.consolidation_shards(as_of) if memory.learns else []
+
+
+async def _consolidate(memory: Administration, as_of: datetime, key: str = "", dry_run: bool = False) -> Result:
+    return await memory.consolidate_shard(key)
+
+
+_IN_ORDER = (
+    Job("consolidation", _consolidate, _shards),
+    Job("decay_sweep", _sweep),
+    Job("episode_cleanup", _clean_up),
+    Job("index_maintenance", _maintain),
+)
 JOBS = {job.name: job for job in _IN_ORDER}
 """In the order in which those that are due at the same time are done."""

@@ -1,0 +1,380 @@
+"""Verbs that learn with a language model: facts from a conversation, facts and rules from episodes."""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal, TypedDict
+from uuid import UUID
+
+from tulving import storage
+from tulving.domain import intake, prompts
+from tulving.domain.echo import without_injected
+from tulving.domain.learning import LEASE, ConsolidationResult, Extraction, Group, Run, unreadable
+from tulving.domain.model import MemoryId
+from tulving.domain.scope import GLOBAL, Owner
+from tulving.errors import (
+    IntegrityError,
+    InvalidInput,
+    ModelUnavailable,
+    StoreUnavailable,
+    TulvingError,
+    UnusableAnswer,
+)
+from tulving.parsing.consolidation import parse_consolidation_output
+from tulving.parsing.extraction import parse_extraction_output
+from tulving.services.lessons import Learned, Lessons
+from tulving.services.model import LanguageModel, Spawned
+from tulving.services.operations import operation
+from tulving.services.upkeep import Progress
+from tulving.storage.learning import Material
+
+log = logging.getLogger("tulving")
+
+TRIGGER = "schedule:consolidation"
+LONGEST_WAIT = 60.0
+NO_MODEL = (
+    "no language model is configured: set `llm.url` and `llm.model`, or `llm.command`; or let a model of your own"
+    " answer the prompt of memory_learn_prompt (`tulving learn --prompt`)"
+)
+SUMMED = ("facts_created", "facts_updated", "rules_created", "confirmations_made", "episodes_consolidated", "held")
+
+Butler = Annotated[str | None, "The agent whose episodes are learned from, and whose namespace the facts belong to"]
+
+
+class Consolidated(TypedDict):
+    """What a consolidation did. `held` waits for a person; `runs` are the ids by which it can be undone."""
+
+    episodes_processed: int
+    butlers_processed: int
+    groups: dict[str, int]
+    groups_consolidated: int
+    facts_created: int
+    facts_updated: int
+    rules_created: int
+    confirmations_made: int
+    episodes_consolidated: int
+    held: int
+    runs: list[str]
+    errors: list[str]
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnPrompt:
+    """A prompt for any model, and the lease under which its answer is taken. Without a lease there is nothing to
+    learn."""
+
+    lease: UUID | None
+    prompt: str
+    episodes: int = 0
+    expires_at: datetime | None = None
+
+
+class Learning(Lessons):
+    """Verbs that learn."""
+
+    @operation("memory_learn", effect="write", standard=False)
+    async def learn(
+        self,
+        conversation: Annotated[str | Sequence[Mapping[str, Any]], "What was said, as lines `User: ...`"],
+        butler: Butler = None,
+        session_id: Annotated[MemoryId | None, "The session of the conversation (a UUID)"] = None,
+    ) -> Learned:
+        """Learn facts about a person, and the person's profile, from a conversation, with the configured model.
+
+        What is uncertain, known already or was forgotten by the person is skipped.
+        """
+        turns, session = prompts.turns(conversation), intake.optional_id("session_id", session_id)
+        model = self._env.model
+        if model is None or model.unready():
+            raise ModelUnavailable(NO_MODEL if model is None else str(model.unready()))
+        run = self._new_run("extraction", butler, model.name, self.bound.owner)
+        prompt = await self._extraction_prompt(run, turns)
+        await self._write(storage.runs.begin, run)
+        async with self._closing(run):
+            extraction = parse_extraction_output(await self._ask(run, model, prompt))
+            if problem := unreadable(extraction):
+                raise UnusableAnswer(problem)
+            return await self._extract(run, extraction, session)
+
+    @operation("memory_run_consolidation", effect="write", command="consolidate")
+    async def run_consolidation(
+        self,
+        cc_spawner: Any = None,
+        butler: Annotated[str | None, "Only the episodes of this agent"] = None,
+        dry_run: Annotated[bool, "Only count the episodes that would be learned from"] = False,
+        progress: Progress | None = None,
+    ) -> Consolidated:
+        """Learn facts and rules from the episodes that wait for it, with the configured model or, if the host allows
+        it, with the host's own.
+
+        Without a model they are only counted. What was learned can be undone by the ids of the runs. Rules that follow
+        orders found in episodes, and large changes, are held for a person.
+        """
+        butler = intake.optional_name("butler", butler)
+        found = await self._read(storage.learning.groups, self.caller.tenant_id, self.bound, self._env.clock(), butler)
+        waiting: Counter[str] = Counter()
+        for group in found:
+            waiting[group.butler] += group.episodes
+        result: dict[str, Any] = {
+            "episodes_processed": waiting.total(),
+            "butlers_processed": len(waiting),
+            "groups": dict(waiting),
+            "groups_consolidated": 0,
+            **dict.fromkeys(SUMMED, 0),
+            **{"runs": [], "errors": [], "warning": None},
+        }
+        model = self._env.model if cc_spawner is None else self._spawned(cc_spawner)
+        problem = NO_MODEL if model is None else model.unready()
+        if dry_run or model is None or problem:
+            return Consolidated(**{**result, "warning": None if dry_run else f"nothing was learned: {problem}"})
+        for done, group in enumerate(found):
+            if progress:
+                progress(sum(each.episodes for each in found[:done]), waiting.total())
+            await self._consolidate(group, model, result)
+        return Consolidated(**result)
+
+    @operation("memory_learn_prompt", effect="write", standard=False)
+    async def learn_prompt(
+        self,
+        conversation: Annotated[str | None, "What was said; if left out, the episodes that wait are shown"] = None,
+        butler: Butler = None,
+    ) -> LearnPrompt:
+        """Get a prompt for your own model: answer it, and pass the answer to memory_learn_apply with the lease.
+
+        No key is needed. While the lease lasts, nobody else learns from the same episodes. Without a lease in the
+        answer there is nothing to learn.
+        """
+        if conversation is not None:
+            turns = prompts.turns(conversation)
+            run = self._new_run("extraction", butler, None, self.bound.owner)
+            prompt = await self._extraction_prompt(run, turns)
+            await self._write(storage.runs.begin, run)
+            return LearnPrompt(lease=run.id, prompt=prompt, expires_at=run.lease_until)
+        name, now = intake.optional_name("butler", butler), self._env.clock()
+        for group in await self._read(storage.learning.groups, self.caller.tenant_id, self.bound, now, name):
+            own, run = self._for(group.owner), self._new_run("consolidation", group.butler, None, group.owner)
+            if await self._write(storage.runs.begin, run) is not None:
+                continue
+            shown, prompt = await own._consolidation_prompt(run)
+            if prompt:
+                await self._write(storage.runs.change, run, shown=shown.ids)
+                count = len(shown.episodes)
+                return LearnPrompt(lease=run.id, prompt=prompt, episodes=count, expires_at=run.lease_until)
+            async with own._closing(run):
+                await own._apply(run, ConsolidationResult(), shown)
+        return LearnPrompt(lease=None, prompt="")
+
+    @operation("memory_learn_apply", effect="write", standard=False)
+    async def learn_apply(
+        self,
+        answer: Annotated[str, "The model's whole answer to the prompt"],
+        lease: Annotated[MemoryId | None, "The lease of the prompt; the newest open one if left out"] = None,
+    ) -> Learned:
+        """Take a model's answer to a prompt of memory_learn_prompt. It is checked as that of the configured model."""
+        run = await self._leased(lease)
+        own = self._for(Owner(run.user_id, run.household_id, run.persona_id))
+        shown = await self._read(storage.learning.shown, run)
+        parsed = _parsed(run, answer, shown)
+        if problem := unreadable(parsed):
+            raise InvalidInput("answer", problem, "the JSON that the prompt asks for")
+        async with own._closing(run):
+            if isinstance(parsed, Extraction):
+                return await own._extract(run, parsed, None)
+            return await own._apply(run, parsed, shown)
+
+    def _spawned(self, spawner: Any) -> LanguageModel:
+        """001-045: a host's way to start a session of its own model. Its attempts are the host's matter."""
+        most = self._env.config.llm.max_output_tokens
+        return LanguageModel(Spawned(spawner, TRIGGER), retries=0, max_tokens=most, jitter=lambda: 0.0)
+
+    def _for(self, owner: Owner) -> "Learning":
+        own = super()._for(owner)
+        assert isinstance(own, Learning)
+        return own
+
+    # -- conversations -----------------------------------------------------------------------------------------
+
+    async def _extraction_prompt(self, run: Run, turns: Sequence[tuple[str, str]]) -> str:
+        said = [(role, text) for role, spoken in turns if (text := without_injected(spoken)).strip()]
+        if not said:
+            raise InvalidInput("conversation", "holds nothing but what this memory has told", "what a person said")
+        owner, scope = self.bound.owner, run.butler or GLOBAL
+        facts, _ = await self._read(storage.learning.known, run.tenant_id, owner, scope)
+        blocks = await self._read(storage.profiles.current, run.tenant_id, owner)
+        texts = {name: block.content for name, block in blocks.items()}
+        return prompts.extraction(_template("extraction"), said, texts, facts)
+
+    async def _extract(self, run: Run, extraction: Extraction, session_id: UUID | None) -> Learned:
+        """003-003: store what is certain enough."""
+        threshold = self._env.config.learning.confidence_threshold
+        certain = [fact for fact in extraction.facts if fact.confidence >= threshold]
+        for fact in extraction.facts:
+            if fact.confidence < threshold:
+                log.info("the run %s skipped a fact of low confidence (%.2f)", run.id, fact.confidence)
+        learned = await self._teach(
+            run,
+            certain,
+            Material(),
+            profile=extraction.profile,
+            origin={"session_id": session_id},
+            errors=extraction.parse_errors,
+        )
+        return replace(learned, below_threshold=len(extraction.facts) - len(certain))
+
+    # -- episodes ----------------------------------------------------------------------------------------------
+
+    async def _consolidate(self, group: Group, model: LanguageModel, result: dict[str, Any]) -> None:
+        """001-045, 001-101: learn from one group. What goes wrong concerns this group alone."""
+        run = self._new_run("consolidation", group.butler, model.name, group.owner)
+        until = await self._write(storage.runs.begin, run)
+        if until is not None:
+            result["errors"].append(f"{group.butler}: somebody else is learning from it, until {until:%H:%M} at most")
+            return
+        learned, problem = Learned(run_id=run.id), None
+        own = self._for(group.owner)
+        try:
+            async with own._closing(run):
+                while (batch := await own._learn_batch(run, model)) is not None:
+                    learned += batch
+        except (IntegrityError, StoreUnavailable):
+            raise
+        except Exception as error:
+            problem = described(error)
+            log.warning("no more is learned from the episodes of %s: %s", group.butler, problem)
+        for name in SUMMED:
+            result[name] += getattr(learned, name)
+        result["runs"].append(str(run.id))
+        result["errors"] += [f"{group.butler}: {each}" for each in (*learned.errors, problem) if each]
+        result["groups_consolidated"] += problem is None
+
+    async def _learn_batch(self, run: Run, model: LanguageModel) -> Learned | None:
+        """Learn from as many episodes as one prompt may show; None if there are no more. A useless answer costs each of
+        them an attempt; a model that can't be asked does not."""
+        shown, prompt = await self._consolidation_prompt(run)
+        if not prompt and not shown.silent:
+            return None
+        try:
+            parsed = _parsed(run, await self._ask(run, model, prompt) if prompt else "{}", shown)
+            if problem := unreadable(parsed):
+                raise UnusableAnswer(problem)
+        except UnusableAnswer as error:
+            ids, most = [episode.id for episode in shown.episodes], self._env.config.learning.max_attempts
+            await self._write(storage.learning.fail, run, ids, type(error).__name__, most, self._env.clock())
+            raise
+        assert isinstance(parsed, ConsolidationResult)
+        return await self._apply(run, parsed, shown)
+
+    async def _consolidation_prompt(self, run: Run) -> tuple[Material, str]:
+        """The next episodes of a run, and the prompt that shows them, without what this memory itself once told; empty
+        if nothing else is left."""
+        settings, now, butler = self._env.config, self._env.clock(), str(run.butler)
+        most = settings.learning.episodes_at_a_time
+        found = await self._read(storage.learning.material, run.tenant_id, self.bound, butler, most, now)
+        own_words = [replace(episode, content=without_injected(episode.content)) for episode in found.episodes]
+        silent = [episode for episode in own_words if not episode.content.strip()]
+        told = [episode for episode in own_words if episode.content.strip()]
+        if not told:
+            return replace(found, episodes=(), silent=silent), ""
+        template, room = _template("consolidation"), settings.llm.max_characters
+        fitting = prompts.fit(template, butler, told, found.facts, found.rules, room)
+        return Material(*fitting, silent), prompts.consolidation(template, butler, *fitting)
+
+    async def _apply(self, run: Run, result: ConsolidationResult, shown: Material) -> Learned:
+        offers = (*result.confirmations, *result.updated_facts, *result.new_facts, *result.new_rules)
+        ids = [episode.id for episode in (*shown.episodes, *shown.silent)]
+        return await self._teach(run, offers, shown, learned_from=ids, errors=result.parse_errors)
+
+    # -- runs --------------------------------------------------------------------------------------------------
+
+    def _new_run(
+        self, job: Literal["consolidation", "extraction"], butler: str | None, model: str | None, owner: Owner
+    ) -> Run:
+        now = self._env.clock()
+        return Run(
+            tenant_id=self.caller.tenant_id,
+            id=self._env.ids(),
+            job=job,
+            butler=self.bound.scope or intake.optional_name("butler", butler),
+            owner=owner.key,
+            user_id=owner.user_id,
+            household_id=owner.household_id,
+            persona_id=owner.persona_id,
+            actor=self.caller.actor,
+            model=model,
+            lease_until=now + self._lease,
+            created_at=now,
+        )
+
+    @property
+    def _lease(self) -> timedelta:
+        """Longer than any answer can take."""
+        llm = self._env.config.llm
+        return max(LEASE, timedelta(seconds=(llm.timeout + LONGEST_WAIT) * (llm.retries + 1)))
+
+    async def _leased(self, lease: MemoryId | None) -> Run:
+        """The run whose prompt was handed out under a lease."""
+        now, owner = self._env.clock(), self.bound.owner.key
+        if lease is None:
+            found = await self._read(storage.runs.recent, self.caller.tenant_id, owner, 20, "open")
+            run = next((each for each in found if each.model is None), None)
+        else:
+            run = await self._read(storage.runs.get, self.caller.tenant_id, intake.memory_id("lease", lease))
+        if (
+            run is None
+            or run.model is not None
+            or run.status != "open"
+            or (run.lease_until or now) <= now
+            or (owner and owner != run.owner)
+        ):
+            raise InvalidInput("lease", "is unknown, used or over", "the lease of a prompt that waits for its answer")
+        return run
+
+    async def _ask(self, run: Run, model: LanguageModel, prompt: str) -> str:
+        """A model's answer, if the tenant may spend what it can cost."""
+        now, cost = self._env.clock(), model.cost(prompt)
+        await self._write(storage.runs.reserve, run, cost, self._env.config.llm, now, now + self._lease)
+        spent = 0, 0
+        try:
+            completion = await model.ask(prompt)
+            spent = model.spent(prompt, completion)
+            return completion.text
+        except UnusableAnswer as error:
+            spent = error.input_tokens, error.output_tokens
+            raise
+        finally:
+            await self._write(storage.runs.spend, run, cost, *spent)
+
+    @asynccontextmanager
+    async def _closing(self, run: Run) -> AsyncIterator[None]:
+        """Close a run, whatever comes of it."""
+        problem: str | None = None
+        try:
+            yield
+        except BaseException as error:
+            problem = described(error)
+            raise
+        finally:
+            await self._write(storage.runs.close, run, problem, self._env.clock())
+
+
+def described(error: BaseException) -> str:
+    """An error as it is recorded: errors of ours name no text of a memory, others may."""
+    return f"{type(error).__name__}: {error}"[:300] if isinstance(error, TulvingError) else type(error).__name__
+
+
+def _parsed(run: Run, answer: str, shown: Material) -> Extraction | ConsolidationResult:
+    if run.job == "extraction":
+        return parse_extraction_output(answer)
+    episodes = {episode.id for episode in shown.episodes}
+    return parse_consolidation_output(answer, episodes, {item.id for item in (*shown.facts, *shown.rules)})
+
+
+@cache
+def _template(name: str) -> str:
+    return files("tulving").joinpath("prompts", name, "SKILL.md").read_text(encoding="utf-8")

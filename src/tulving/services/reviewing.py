@@ -1,0 +1,170 @@
+"""Verbs about what models have taught: which runs there were, undoing them, and what waits for a person's decision."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+from uuid import UUID
+
+from tulving import storage
+from tulving.domain import intake
+from tulving.domain.learning import Proposal, Run
+from tulving.domain.model import Kind, MemoryId
+from tulving.domain.scope import Address, Bound, Owner
+from tulving.errors import InvalidInput, NotFound
+from tulving.services.learning import Learning
+from tulving.services.lessons import Learned, Lessons, read
+from tulving.services.operations import operation
+from tulving.storage.connection import Connection
+from tulving.storage.learning import Material
+from tulving.storage.undoing import Undone
+
+MOST_RUNS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a run did to one memory, and from which episodes it did that. The content is that of today."""
+
+    what: str
+    memory_type: Kind
+    memory_id: UUID
+    content: str | None
+    sources: list[UUID] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """A run of a model; if it was asked for by its id, with its changes."""
+
+    run: Run
+    changes: list[Change] = field(default_factory=list)
+
+
+class Reviewing(Learning):
+    """Verbs for the person who answers for what is learned."""
+
+    @operation("memory_runs", effect="read", command="runs", positional=("run_id",), answer="runs", standard=False)
+    async def runs(
+        self,
+        run_id: Annotated[MemoryId | None, "Only this run, with all that it changed"] = None,
+        limit: Annotated[int, "How many at most, the newest first"] = 20,
+    ) -> list[RunReport]:
+        """List the runs of language models that learned from episodes and conversations, and what they changed."""
+        limit = intake.whole("limit", limit, 1, MOST_RUNS)
+        if run_id is not None:
+            run = await self._known_run(run_id)
+            return [RunReport(run=run, changes=await self._read(_changes, run))]
+        found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound.owner.key, limit)
+        return [RunReport(run=run) for run in found]
+
+    @operation("memory_undo", effect="destroy", command="undo", positional=("run_id",), standard=False)
+    async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
+        """Undo a run of a language model: retract what it added and restore what it replaced.
+
+        What somebody has changed since stays as it is, and is named.
+        """
+        run = await self._known_run(run_id)
+        if run.status in ("open", "undone"):
+            problem = "was undone before" if run.status == "undone" else "is not finished yet"
+            raise InvalidInput("run_id", f"the run {run.id} {problem}", "a run that has ended")
+        return await self._write(storage.undoing.undo, run, self._audit(self._env.clock()))
+
+    async def proposals(self) -> list[Proposal]:
+        """What runs would have done but a person must decide, oldest first."""
+        return await self._read(storage.proposals.held, self.caller.tenant_id, self.bound.owner.key)
+
+    async def accept(self, *ids: MemoryId) -> Learned:
+        """Let proposals take effect, given by their own ids or by those of their runs. One that can't take effect any
+        more is named among the errors, and stays."""
+        learned: Learned | None = None
+        for proposal in await self._chosen(ids):
+            run = await self._known_run(proposal.run_id)
+            own, shown = self._owned(run), await self._read(_referred, proposal)
+            taken = await own._teach(run, [read(proposal.action, proposal.offer)], shown, decided=True)
+            if not taken.errors:
+                await self._decide([proposal], "accepted")
+            learned = taken if learned is None else learned + taken
+        assert learned is not None
+        return learned
+
+    async def reject(self, *ids: MemoryId) -> int:
+        """Drop proposals, so that no model stores the same again; returns how many."""
+        chosen = await self._chosen(ids)
+        unwanted = []
+        for proposal in chosen:
+            run = await self._known_run(proposal.run_id)
+            shown = await self._read(_referred, proposal)
+            steps, _ = await self._owned(run)._steps(run, [read(proposal.action, proposal.offer)], shown, {}, True)
+            unwanted += [step.item for step in steps if step.item is not None]
+        await self._decide(chosen, "rejected", unwanted)
+        return len(chosen)
+
+    async def _decide(self, chosen: Iterable[Proposal], decision: str, unwanted: Iterable[Any] = ()) -> None:
+        audit = self._audit(self._env.clock())
+
+        def decide(conn: Connection) -> None:
+            for proposal in chosen:
+                storage.proposals.remove(conn, proposal, decision, audit)
+                storage.runs.settle(conn, proposal.tenant_id, proposal.run_id)
+            for item in unwanted:
+                storage.forgotten.note(conn, item, audit)
+
+        await self._write(decide)
+
+    async def _chosen(self, ids: Iterable[MemoryId]) -> list[Proposal]:
+        named = [intake.memory_id("id", id_) for id_ in ids]
+        found = await self._read(storage.proposals.of_ids, self.caller.tenant_id, self.bound.owner.key, named)
+        covered = {each for proposal in found for each in (proposal.id, proposal.run_id)}
+        for id_ in named:
+            if id_ not in covered:
+                raise NotFound(f"there is no proposal {id_}")
+        if not found:
+            raise InvalidInput("id", "is missing", "the id of a proposal or of its run")
+        return found
+
+    async def _known_run(self, run_id: MemoryId) -> Run:
+        found = await self._read(storage.runs.get, self.caller.tenant_id, intake.memory_id("run_id", run_id))
+        owner = self.bound.owner.key
+        if found is None or (owner and owner != found.owner):
+            raise NotFound(f"there is no run {run_id}")
+        return found
+
+    def _owned(self, run: Run) -> Lessons:
+        return self._for(Owner(run.user_id, run.household_id, run.persona_id))
+
+
+def _changes(conn: Connection, run: Run) -> list[Change]:
+    """Each memory that a run has changed, with the last thing that it did to it."""
+    done = {
+        event.entity_id: (event.entity_type, event.event_type)
+        for event in storage.events.of_run(conn, run.tenant_id, run.id)
+        if event.entity_type in ("fact", "rule")
+    }
+    changes: list[Change] = []
+    for id_, (kind, what) in done.items():
+        if id_ is None:
+            continue
+        address = Address(run.tenant_id, kind, id_)  # pyright: ignore[reportArgumentType]
+        item = storage.items.get(conn, address)
+        links = storage.links.of_item(conn, address, "outgoing", Bound())
+        sources = [link.target_id for link in links if link.relation == "derived_from"]
+        changes.append(
+            Change(
+                what=what.partition("_")[2],
+                memory_type=address.kind,
+                memory_id=id_,
+                content=item and item.content,
+                sources=sources,
+            )
+        )
+    return changes
+
+
+def _referred(conn: Connection, proposal: Proposal) -> Material:
+    """What a proposal refers to, as it is now."""
+    offer = proposal.offer
+    targets = [offer["target_id"]] if "target_id" in offer else []
+    episodes = offer.get("evidence", [])
+    run = storage.runs.get(conn, proposal.tenant_id, proposal.run_id)
+    assert run is not None
+    return storage.learning.shown(conn, replace(run, shown={"episodes": episodes, "facts": targets, "rules": targets}))

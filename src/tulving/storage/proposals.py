@@ -1,0 +1,55 @@
+"""Proposals: what a run of a model would do, held until a person decides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.events import Audit
+from tulving.domain.learning import Action, Proposal, Run
+from tulving.storage import events
+from tulving.storage.connection import Connection
+from tulving.storage.rows import insert_statement
+
+_COLUMNS = tuple(each.name for each in fields(Proposal))
+_INSERT = insert_statement("proposals", _COLUMNS)
+
+
+def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], reason: str, audit: Audit) -> None:
+    """Keep an action for a person, unless the same one is held already."""
+    same = {"tenant_id": run.tenant_id, "owner": run.owner, "action": action}
+    if any(each.offer.get("content") == offer.get("content") for each in _where(conn, "action = :action", same)):
+        return
+    params = {**same, "id": audit.new_id(), "run_id": run.id, "offer": offer, "reason": reason}
+    conn.execute(_INSERT, {**params, "created_at": audit.now})
+    events.append(conn, audit.event("proposal_held", "proposal", params["id"], action=action))
+
+
+def held(conn: Connection, tenant_id: str, owner: str) -> list[Proposal]:
+    """All that waits for a person's decision, oldest first; of one owner, if the caller is bound to one."""
+    return _where(conn, "TRUE", {"tenant_id": tenant_id, "owner": owner}, anybody=not owner)
+
+
+def of_ids(conn: Connection, tenant_id: str, owner: str, ids: Sequence[UUID]) -> list[Proposal]:
+    """The proposals with these ids, or of the runs with these ids; locked until the transaction ends."""
+    which = f"({conn.within('id', 'ids')} OR {conn.within('run_id', 'ids')})"
+    return _where(conn, which, {"tenant_id": tenant_id, "owner": owner, "ids": list(ids)}, anybody=not owner)
+
+
+def remove(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -> None:
+    """A person has decided; nothing remains but an event."""
+    conn.execute(
+        "DELETE FROM proposals WHERE tenant_id = :tenant_id AND id = :id",
+        {"tenant_id": proposal.tenant_id, "id": proposal.id},
+    )
+    events.append(conn, audit.event(f"proposal_{decision}", "proposal", proposal.id, run=str(proposal.run_id)))
+
+
+def _where(conn: Connection, condition: str, params: Mapping[str, Any], *, anybody: bool = False) -> list[Proposal]:
+    owner = "TRUE" if anybody else "owner = :owner"
+    rows = conn.fetch_all(
+        f"SELECT {', '.join(_COLUMNS)} FROM proposals WHERE tenant_id = :tenant_id AND {owner} AND {condition}"
+        " ORDER BY created_at, id",
+        params,
+    )
+    return [Proposal(**row) for row in rows]

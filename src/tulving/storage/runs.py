@@ -1,0 +1,140 @@
+"""The runs of language models: who is learning from what, and what it has cost."""
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.learning import Run, day_of
+from tulving.errors import SpendLimitReached
+from tulving.settings import LlmConfig
+from tulving.storage import items
+from tulving.storage.connection import Connection
+from tulving.storage.rows import insert_statement
+
+TAUGHT = ("facts_created", "facts_updated", "rules_created", "confirmations_made")
+_COLUMNS = tuple(each.name for each in fields(Run))
+_INSERT = insert_statement("learning_runs", _COLUMNS)
+_RUNS = f"SELECT {', '.join(_COLUMNS)} FROM learning_runs WHERE tenant_id = :tenant_id"
+
+
+def begin(conn: Connection, run: Run) -> datetime | None:
+    """Begin a run; if somebody else is learning from this agent's episodes, until when that may take."""
+    if run.butler is not None and run.job == "consolidation":
+        conn.lock(f"{run.tenant_id} learning {run.butler}")
+        live = conn.fetch_one(
+            f"{_RUNS} AND job = 'consolidation' AND butler = :butler AND status = 'open' AND lease_until > :created_at"
+            " ORDER BY lease_until DESC LIMIT 1",
+            {"tenant_id": run.tenant_id, "butler": run.butler, "created_at": run.created_at},
+        )
+        if live is not None:
+            return live["lease_until"]
+        conn.execute(
+            "UPDATE learning_runs SET status = 'failed', last_error = 'abandoned' WHERE tenant_id = :tenant_id"
+            " AND job = 'consolidation' AND butler = :butler AND status = 'open'",
+            {"tenant_id": run.tenant_id, "butler": run.butler},
+        )
+    conn.execute(_INSERT, {name: getattr(run, name) for name in _COLUMNS})
+    return None
+
+
+def get(conn: Connection, tenant_id: str, run_id: UUID, *, to_change: bool = False) -> Run | None:
+    lock = conn.for_update if to_change else ""
+    row = conn.fetch_one(f"{_RUNS} AND id = :id{lock}", {"tenant_id": tenant_id, "id": run_id})
+    return Run(**row) if row else None
+
+
+def recent(conn: Connection, tenant_id: str, owner: str, limit: int, status: str | None = None) -> list[Run]:
+    """The runs of a tenant, or of one of its owners, newest first."""
+    only = (" AND owner = :owner" if owner else "") + (" AND status = :status" if status else "")
+    rows = conn.fetch_all(
+        f"{_RUNS}{only} ORDER BY created_at DESC, id DESC LIMIT :limit",
+        {"tenant_id": tenant_id, "owner": owner, "status": status, "limit": limit},
+    )
+    return [Run(**row) for row in rows]
+
+
+def change(conn: Connection, run: Run, **changes: Any) -> None:
+    """Write some columns of a run."""
+    assigned = ", ".join(f"{name} = :{name}" for name in changes)
+    params = {"tenant_id": run.tenant_id, "id": run.id, **changes}
+    conn.execute(f"UPDATE learning_runs SET {assigned} {items.THIS}", params)
+
+
+def reserve(conn: Connection, run: Run, tokens: int, limits: LlmConfig, now: datetime, lease_until: datetime) -> None:
+    """Count the tokens that a question may cost before it is asked; raises if they exceed what a tenant may spend."""
+    conn.lock(f"{run.tenant_id} spending")
+    spent, today = get(conn, run.tenant_id, run.id), spent_since(conn, run.tenant_id, day_of(now))
+    so_far = spent.input_tokens + spent.output_tokens if spent else 0
+    for name, used, most in (
+        ("run", so_far, limits.tokens_per_run),
+        ("day", today, limits.tokens_per_day),
+    ):
+        if used + tokens > most:
+            problem = f"{used:,} tokens are spent of {most:,} for this {name}, and this prompt may cost {tokens:,}"
+            raise SpendLimitReached(f"{problem} (llm.tokens_per_{name})")
+    conn.execute(
+        f"UPDATE learning_runs SET input_tokens = input_tokens + :tokens, lease_until = :lease_until {items.THIS}",
+        {"tenant_id": run.tenant_id, "id": run.id, "tokens": tokens, "lease_until": lease_until},
+    )
+
+
+def spend(conn: Connection, run: Run, reserved: int, input_tokens: int, output_tokens: int) -> None:
+    """Replace the reserved tokens by those that were spent."""
+    conn.execute(
+        "UPDATE learning_runs SET input_tokens = input_tokens + :input - :reserved,"
+        f" output_tokens = output_tokens + :output {items.THIS}",
+        {
+            "tenant_id": run.tenant_id,
+            "id": run.id,
+            "reserved": reserved,
+            "input": input_tokens,
+            "output": output_tokens,
+        },
+    )
+
+
+def spent_since(conn: Connection, tenant_id: str, since: datetime) -> int:
+    """The tokens of all runs of a tenant that began since then."""
+    row = conn.fetch_one(
+        "SELECT COALESCE(SUM(input_tokens + output_tokens), 0) AS tokens FROM learning_runs"
+        " WHERE tenant_id = :tenant_id AND created_at >= :since",
+        {"tenant_id": tenant_id, "since": since},
+    )
+    return int(row["tokens"]) if row else 0
+
+
+def close(conn: Connection, run: Run, problem: str | None, now: datetime) -> None:
+    """End a run: it failed, or it is done, or a person has to decide on all that it proposed."""
+    status = "failed"
+    if problem is None:
+        found = get(conn, run.tenant_id, run.id) or run
+        taught = any(found.counts.get(name) for name in TAUGHT)
+        status = "held" if not taught and _is_held(conn, run.tenant_id, run.id) else "done"
+    change(conn, run, status=status, last_error=problem, finished_at=now, lease_until=None)
+
+
+def settle(conn: Connection, tenant_id: str, run_id: UUID) -> None:
+    """A run that was held is done once a person has decided on all of it."""
+    if not _is_held(conn, tenant_id, run_id):
+        conn.execute(
+            f"UPDATE learning_runs SET status = 'done' {items.THIS} AND status = 'held'",
+            {"tenant_id": tenant_id, "id": run_id},
+        )
+
+
+def _is_held(conn: Connection, tenant_id: str, run_id: UUID) -> bool:
+    """Whether a part of a run waits for a person."""
+    found = "SELECT 1 AS found FROM proposals WHERE tenant_id = :tenant_id AND run_id = :id LIMIT 1"
+    return conn.fetch_one(found, {"tenant_id": tenant_id, "id": run_id}) is not None
+
+
+def summary(conn: Connection, tenant_id: str, now: datetime) -> dict[str, int]:
+    """How many runs a tenant had, what waits for a person, and the tokens that were spent today."""
+    mine = {"tenant_id": tenant_id}
+    counts = conn.fetch_one(
+        "SELECT (SELECT COUNT(*) FROM learning_runs WHERE tenant_id = :tenant_id) AS runs,"
+        " (SELECT COUNT(*) FROM proposals WHERE tenant_id = :tenant_id) AS held",
+        mine,
+    )
+    return {**(counts or {}), "tokens_today": spent_since(conn, tenant_id, day_of(now))}
