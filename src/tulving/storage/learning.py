@@ -198,7 +198,8 @@ def apply(
     """
     applied = Applied()
     run = runs.get(conn, run.tenant_id, run.id, to_change=True) or run
-    executor = _Executor(conn, run, audit, bound, applied)
+    executor = _Executor(conn, run, audit, bound, applied, decided)
+    conn.lock(*(claims.key(step.item) for step in steps if isinstance(step.item, Fact)))
     lost = executor.lost(steps, settings.max_facts)
     before, total = run.counts.get("facts_lost", 0), _count_facts(conn, run.tenant_id)
     if not decided and is_too_much(lost + before, total, settings.max_loss):
@@ -224,8 +225,9 @@ def apply(
 class _Executor:
     """Takes the steps of one run."""
 
-    def __init__(self, conn: Connection, run: Run, audit: Audit, bound: Bound, applied: Applied) -> None:
-        self._conn, self._run, self._audit, self._bound, self._applied = conn, run, audit, bound, applied
+    def __init__(self, conn: Connection, run: Run, audit: Audit, bound: Bound, applied: Applied, decided: bool) -> None:
+        self._conn, self._run, self._audit, self._bound = conn, run, audit, bound
+        self._applied, self._decided = applied, decided
 
     def lost(self, steps: Iterable[Step], max_facts: int) -> int:
         """How many facts the steps would take out of use."""
@@ -255,8 +257,9 @@ class _Executor:
 
     def take(self, step: Step) -> None:
         if step.reason is not None:
-            proposals.hold(self._conn, self._run, step.action, step.offer, step.reason, self._audit)
-            self._applied.counts["held"] += 1
+            if step.item is None or not self._is_unwanted(step.item):
+                held = proposals.hold(self._conn, self._run, step.action, step.offer, step.reason, self._audit)
+                self._applied.counts["held"] += held
         elif step.action == "confirmation":
             self._applied.counts["confirmations_made"] += self._confirm(step.target)
         elif isinstance(step.item, Rule):
@@ -344,7 +347,7 @@ class _Executor:
         return True
 
     def _is_unwanted(self, item: Fact | Rule) -> bool:
-        found = unwanted.is_unwanted(self._conn, item, self._audit.new_id)
+        found = not self._decided and unwanted.is_unwanted(self._conn, item, self._audit.new_id)
         if found:
             log.info("the run %s found again what a person has forgotten: skipped", self._run.id)
             self._applied.counts["unwanted"] += 1

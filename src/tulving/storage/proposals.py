@@ -15,14 +15,17 @@ _COLUMNS = tuple(each.name for each in fields(Proposal))
 _INSERT = insert_statement("proposals", _COLUMNS)
 
 
-def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], reason: str, audit: Audit) -> None:
-    """Keep an action for a person, unless the same one is held already."""
+def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], reason: str, audit: Audit) -> bool:
+    """Keep an action for a person; False if the same one is held already."""
     same = {"tenant_id": run.tenant_id, "owner": run.owner, "action": action}
-    if any(each.offer.get("content") == offer.get("content") for each in _where(conn, "action = :action", same)):
-        return
+    about = ("target_id", "content")
+    for other in _where(conn, "action = :action", same):
+        if all(other.offer.get(name) == offer.get(name) for name in about):
+            return False
     params = {**same, "id": audit.new_id(), "run_id": run.id, "offer": offer, "reason": reason}
     conn.execute(_INSERT, {**params, "created_at": audit.now})
     events.append(conn, audit.event("proposal_held", "proposal", params["id"], action=action))
+    return True
 
 
 def held(conn: Connection, tenant_id: str, owner: str) -> list[Proposal]:
