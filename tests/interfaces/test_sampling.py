@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import asking
+import model_command
 import pytest
 from asking import ASK, Script, ask_model
 from mcp import Client, StdioServerParameters
@@ -33,16 +34,20 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 class Model:
     """The client's model: it answers, unless a `refusal` or a `stop_reason` says otherwise."""
 
-    def __init__(self, refusal: str | None = None, stop_reason: str = "endTurn") -> None:
-        self.refusal, self.stop_reason = refusal, stop_reason
+    def __init__(
+        self,
+        answer: Callable[[str], str] = "answer to {}".format,
+        refusal: str | None = None,
+        stop_reason: str = "endTurn",
+    ) -> None:
+        self.answer, self.refusal, self.stop_reason = answer, refusal, stop_reason
         self.asked: list[Any] = []
 
     async def __call__(self, context: Any, params: Any) -> CreateMessageResult | ErrorData:
         self.asked.append(params)
         if self.refusal:
             return ErrorData(code=-1, message=self.refusal)
-        text = f"answer to {params.messages[0].content.text}"
-        content = TextContent(type="text", text=text)
+        content = TextContent(type="text", text=self.answer(params.messages[0].content.text))
         return CreateMessageResult(role="assistant", content=content, model="m", stop_reason=self.stop_reason)
 
 
@@ -91,6 +96,49 @@ async def ask(client: Client, questions: int = 1, **options: Any) -> dict[str, A
     result = await client.call_tool(ASK.tool, {"questions": questions}, **options)
     assert not result.is_error, result.content
     return result.structured_content or {}
+
+
+# -- learning ----------------------------------------------------------------------------------------------------
+
+
+@BOTH_ERAS
+async def test_consolidation_uses_the_clients_model(connect, mode: str):
+    model = Model(model_command.answer)
+    async with connect(mode, sampling_callback=model) as client:
+        await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})
+        result = await client.call_tool("memory_run_consolidation")
+        done = result.structured_content
+        assert (done["facts_created"], done["episodes_consolidated"], done["errors"]) == (1, 1, []), done
+        found = await client.call_tool("memory_recall", {"topic": "Berlin", "types": ["fact"], "scope": "painter"})
+        assert [hit["content"] for hit in found.structured_content["results"]] == [model_command.CITY]
+    assert len(model.asked) == 1
+
+
+@BOTH_ERAS
+async def test_without_a_model_consolidation_counts_and_says_what_to_do(connect, mode: str):
+    async with connect(mode) as client:
+        await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})
+        done = (await client.call_tool("memory_run_consolidation")).structured_content
+        assert (done["groups"], done["facts_created"]) == ({"painter": 1}, 0)
+        assert "memory_learn_prompt" in done["warning"]
+        assert "memory_learn_prompt" not in client.instructions, "it is not offered"
+
+
+@BOTH_ERAS
+async def test_the_model_that_is_already_there_learns(connect, mode: str):
+    """Without sampling: the host's model calls two tools, and answers the prompt in between."""
+    async with connect(mode, TULVING_TOOLS="all") as client:
+        assert "memory_learn_prompt" in client.instructions and "memory_learn_apply" in client.instructions
+        await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})
+        prompt = (await client.call_tool("memory_learn_prompt")).structured_content
+        answer = {"answer": model_command.answer(prompt["prompt"]), "lease": prompt["lease"]}
+        learned = (await client.call_tool("memory_learn_apply", answer)).structured_content
+        assert (learned["run_id"], learned["facts_created"]) == (prompt["lease"], 1)
+        [report] = (await client.call_tool("memory_runs", {"run_id": learned["run_id"]})).structured_content["runs"]
+        assert model_command.CITY in {change["content"] for change in report["changes"]}
+        undone = (await client.call_tool("memory_undo", {"run_id": learned["run_id"]})).structured_content
+        assert undone["retracted"] and not undone["refused"]
+        assert (await client.call_tool("memory_learn_prompt")).structured_content["lease"] is None
 
 
 # -- parameters for Python only ----------------------------------------------------------------------------------

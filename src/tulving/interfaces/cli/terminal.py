@@ -12,6 +12,7 @@ import typer
 
 FAILED, REFUSED, NOTHING, INTERRUPTED = 1, 2, 3, 130
 """Exit codes."""
+KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
 
 Part = str | tuple[str, str]
 """A text, or a text and its style."""
