@@ -24,7 +24,7 @@ def test_defaults(tmp_path):
 def test_how_relevance_is_made_and_shown_is_a_setting(tmp_path):
     usual = MemoryModuleConfig().retrieval
     assert (usual.fusion, usual.min_relevance) == ("evidence", 0.0)
-    assert usual.section_quotas == {"facts": 0.7, "rules": 0.3, "episodes": 0.3}
+    assert usual.section_quotas == {"profile": 0.2, "facts": 0.7, "rules": 0.3, "episodes": 0.3}
     (tmp_path / "tulving.toml").write_text(
         '[retrieval]\nfusion = "rrf"\nmin_relevance = 0.25\nsection_quotas = {episodes = 0.1}\n'
     )
@@ -32,7 +32,7 @@ def test_how_relevance_is_made_and_shown_is_a_setting(tmp_path):
     trust_folder(tmp_path, home)
     chosen = load_config(tmp_path, home).retrieval
     assert (chosen.fusion, chosen.min_relevance) == ("rrf", 0.25)
-    assert chosen.section_quotas == {"facts": 0.7, "rules": 0.3, "episodes": 0.1}
+    assert chosen.section_quotas == {"profile": 0.2, "facts": 0.7, "rules": 0.3, "episodes": 0.1}
 
 
 @pytest.mark.scenario("001-098")

@@ -280,6 +280,7 @@ class MemoryModuleConfig:
             "mode": self.retrieval.default_mode,
             "token_budget": self.retrieval.context_token_budget,
             "max_entries": self.episode_max_entries,
+            "max_tokens": self.learning.profile_tokens,
         }
         return {name: value if configured.get(name) is None else configured[name] for name, value in written.items()}
 

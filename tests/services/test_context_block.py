@@ -78,6 +78,7 @@ def test_a_bad_quota_is_refused_by_name(quotas):
 
 def test_a_quota_that_is_not_given_is_the_usual_one():
     assert RetrievalConfig(section_quotas={"episodes": 0.1}).section_quotas == {
+        "profile": 0.2,
         "facts": 0.7,
         "rules": 0.3,
         "episodes": 0.1,

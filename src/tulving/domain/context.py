@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from tulving.domain.model import Episode, Fact, Hit, Rule
+from tulving.domain.profile import LABELS, shown
 from tulving.domain.ranking import stable_order
-from tulving.domain.text import count_tokens, shortened
+from tulving.domain.text import CHARACTERS_A_TOKEN, count_tokens, shortened
 
 HEADER = "# Memory Context\n"
+PROFILE = "\n## Profile\n"
 FACTS = "\n## Key Facts\n"
 RULES = "\n## Active Rules\n"
 EPISODES = "\n## Related Episodes\n"
-SECTION_QUOTAS: Mapping[str, float] = {"facts": 0.7, "rules": 0.3, "episodes": 0.3}
+SECTION_QUOTAS: Mapping[str, float] = {"profile": 0.2, "facts": 0.7, "rules": 0.3, "episodes": 0.3}
 SMALLEST_BUDGET = count_tokens(HEADER)
 LARGEST_SHARE, SMALLEST_SHARE = 0.25, 40
 """What one memory may take: this share of the budget, or the smallest share in tokens if that is more."""
-CHARACTERS_A_TOKEN = 16
-"""More than any text has: a longer one is too long without being counted."""
 
 
 def render(
@@ -25,15 +25,21 @@ def render(
     token_budget: int,
     quotas: Mapping[str, float] = SECTION_QUOTAS,
     tokens: Callable[[str], int] = count_tokens,
+    blocks: Mapping[str, str] | None = None,
 ) -> str:
-    """001-087, 001-088, 001-127: header, facts, rules, episodes, in the order of the hits, never over the budget.
+    """001-087, 001-088, 001-127: header, the blocks of a profile, facts, rules, episodes, in the order of the hits,
+    never over the budget.
 
-    Facts and rules get their quotas, and what one leaves unused goes to the other. Episodes get what both leave, up to
-    their quota. An item that does not fit is skipped, and one that would take more than its share is cut, with a mark
-    that says how long it is. Hits with equal scores come in a stable order (001-126).
+    The profile takes up to its quota. Of the rest, facts and rules get their quotas, and what one leaves unused goes to
+    the other; episodes get what both leave, up to their quota. An item that does not fit is skipped, and one that would
+    take more than its share is cut, with a mark that says how long it is. Hits with equal scores come in a stable order
+    (001-126).
     """
     hits = sorted(hits, key=lambda hit: stable_order(hit.score, hit.item.created_at, hit.item.id))
-    share = max(int(token_budget * LARGEST_SHARE), SMALLEST_SHARE)
+    text = _profile(blocks or {}, token_budget, int(token_budget * quotas["profile"]), tokens)
+    used = tokens(text) - tokens(HEADER)
+    rest = token_budget - used
+    share = max(int(rest * LARGEST_SHARE), SMALLEST_SHARE)
     facts, rules, episodes = [], [], []
     for hit in hits:
         if isinstance(hit.item, Fact):
@@ -43,11 +49,23 @@ def render(
         else:
             episodes.append(_cut(partial(_episode_line, hit.item), hit.item.content, share, tokens))
     rules_need = tokens(RULES + "".join(rules)) if rules else 0
-    facts_budget = max(int(token_budget * quotas["facts"]), token_budget - rules_need)
-    text = _fill(HEADER, FACTS, facts, facts_budget, tokens)
+    facts_budget = used + max(int(rest * quotas["facts"]), rest - rules_need)
+    text = _fill(text, FACTS, facts, facts_budget, tokens)
     text = _fill(text, RULES, rules, token_budget, tokens)
-    episodes_budget = min(token_budget, tokens(text) + int(token_budget * quotas["episodes"]))
+    episodes_budget = min(token_budget, tokens(text) + int(rest * quotas["episodes"]))
     return _fill(text, EPISODES, episodes, episodes_budget, tokens)
+
+
+def _profile(blocks: Mapping[str, str], token_budget: int, quota: int, tokens: Callable[[str], int]) -> str:
+    """The header and the profile. If the blocks are too long together, each is cut to an equal share."""
+    said = {label: text for block, label in LABELS.items() if (text := blocks.get(block, "").strip())}
+    budget = min(token_budget, tokens(HEADER) + quota)
+    lines: list[str] = []
+    for share in (quota, max(quota // max(len(said), 1), SMALLEST_SHARE)):
+        lines = [_cut(partial(_block_line, label), text, share, tokens) for label, text in said.items()]
+        if tokens(HEADER + PROFILE + "".join(lines)) <= budget:
+            break
+    return _fill(HEADER, PROFILE, lines, budget, tokens)
 
 
 def _fill(text: str, heading: str, lines: list[str], budget: int, tokens: Callable[[str], int]) -> str:
@@ -68,6 +86,10 @@ def _cut(line: Callable[[str], str], content: str, share: int, tokens: Callable[
     if size(most) > share:
         most = max(bisect_right(range(most), share, key=size) - 1, 0)
     return line(shortened(content, most))
+
+
+def _block_line(label: str, content: str) -> str:
+    return f"- {label}: {shown(content)}\n"
 
 
 def _fact_line(fact: Fact, confidence: float, content: str) -> str:

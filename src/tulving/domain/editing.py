@@ -29,16 +29,32 @@ class Revision:
 def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:
     """The memory after the changes; the same object if nothing changes.
 
-    New content confirms a fact or rule, so its decay restarts. A memory that is out of use stays out of use.
+    New content confirms a fact or rule, so its decay restarts; a fact of another confidence fades at another time, and
+    one that was fading may recover. A memory that is out of use stays out of use. The predicate of an unkeyed fact is
+    its category (`type`).
     """
     real = differing(item, changes)
     if not real:
         return item
     item = replace(item, **real, updated_at=now)
+    if isinstance(item, Fact):
+        item = _adjusted(item, real, now)
     if "content" not in real:
         return item
     item = replace(item, content_hash=content_hash(item.content))
     return item if isinstance(item, Episode) or not in_use(item) else confirmed(item, now)
+
+
+def _adjusted(fact: Fact, changed: Mapping[str, Any], now: datetime) -> Fact:
+    """What follows from another category and another confidence."""
+    if "type" in changed and not fact.keyed:
+        # A category is its own folded form. Names that have not been folded yet are folded together.
+        fact = replace(fact, predicate=changed["type"], folded_predicate=fact.folded_predicate and changed["type"])
+    if "confidence" in changed and in_use(fact):
+        review = next_review_at(fact.confidence, fact.decay_rate, fact.last_confirmed_at or fact.created_at, now)
+        faded = review is not None and review <= now
+        fact = replace(fact, next_review_at=review, status=fact.status if faded else None)
+    return fact
 
 
 def differing(item: Item, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -170,6 +170,10 @@ def escape_markup(text: str) -> str:
     return _TAG.sub("&lt;", text)
 
 
+CHARACTERS_A_TOKEN = 16
+"""More than any text has: a longer one is too long without being counted."""
+
+
 def count_tokens(text: str) -> int:
     """The default token counter: four characters per token, rounded up."""
     return -(-len(text) // 4)

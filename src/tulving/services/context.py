@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Annotated
 
+from tulving import storage
 from tulving.domain import context, intake
 from tulving.domain.model import KINDS
 from tulving.services.operations import operation
@@ -35,7 +36,7 @@ class Context(Search):
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
     ) -> str:
-        """Build the block of facts, rules and episodes that belong in the prompt of a session."""
+        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes."""
         settings = self._env.config.retrieval
         budget = intake.whole(
             "token_budget",
@@ -58,4 +59,7 @@ class Context(Search):
         scores = {hit.item.id: hit.score for hit in chosen}
         # What seems to be outdated comes after what is newer.
         hits = [replace(hit, score=min(hit.score, scores.get(hit.newer or hit.item.id, hit.score))) for hit in chosen]
-        return context.render(hits, budget, settings.section_quotas, self._env.tokens)
+        whose = self.caller.tenant_id, self.bound.owner
+        blocks = await self._read(storage.profiles.current, *whose, intake.moment("as_of", as_of))
+        said = {name: block.content for name, block in blocks.items()}
+        return context.render(hits, budget, settings.section_quotas, self._env.tokens, said)

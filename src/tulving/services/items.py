@@ -12,6 +12,7 @@ from tulving.domain import intake
 from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Event
 from tulving.domain.model import (
+    CATEGORIES,
     DIRECTIONS,
     FACT_STATES,
     KINDS,
@@ -26,6 +27,7 @@ from tulving.domain.model import (
     canonical_state,
 )
 from tulving.domain.scope import Address, address_of
+from tulving.domain.text import found_by
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
@@ -146,6 +148,8 @@ class Items(Service):
         content: Annotated[str | None, "What it should say instead"] = None,
         tags: Annotated[list[str] | None, "All labels it should have"] = None,
         importance: Annotated[float | None, "0 to 10; a rule has none"] = None,
+        category: Annotated[str | None, f"Of a fact: one of {', '.join(CATEGORIES)}"] = None,
+        confidence: Annotated[float | None, "Of a fact: 0 to 1"] = None,
     ) -> Item:
         """Correct a memory in place. It keeps its id and its age, and its old version is kept as a revision.
 
@@ -161,15 +165,24 @@ class Items(Service):
             if kind == "rule":
                 raise InvalidInput("importance", "a rule has none: it is judged by its use", "for episodes and facts")
             changes["importance"] = intake.number("importance", importance, 0, 10)
+        for name, given in (("category", category), ("confidence", confidence)):
+            if given is not None and kind != "fact":
+                raise InvalidInput(name, f"that of the {kind} can't be changed", "for facts only")
+        if category is not None:
+            changes["type"] = intake.one_of("category", category, CATEGORIES)
+        if confidence is not None:
+            changes["confidence"] = intake.number("confidence", confidence, 0, 1)
         if not changes:
-            raise InvalidInput("content", "nothing is to be changed", "content, tags or importance")
+            allowed = "content, tags, importance, or category and confidence of a fact"
+            raise InvalidInput("content", "nothing is to be changed", allowed)
         now = self._env.clock()
         address = await self._address(kind, memory_id, to_change=True)
         item = None if address is None else await self._read(storage.items.get, address)
         if address is None or item is None:
             raise NotFound(f"there is no {kind} {memory_id}")
         new = edited(item, changes, now)
-        entry = (await self._env.embedding.index([new]))[0] if "content" in changes else None
+        reworded = "content" in changes or found_by(new) != found_by(item)
+        entry = (await self._env.embedding.index([new]))[0] if reworded else None
         audit = self._audit(now)
         return await self._write_once(lambda conn: storage.edits.edit(conn, address, changes, entry, audit))
 

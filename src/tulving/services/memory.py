@@ -7,11 +7,12 @@ from tulving.services.episodes import Episodes
 from tulving.services.facts import Facts
 from tulving.services.health import HealthCheck
 from tulving.services.moving import Moving
+from tulving.services.profiles import Profiles
 from tulving.services.rules import Rules
 from tulving.services.statistics import Counting
 
 
-class Memory(Episodes, Facts, Rules, Entities, Context, Counting, Moving, HealthCheck):
+class Memory(Episodes, Facts, Rules, Entities, Context, Profiles, Counting, Moving, HealthCheck):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

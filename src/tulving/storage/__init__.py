@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tulving.storage import links as links
     from tulving.storage import moving as moving
     from tulving.storage import names as names
+    from tulving.storage import profiles as profiles
     from tulving.storage import requests as requests
     from tulving.storage import reviews as reviews
     from tulving.storage import rules as rules

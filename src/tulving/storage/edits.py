@@ -9,7 +9,7 @@ from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Audit
 from tulving.domain.model import Fact, Item
 from tulving.domain.scope import Address, address_of
-from tulving.domain.text import content_hash
+from tulving.domain.text import content_hash, found_by, search_text
 from tulving.errors import InvalidInput
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
@@ -18,7 +18,9 @@ from tulving.storage.kinds import table_of
 from tulving.storage.rows import IndexEntry, Row, insert_statement
 
 Revised = TypeVar("Revised", bound=Item)
-EDITABLE = ("content", "tags", "importance")
+EDITABLE = ("content", "tags", "importance", "type", "confidence")
+_KEPT_IN_EVENT = ("type", "confidence")
+"""A revision does not keep them, so the event does."""
 _KEEP = insert_statement(
     "revisions", "tenant_id memory_type memory_id number content tags metadata importance created_at".split()
 )
@@ -28,8 +30,11 @@ _OF_MEMORY = "tenant_id = :tenant_id AND memory_type = :memory_type AND memory_i
 def edit(
     conn: Connection, address: Address, changes: Mapping[str, Any], entry: IndexEntry | None, audit: Audit
 ) -> Item:
-    """Change a memory and keep its old version. `entry` is given only with new content. Changes without effect leave no
-    trace."""
+    """Change a memory and keep its old version. Changes without effect leave no trace.
+
+    `entry` is given if the memory is to be found by other words. If it does not fit, because something else was changed
+    at the same time, the memory gets its vector later.
+    """
     item = items.get_to_change(conn, address)
     new = edited(item, changes, audit.now)
     if new is item:
@@ -37,10 +42,13 @@ def edit(
     _check_unique(conn, new)
     number = keep(conn, item, audit.now)
     items.update(conn, (item, new))
-    if entry is not None and new.content != item.content:
-        reindex(conn, new, entry)
+    if found_by(new) != found_by(item):
+        words = search_text(found_by(new))
+        reindex(conn, new, entry if entry is not None and entry.search_text == words else IndexEntry(words, None, None))
     differing = [name for name in EDITABLE if getattr(new, name, None) != getattr(item, name, None)]
-    details = {"revision": number, "changed": differing, "content_hash": new.content_hash}
+    details: Row = {"revision": number, "changed": differing, "content_hash": new.content_hash}
+    if before := {name: getattr(item, name) for name in _KEPT_IN_EVENT if name in differing}:
+        details["before"] = before
     events.append(conn, audit.event(f"{address.kind}_edited", address.kind, item.id, **details))
     return new
 

@@ -228,9 +228,14 @@ def _history(facts: Sequence[Fact]) -> Iterator[Line]:
 
 def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Line:
     ends = ("source", "target") if "relation" in arguments else ("memory",)
-    named = [f"{arguments[f'{end}_type']} {arguments[f'{end}_id']}" for end in ends]
+    named = [f"{arguments[f'{end}_type']} {arguments[f'{end}_id']}" for end in ends if f"{end}_id" in arguments]
+    named += [f"profile {arguments[name]}" for name in ("block",) if name in arguments]
     about = f" {arguments.get('relation')} ".join(named)
     return 0, (word if positive else "was there already:", "green"), f" {about}"
+
+
+def _versions(deleted: int) -> Iterator[Line]:
+    yield 0, ("deleted", "green"), f" {deleted} version{'' if deleted == 1 else 's'}"
 
 
 def _fields(record: Any) -> Iterator[Line]:
@@ -249,6 +254,7 @@ def _cell(value: Any) -> str:
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
+    int: _versions,
     model.Entity: _entity,
     Statistics: _statistics,
     list[model.EntityCandidate]: _candidates,

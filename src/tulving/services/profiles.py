@@ -1,0 +1,103 @@
+"""Verbs on the profile: what is known about the person whom a connection is bound to."""
+
+from typing import Annotated
+
+from tulving import storage
+from tulving.domain import intake, profile
+from tulving.domain.decay import effective_confidence
+from tulving.domain.profile import BLOCKS, Block, BlockName
+from tulving.domain.ranking import stable_order
+from tulving.domain.text import CHARACTERS_A_TOKEN
+from tulving.services.operations import operation
+from tulving.services.requests import once
+from tulving.services.service import Service
+from tulving.storage.connection import Connection
+from tulving.storage.rows import Row
+
+BLOCK = f"One of {', '.join(BLOCKS)}"
+
+
+class Profiles(Service):
+    """Verbs on the profile of the bound owner, and of no other one."""
+
+    @operation(
+        "profile_get",
+        effect="read",
+        command="profile",
+        answer="profile",
+        standard=False,
+        defaults={"max_tokens": 2000},
+    )
+    async def profile(self, max_tokens: Annotated[int | None, "How long it may be"] = None) -> str:
+        """Show what is known about the user: what they do now, their history, and facts by confidence.
+
+        Empty if nothing is known.
+        """
+        given = self._env.config.learning.profile_tokens if max_tokens is None else max_tokens
+        budget = intake.whole("max_tokens", given, 1, 1_000_000)
+        now, tenant_id = self._env.clock(), self.caller.tenant_id
+
+        def read(conn: Connection) -> tuple[dict[str, Block], list[Row]]:
+            most = budget * CHARACTERS_A_TOKEN + 1
+            return (
+                storage.profiles.current(conn, tenant_id, self.bound.owner),
+                storage.profiles.facts(conn, tenant_id, self.bound, most, now),
+            )
+
+        blocks, rows = await self._read(read)
+        believed = {
+            row["id"]: effective_confidence(row["confidence"], row["decay_rate"], row["last_confirmed_at"], now)
+            for row in rows
+        }
+        rows.sort(key=lambda row: stable_order(believed[row["id"]], row["created_at"], row["id"]))
+        facts = [(row["type"] or row["predicate"], believed[row["id"]], row["content"]) for row in rows]
+        return profile.render(_contents(blocks), facts, budget, self._env.tokens)
+
+    async def profile_blocks(self) -> dict[str, str]:
+        """The text of each block that is not empty."""
+        return _contents(await self._read(storage.profiles.current, self.caller.tenant_id, self.bound.owner))
+
+    @operation(
+        "profile_set",
+        effect="write",
+        command="set-profile",
+        positional=("block", "content"),
+        answer="updated",
+        standard=False,
+        idempotent=True,
+    )
+    @once
+    async def set_profile(
+        self,
+        block: Annotated[BlockName, BLOCK],
+        content: Annotated[str, "The whole new text; blank to empty the block"],
+    ) -> bool:
+        """Correct a block of the user's profile; true if that changes it. Earlier versions are kept."""
+        name = intake.one_of("block", block, BLOCKS)
+        blank = isinstance(content, str) and not content.strip()
+        said = {name: "" if blank else self._content(content)}
+        audit, owner = self._audit(self._env.clock()), self.bound.owner
+        return await self._write_once(
+            lambda conn: bool(storage.profiles.update(conn, self.caller.tenant_id, owner, said, audit))
+        )
+
+    @operation(
+        "profile_delete",
+        effect="destroy",
+        command="delete-profile",
+        positional=("block",),
+        answer="deleted",
+        standard=False,
+    )
+    @once
+    async def delete_profile(self, block: Annotated[BlockName | None, f"{BLOCK}; all if left out"] = None) -> int:
+        """Delete a block of the user's profile, or all of them, with every earlier version; facts are not deleted."""
+        name = None if block is None else intake.one_of("block", block, BLOCKS)
+        audit, owner = self._audit(self._env.clock()), self.bound.owner
+        return await self._write_once(
+            lambda conn: storage.profiles.delete(conn, self.caller.tenant_id, owner, name, audit)
+        )
+
+
+def _contents(blocks: dict[str, Block]) -> dict[str, str]:
+    return {name: block.content for name, block in blocks.items() if block.content}
