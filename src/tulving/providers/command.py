@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tulving.domain.redaction import presentable
 from tulving.errors import ModelUnavailable
@@ -128,6 +129,8 @@ async def _stop(process: Process) -> None:
         await _ended(process)
     finally:
         _signal(process, signal.SIGKILL)
+        closed: Any = process  # its pipes may be open for a moment yet, and there is no public way to close them
+        closed._transport.close()
     await _ended(process)
 
 
