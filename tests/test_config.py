@@ -154,6 +154,8 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"llm": {"key_variable": "sk-secret"}}, "llm.key_variable"),
         ({"llm": {"dialect": "gemini"}}, "llm.dialect"),
         ({"llm": {"command": 5}}, "llm.command"),
+        ({"llm": {"command": [""]}}, "llm.command"),
+        ({"llm": {"command": "claude 'p"}}, "llm.command"),
         ({"llm": {"command": ["claude", 5]}}, "llm.command"),
         ({"llm": {"command": {"claude": "-p"}}}, "llm.command"),
         ({"llm": {"command": ["claude"], "url": "http://h"}}, "llm.command"),

@@ -105,7 +105,7 @@ _PAST = re.compile(
     )
 )
 """A rule comes from an outcome, and an outcome is told in the past. Only English is looked at for this."""
-SHORTEST_STATEMENT = 3
+SHORTEST_STATEMENT = 5
 """Words, from which on a sentence must tell what happened."""
 _PHRASES_ELSEWHERE = {
     "de": """immer, nie, niemals, stets, ab sofort, von nun an, ab jetzt, ab heute, künftig, ignoriere, ignorieren sie,
