@@ -723,7 +723,6 @@ def test_every_statement_on_a_tenants_table_names_the_tenant(file: str, function
     if (
         concerns_whole_store(file, function)
         or statement in COMPLETED_ELSEWHERE
-        or (file == "profiles.py" and statement.startswith("{_SELECT} AND "))
         or statement == "INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
     ):
         return  # the latter is given columns that have the tenant, as the next test shows
@@ -741,7 +740,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert ":tenant_id" in KIND[kind].insert
     assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
     assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
-    clauses = (entities._MINE, profiles._MINE, profiles._SELECT, runs._RUNS, items.THIS, edits._OF_MEMORY)
+    clauses = (entities._MINE, profiles._MINE, runs._RUNS, items.THIS, edits._OF_MEMORY)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in table.columns and "tenant_id" in table.key for table in moving.MOVED.values())
