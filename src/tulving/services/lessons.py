@@ -133,7 +133,7 @@ class Lessons(Facts, Rules):
             new = NewRule(content=offer.content, tags=offer.tags, **_origin(run, evidence))
             rule = replace(self._rule(new, self._env.clock()), run_id=run.id)
             return replace(step, item=rule, reason=self._reason_to_review(rule, evidence))
-        said = {"content": offer.content, "occurred_at": max(map(happened_at, named), default=None)}
+        said = {"content": offer.content, "occurred_at": max(map(happened_at, evidence), default=None)}
         if isinstance(offer, LearnedFact):
             said |= {
                 name: getattr(offer, name) for name in ("subject", "predicate", "importance", "permanence", "tags")
