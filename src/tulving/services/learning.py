@@ -299,7 +299,8 @@ class Learning(Lessons):
 
     async def _apply(self, run: Run, result: ConsolidationResult, shown: Material) -> Learned:
         offers = (*result.confirmations, *result.updated_facts, *result.new_facts, *result.new_rules)
-        ids = [episode.id for episode in (*shown.episodes, *shown.silent)]
+        shown_by_lease = map(UUID, run.shown.get("episodes", ()))
+        ids = {*shown_by_lease, *(episode.id for episode in (*shown.episodes, *shown.silent))}
         return await self._teach(run, offers, shown, learned_from=ids, errors=result.parse_errors)
 
     # -- runs --------------------------------------------------------------------------------------------------

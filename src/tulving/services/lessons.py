@@ -1,7 +1,7 @@
 """From what a model proposes to what is stored: every lesson is built, checked and taken here."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
@@ -79,7 +79,7 @@ class Lessons(Facts, Rules):
         offers: Iterable[Offer],
         shown: Material,
         *,
-        learned_from: Sequence[UUID] = (),
+        learned_from: Collection[UUID] = (),
         profile: Mapping[str, str] | None = None,
         origin: Mapping[str, Any] | None = None,
         errors: Sequence[str] = (),

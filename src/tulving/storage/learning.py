@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -182,7 +182,7 @@ def apply(
     conn: Connection,
     run: Run,
     steps: Sequence[Step],
-    learned_from: Sequence[UUID],
+    learned_from: Collection[UUID],
     profile: Mapping[str, str],
     settings: LearningConfig,
     audit: Audit,
@@ -197,9 +197,8 @@ def apply(
     """
     applied = Applied()
     run = (runs.get(conn, run.tenant_id, run.id, to_change=True) or run) if decided else runs.get_open(conn, run)
-    expected = {*learned_from, *map(UUID, run.shown.get("episodes", ()) if not decided else ())}
-    waiting = episodes_of(conn, run.tenant_id, expected)
-    if len(waiting) < len(expected):
+    waiting = episodes_of(conn, run.tenant_id, learned_from)
+    if len(waiting) < len(learned_from):
         raise Withdrawn("an episode that was shown has been forgotten, deleted or learned from since")
     executor = _Executor(conn, run, audit, bound, applied, decided)
     conn.lock(*(claims.key(step.item) for step in steps if isinstance(step.item, Fact)))
@@ -215,8 +214,8 @@ def apply(
         except (DamagedStore, EmbedderMismatch):  # they concern the whole store
             raise
         except ISOLATED as error:
-            # The database may quote the row that it refused.
-            problem = type(error).__name__ + ("" if isinstance(error, IntegrityError) else f": {error}")
+            told = "" if isinstance(error, IntegrityError) else f": {error}"  # the database may quote the row
+            problem = f"{type(error).__name__}{told}"
             log.warning("the run %s could not take a %s: %s", run.id, step.action, problem)
             applied.errors.append(f"{step.action}: {problem}")
     executor.make_room(settings.max_facts)
