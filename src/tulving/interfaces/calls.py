@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.interfaces import wire
+from tulving.interfaces.parameters import undescribed
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation
 
@@ -41,6 +43,24 @@ async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> A
                     await opening
 
 
+async def cancelled_once(work: Coroutine[Any, Any, T]) -> T:
+    """Do work that is cancelled at most once, and is waited for then.
+
+    A scope of anyio cancels every await of its task until the task ends, and so also what the work does to end well:
+    a run of a model would stay open, and its tokens reserved.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        from anyio import CancelScope
+
+        task.cancel()
+        with CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
+
+
 def log_failure(operation: Operation, error: Exception) -> None:
     log.error("%s failed, and its caller goes on without it: %s", operation.tool, error, exc_info=error)
 
@@ -52,15 +72,18 @@ async def invoke(
     failed: Callable[[Operation, Exception], None] = log_failure,
     *,
     by_person: bool = False,
+    offers: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """001-099, 001-100: the result of an operation; `by_person` when a person looks at it.
+    """001-099, 001-100: the result of an operation; `by_person` when a person looks at it. Of what the surface `offers`
+    the method is given the parameters that are for Python only.
 
     Where the operation fails open, `failed` is told of the error and the result is the operation's own fallback.
     What the caller must correct, and damage, are always raised.
     """
     try:
         name = operation.by_person if by_person and operation.by_person else operation.name
-        return await getattr(await memory(), name)(**arguments)
+        given = {each: offers[each] for each in undescribed(operation) & offers.keys()}
+        return await getattr(await memory(), name)(**arguments, **given)
     except ALWAYS_RAISED:
         raise
     except Exception as error:
@@ -70,6 +93,8 @@ async def invoke(
         return operation.fallback(error)
 
 
-async def call(memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
+async def call(
+    memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any], **offers: Any
+) -> dict[str, Any]:
     """The answer of an operation, in wire form."""
-    return wire.answer(operation, await invoke(memory, operation, arguments))
+    return wire.answer(operation, await invoke(memory, operation, arguments, offers=offers))

@@ -7,14 +7,15 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
+from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Stored
 from tulving.domain.text import shortened
-from tulving.interfaces.parameters import json_type, returned
+from tulving.interfaces.parameters import json_type, returned, without_none
 from tulving.services.operations import Operation
 
 LONGEST_CONTENT = 4_000
 """Characters of a memory's content in hits and lists."""
-INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate"})
+INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate", "shown"})
 LEFT_OUT = frozenset({"ref", "warning", "closest", "superseded_by"})
 """Parts of an answer that are there only when they have a value."""
 RENAMED = {"hits": "results"}
@@ -27,7 +28,9 @@ PROMISED = {
 def answer(operation: Operation, result: Any) -> dict[str, Any]:
     """What an operation answers, as an object: a bare result gets the operation's name for it."""
     value = wire(result)
-    return {operation.answer: value} if operation.answer else value
+    if operation.answer:
+        return {operation.answer: value}
+    return {name: part for name, part in value.items() if _is_told(name, part)}
 
 
 def wire(value: Any) -> Any:
@@ -41,6 +44,8 @@ def wire(value: Any) -> Any:
             return value.isoformat()
         case Episode() | Fact() | Rule():
             return _item(value)
+        case Run() | Proposal():
+            return {name: part for name, part in _plain(value).items() if name not in INTERNAL}
         case Hit():
             item = {name: part for name, part in _brief(_item(value.item)).items() if part is not None}
             marks = {"weak": True} if value.weak else {}
@@ -73,7 +78,7 @@ def schema(operation: Operation) -> dict[str, Any]:
 def _property(name: str, hint: Any) -> dict[str, Any]:
     kind = json_type(hint)
     nullable = NoneType in get_args(hint) and name not in LEFT_OUT
-    items = {"items": {"type": "object"}} if kind == "array" else {}
+    items = {"items": {"type": json_type(*get_args(without_none(hint)))}} if kind == "array" else {}
     return {"type": [kind, "null"] if nullable else kind, **items}
 
 

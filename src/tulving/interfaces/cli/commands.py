@@ -18,7 +18,7 @@ from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
     "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "
-    "config, trust, worker, mcp, token create, token list, token revoke"
+    "config, trust, worker, learn, review, mcp, token create, token list, token revoke"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
 another."""
@@ -28,7 +28,7 @@ GROUPS = {
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
 }
-FIRST = ("init", "demo", "store", "recall", "search", "context", "entity")
+FIRST = ("init", "demo", "store", "recall", "search", "context", "learn", "entity")
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 
