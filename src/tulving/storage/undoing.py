@@ -97,8 +97,9 @@ def _objection(event: Event, changed: Changes) -> str | None:
         return f"{what.replace('_', ' ')} since"
     replaced_by = event.payload.get("superseded_by")
     what = since(UUID(replaced_by)) if replaced_by else None
-    kept = what is not None and what not in _AWAY
-    return f"{replaced_by}, which replaced it, was {what.replace('_', ' ')} since" if kept else None
+    if what is None or what in _AWAY:
+        return None
+    return f"{replaced_by}, which replaced it, was {what.replace('_', ' ')} since"
 
 
 def _restore_profile(conn: Connection, run: Run, event: Event, audit: Audit, undone: Undone) -> None:
