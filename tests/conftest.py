@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import language_model
 import pytest
 from platformdirs import user_cache_dir
 from postgres_server import Server, open_server
@@ -48,6 +49,15 @@ def minilm_home() -> Path:
 @pytest.fixture(scope="session")
 def minilm(minilm_home: Path) -> MiniLm:
     return MiniLm(minilm_home)
+
+
+@pytest.fixture(scope="session")
+def language_model_url() -> Iterator[str]:
+    """Where a real, very small language model is served. It reads about 100 tokens a second. A module that uses it has
+    `pytestmark = pytest.mark.xdist_group("language-model")`, so that one process of the tests serves one model."""
+    with pytest.MonkeyPatch.context() as environment, language_model.serve() as url:
+        environment.setenv("no_proxy", "127.0.0.1")
+        yield url
 
 
 @pytest.fixture

@@ -148,6 +148,41 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"reranker": {"timeout": -1}}, "reranker.timeout"),
         ({"reranker": {"max_characters": 0}}, "reranker.max_characters"),
         ({"reranker": {"key_variable": "a b"}}, "reranker.key_variable"),
+        ({"llm": "gpt"}, "llm"),
+        ({"llm": {"key": "secret"}}, "llm.key"),
+        ({"llm": {"url": "https://secret@h"}}, "llm.url"),
+        ({"llm": {"key_variable": "sk-secret"}}, "llm.key_variable"),
+        ({"llm": {"dialect": "gemini"}}, "llm.dialect"),
+        ({"llm": {"command": 5}}, "llm.command"),
+        ({"llm": {"command": [""]}}, "llm.command"),
+        ({"llm": {"command": "claude 'p"}}, "llm.command"),
+        ({"llm": {"command": ["claude", 5]}}, "llm.command"),
+        ({"llm": {"command": {"claude": "-p"}}}, "llm.command"),
+        ({"llm": {"command": ["claude"], "url": "http://h"}}, "llm.command"),
+        ({"llm": {"command": ["claude"], "model": "m"}}, "llm.command"),
+        ({"llm": {"stream": "perhaps"}}, "llm.stream"),
+        ({"llm": {"timeout": 0}}, "llm.timeout"),
+        ({"llm": {"timeout": 3601}}, "llm.timeout"),
+        ({"llm": {"retries": -1}}, "llm.retries"),
+        ({"llm": {"retries": 11}}, "llm.retries"),
+        ({"llm": {"max_output_tokens": 15}}, "llm.max_output_tokens"),
+        ({"llm": {"max_output_tokens": 1_000_001}}, "llm.max_output_tokens"),
+        ({"llm": {"tokens_per_run": -1}}, "llm.tokens_per_run"),
+        ({"llm": {"tokens_per_day": 1.5}}, "llm.tokens_per_day"),
+        ({"llm": {"tokens_per_day": -1}}, "llm.tokens_per_day"),
+        ({"learning": []}, "learning"),
+        ({"learning": {"confidence_threshold": 1.1}}, "learning.confidence_threshold"),
+        ({"learning": {"confidence_threshold": "nan"}}, "learning.confidence_threshold"),
+        ({"learning": {"max_facts": -1}}, "learning.max_facts"),
+        ({"learning": {"max_facts": 100_001}}, "learning.max_facts"),
+        ({"learning": {"profile_tokens": 9}}, "learning.profile_tokens"),
+        ({"learning": {"episodes_at_a_time": 0}}, "learning.episodes_at_a_time"),
+        ({"learning": {"episodes_at_a_time": 1001}}, "learning.episodes_at_a_time"),
+        ({"learning": {"max_attempts": 0}}, "learning.max_attempts"),
+        ({"learning": {"max_attempts": 101}}, "learning.max_attempts"),
+        ({"learning": {"max_loss": 1.1}}, "learning.max_loss"),
+        ({"learning": {"max_loss": -0.1}}, "learning.max_loss"),
+        ({"learning": {"review_rules": "sometimes"}}, "learning.review_rules"),
     ],
 )
 def test_a_bad_setting_is_named(values, field):
@@ -196,6 +231,37 @@ def test_services_are_configured_like_all_else(tmp_path):
     assert (config.endpoint.url, config.endpoint.query_prefix) == ("http://[::1]:8000/v1", "query: ")
     assert (config.endpoint.timeout, config.reranker.depth, config.onnx.document_prefix) == (2.5, 5, None)
     assert "secret" not in repr(config)
+
+
+def test_the_language_model_is_none_unless_one_is_chosen(tmp_path):
+    assert not MemoryModuleConfig().llm.chosen
+    for values in ({"url": "http://h"}, {"model": "m"}, {"command": ["claude"]}):
+        assert parse({"llm": values}).llm.chosen
+    for values in ({"dialect": "anthropic"}, {"key_variable": "KEY"}, {"command": []}):
+        assert not parse({"llm": values}).llm.chosen
+
+
+def test_a_command_is_a_list_or_in_the_environment_shell_words(tmp_path):
+    (tmp_path / "tulving.toml").write_text("[llm]\ncommand = ['claude', '-p', 'two words']\nstream = true\n")
+    home = {"TULVING_HOME": str(tmp_path / "home")}
+    trust_folder(tmp_path, home)
+    chosen = load_config(tmp_path, home).llm
+    assert (chosen.command, chosen.stream) == (("claude", "-p", "two words"), True)
+    environ = {
+        "TULVING_LLM__COMMAND": "codex exec 'two words' $HOME \"\" -",
+        "TULVING_LLM__TOKENS_PER_DAY": "0",
+        "TULVING_LEARNING__REVIEW_RULES": "yes",
+        "TULVING_LEARNING__MAX_LOSS": "0.5",
+    }
+    config = load_config(tmp_path, home | environ)
+    assert config.llm.command == ("codex", "exec", "two words", "$HOME", "", "-"), "and no shell reads them"
+    assert config.llm.tokens_per_day == 0
+    assert (config.learning.review_rules, config.learning.max_loss) == (True, 0.5)
+
+
+def test_what_learning_does_by_default():
+    usual = MemoryModuleConfig().learning
+    assert (usual.confidence_threshold, usual.max_facts, usual.profile_tokens) == (0.5, 500, 2000)
 
 
 def test_the_schedule_is_configured_like_all_else(tmp_path):

@@ -108,8 +108,11 @@ def _value(name: str, kind: str, value: Any) -> Any:
             return dict(value)
         raise ConfigError(name, "must be a table of numbers")
     if "Sequence" in kind:
-        given = shlex.split(value) if isinstance(value, str) else value
-        if isinstance(given, list) and all(isinstance(part, str) for part in given):
+        try:
+            given = shlex.split(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise ConfigError(name, f"can't be read as shell words: {error}") from None
+        if isinstance(given, list | tuple) and all(isinstance(part, str) for part in given):
             return tuple(given)
         raise ConfigError(name, "must be a list of texts")
     if "bool" in kind:

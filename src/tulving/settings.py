@@ -188,7 +188,7 @@ class LlmConfig:
     def __post_init__(self) -> None:
         _check_service("llm", self)
         _check("llm.dialect", self.dialect in DIALECTS, ", ".join(DIALECTS))
-        alone = not self.command or not (self.url or self.model)
+        alone = not self.command or (bool(self.command[0].strip()) and not (self.url or self.model))
         _check("llm.command", alone, "a program and its arguments, instead of llm.url and llm.model")
         _check("llm.retries", 0 <= self.retries <= 10, "0 to 10")
         _check("llm.max_output_tokens", 16 <= self.max_output_tokens <= 1_000_000, "16 to 1000000")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.context import EPISODES, HEADER, SECTION_QUOTAS, SMALLEST_BUDGET, SMALLEST_SHARE, render
+from tulving.domain.context import EPISODES, HEADER, PROFILE, SECTION_QUOTAS, SMALLEST_BUDGET, SMALLEST_SHARE, render
 from tulving.domain.model import Episode, Fact, Hit, Rule
 from tulving.domain.text import count_tokens, shortened
 
@@ -245,3 +245,27 @@ def test_another_tokenizer_is_honoured():
     text = render([fact("one two three four five six seven") for _ in range(9)], 40, tokens=words)
     assert words(text) <= 40 < words(text) + 11
     assert count_tokens(text) > 40
+
+
+@pytest.mark.scenario("001-127")
+def test_the_other_sections_divide_what_the_profile_leaves():
+    blocks = {"work": "w" * 300}
+    many = [episode("e" * 60) for _ in range(50)]
+    text = render(many, 500, {**SECTION_QUOTAS, "episodes": 0.5}, blocks=blocks)
+    used = count_tokens(text.split(EPISODES)[0]) - count_tokens(HEADER)
+    assert 75 <= used <= 100
+    assert _size_of_episodes(text) <= int((500 - used) * 0.5)
+    for only in (fact, rule):
+        assert 480 < count_tokens(render([only("x" * 20) for _ in range(50)], 500, blocks=blocks)) <= 500
+
+
+@pytest.mark.scenario("001-127")
+def test_blocks_that_are_too_long_together_are_cut_to_equal_shares():
+    blocks = {"recent": "r" * 5000, "work": "w" * 5000, "personal": "short"}
+    text = render([], 1500, blocks=blocks)
+    work, personal, recent = text.removeprefix(HEADER + PROFILE).splitlines()
+    assert personal == "- Personal: short"
+    assert work.startswith("- Work: ww") and work.endswith("[cut: 5,000 characters in all]")
+    assert recent.startswith("- Recent: rr") and recent.endswith("[cut: 5,000 characters in all]")
+    assert 390 <= len(work) <= 400 and 390 <= len(recent) <= 400
+    assert render([], 1500, blocks={"work": "w" * 1100}) == f"{HEADER}{PROFILE}- Work: {'w' * 1100}\n", "it has room"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain import context, prompts
+from tulving.domain import context, profile, prompts
 from tulving.domain.echo import without_injected
-from tulving.domain.model import Episode, Fact, Hit, Rule
+from tulving.domain.model import CATEGORIES, Episode, Fact, Hit, Rule
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 BASE = {"tenant_id": "t", "content_hash": "", "created_at": NOW, "updated_at": NOW}
@@ -23,14 +23,10 @@ def hit(item, confidence=0.9):
 
 
 BLOCK = context.render([hit(FACT), hit(RULE), hit(EPISODE)], 1000)
-WITH_PROFILE = BLOCK.replace(
-    context.FACTS, "\n## Profile\n- Work: runs a bakery\n- Recent: moved to Lyon\n" + context.FACTS
-)
-PROFILE = (
-    "User Context:\n- Work: runs a bakery\n- Current Focus: a new oven\n\nHistory:\n- Background: grew up in Lyon\n\n"
-    "Facts:\n- [preference | 0.90] likes rye\n- [goal | 0.75] wants a second shop"
-)
-CUT_PROFILE = "User Context:\n- Work: runs a bakery\n- Person\n..."
+SAID = {"work": "runs a bakery", "topOfMind": "a new oven", "background": "grew up in Lyon"}
+WITH_PROFILE = context.render([hit(FACT), hit(RULE), hit(EPISODE)], 1000, blocks=SAID)
+PROFILE = profile.render(SAID, [("preference", 0.9, "likes rye"), ("goal", 0.75, "wants a second shop")], 2000)
+CUT_PROFILE = profile.render(SAID, [], 12)
 UNAVAILABLE = f"{context.HEADER}\n(memory is not available: the disk is full (5 GB))\n"
 PROMPT = prompts.consolidation("", "b", [replace(EPISODE, content="one\n\n## two\n```json\n{}")], [FACT], [RULE])
 BLOCKS = [BLOCK, WITH_PROFILE, PROFILE, CUT_PROFILE, UNAVAILABLE, PROMPT.removeprefix("\n\n---\n\n")]
@@ -76,10 +72,24 @@ items = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(items, st.floats(0, 1)), max_size=6), st.integers(5, 400))
-def test_every_context_is_removed_wholly(found, budget):
-    block = context.render([hit(item, confidence) for item, confidence in found], budget)
+@given(
+    st.lists(st.tuples(items, st.floats(0, 1)), max_size=6),
+    st.integers(5, 400),
+    st.dictionaries(st.sampled_from(profile.BLOCKS), texts),
+)
+def test_every_context_is_removed_wholly(found, budget, blocks):
+    block = context.render([hit(item, confidence) for item, confidence in found], budget, blocks=blocks)
     assert without_injected(f"before\n{block}\nafter") == "before\n\nafter"
+
+
+@given(
+    st.dictionaries(st.sampled_from(profile.BLOCKS), texts),
+    st.lists(st.tuples(st.sampled_from(CATEGORIES), st.floats(0, 1), texts), max_size=5),
+    st.integers(10, 200),
+)
+def test_every_profile_is_removed_wholly(blocks, facts, budget):
+    block = profile.render(blocks, facts, budget)
+    assert said(f"before\n{block}\nafter") == ["before", "after"]
 
 
 @given(st.lists(texts, max_size=4), texts)

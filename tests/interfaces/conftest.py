@@ -90,11 +90,11 @@ def connect(environ: dict[str, str]) -> Callable[..., AbstractAsyncContextManage
     from mcp import Client, StdioServerParameters
 
     @asynccontextmanager
-    async def client(mode: str = "auto", **changed: str) -> AsyncIterator[Any]:
+    async def client(mode: str = "auto", sampling_callback: Any = None, **changed: str) -> AsyncIterator[Any]:
         server = StdioServerParameters(
             command=sys.executable, args=["-m", "tulving", "mcp"], env=environ | changed, cwd=Path.cwd()
         )
-        async with Client(server, mode=mode) as connected:
+        async with Client(server, mode=mode, sampling_callback=sampling_callback) as connected:
             yield connected
 
     return client

@@ -35,6 +35,7 @@ STANDARD = {
     "memory_context",
     "memory_mark_helpful",
     "memory_mark_harmful",
+    "memory_run_consolidation",
     "memory_run_episode_cleanup",
     "memory_stats",
     "entity_create",
@@ -133,7 +134,7 @@ async def test_a_fact_that_is_stored_again_takes_over_only_what_is_given(connect
         assert (memory["permanence"], memory["decay_rate"]) == ("stable", 0.002)
 
 
-@pytest.mark.scenario("001-080", "001-081", "001-082", "001-083", "001-084")
+@pytest.mark.scenario("001-080", "001-081", "001-082", "001-083", "001-084", "001-086")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryModuleConfig, mode: str):
     specified = {
@@ -163,12 +164,14 @@ async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryMo
         "memory_context": {"trigger_prompt": REQUIRED, "butler": REQUIRED, "token_budget": 3000},
         "memory_mark_helpful": {"rule_id": REQUIRED},
         "memory_mark_harmful": {"rule_id": REQUIRED, "reason": None},
+        "memory_run_consolidation": {"butler": None, "dry_run": False},
         "memory_run_episode_cleanup": {"max_entries": 10000},
         "memory_stats": {"scope": None},
     }
     async with serving(config, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert set(tools) == STANDARD
+    assert len(STANDARD) == 19
     assert set(specified) == {name for name in STANDARD if name.startswith("memory_")}
     for name, parameters in specified.items():
         assert parameters.items() <= offered(tools[name]).items(), name

@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import is_dataclass
-from typing import is_typeddict
+from typing import Annotated, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
@@ -11,15 +11,24 @@ from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
 from tulving.interfaces.mcp.tools import tool
-from tulving.interfaces.parameters import describe, parameters, returned, without_none
+from tulving.interfaces.parameters import describe, parameters, returned, undescribed, without_none
 from tulving.services.operations import OPERATIONS
 from tulving.settings import MemoryModuleConfig
 
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 
 
+COMMANDS = {name: each for name, each in OPERATIONS.items() if each.command and each.command not in BY_HAND}
+EVERY_COMMAND = pytest.mark.parametrize("operation", COMMANDS.values(), ids=COMMANDS)
+IN_ONE_COMMAND = {"memory_learn", "memory_learn_prompt", "memory_learn_apply"}
+"""`tulving learn` is all of them."""
+
+
 def signature(operation) -> list[str]:
-    return [name for name in inspect.signature(operation.method).parameters if name != "self"]
+    """The parameters for everybody. Those without a description are for Python only."""
+    hints = get_type_hints(operation.method, include_extras=True)
+    taken = inspect.signature(operation.method).parameters
+    return [name for name in taken if get_origin(hints.get(name)) is Annotated]
 
 
 def command_of(operation):
@@ -42,14 +51,21 @@ def test_every_parameter_is_described(operation):
 
 
 @EVERY
+def test_what_is_for_python_only_may_be_left_out(operation):
+    taken = inspect.signature(operation.method).parameters
+    assert all(taken[name].default is not inspect.Parameter.empty for name in undescribed(operation))
+    assert undescribed(operation) <= {"cc_spawner", "progress"}, "it lacks a description"
+
+
+@EVERY
 def test_it_is_a_tool_with_all_its_parameters(operation):
     made = tool(operation, MemoryModuleConfig())
     assert list(made.input_schema["properties"]) == signature(operation)
     assert made.description == describe(operation)
-    assert made.description.startswith((operation.method.__doc__ or "").split(".")[0])
+    assert made.description.startswith(" ".join((operation.method.__doc__ or "").split(".")[0].split()))
 
 
-@EVERY
+@EVERY_COMMAND
 def test_it_is_a_command_with_all_its_parameters(operation):
     options = {each.name: each for each in command_of(operation).params}
     explained = {"why"} if returned(operation) is Found else set()
@@ -60,18 +76,19 @@ def test_it_is_a_command_with_all_its_parameters(operation):
         assert f"--{name.replace('_', '-')}" in options[name].opts
 
 
-@EVERY
+@EVERY_COMMAND
 def test_its_answer_can_be_shown_to_a_person(operation):
     """A list needs a renderer; a record without one is shown field by field."""
     answered = without_none(returned(operation))
     shown = answered in RENDERERS or answered in (str, bool) or is_dataclass(answered) or is_typeddict(answered)
-    assert operation.command in BY_HAND or shown
+    assert shown
 
 
 def test_no_two_operations_share_a_command():
-    commands = [operation.command for operation in OPERATIONS.values()]
-    assert None not in commands
+    commands = [operation.command for operation in OPERATIONS.values() if operation.command]
     assert len(set(commands)) == len(commands)
+    assert {name for name, each in OPERATIONS.items() if not each.command} == IN_ONE_COMMAND
+    assert "learn" in BY_HAND
 
 
 PROPERTIES = {

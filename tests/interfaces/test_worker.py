@@ -44,7 +44,8 @@ def wait_until(condition, seconds=30):
 @pytest.mark.scenario("001-121", "001-122")
 def test_the_worker_sweeps_and_cleans_up_at_each_tick(engine, old):
     number = signal.SIGTERM if engine == "sqlite" else signal.SIGINT
-    jobs = {"DECAY_SWEEP": EVERY_SECOND, "EPISODE_CLEANUP": EVERY_SECOND, "INDEX_MAINTENANCE": "none"}
+    off = dict.fromkeys(("CONSOLIDATION", "INDEX_MAINTENANCE"), "none")
+    jobs = {"DECAY_SWEEP": EVERY_SECOND, "EPISODE_CLEANUP": EVERY_SECOND, **off}
     crons = {f"TULVING_SCHEDULE__{name}": cron for name, cron in jobs.items()}
     worker = subprocess.Popen(
         [sys.executable, "-m", "tulving", "worker"], env=os.environ | crons, stderr=subprocess.PIPE, text=True
@@ -87,7 +88,7 @@ def test_a_job_now_and_what_it_would_do(cli, old, engine):
 
 def test_the_list(cli, url):
     before = json.loads(cli("worker", "--list", "--json").out)["jobs"]
-    assert [job["job"] for job in before] == ["decay_sweep", "episode_cleanup", "index_maintenance"]
+    assert [job["job"] for job in before] == ["consolidation", "decay_sweep", "episode_cleanup", "index_maintenance"]
     assert all(job["last_run"] is None and job["next_run"] for job in before)
     cli("worker", "--once", "decay_sweep")
     run_sql(url, "UPDATE jobs SET last_error = 'ValueError: no luck'")

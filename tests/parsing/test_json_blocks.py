@@ -124,6 +124,7 @@ def test_no_brace_is_no_error(text):
         ('{"a": ' * 101 + "1" + "}" * 101, "100 levels"),
         ('{"facts": ' + "[" * 100_000, "100 levels"),
         ('{"facts": [' + '"a" b" ' * 10_000 + "]}", "too long to be repaired"),
+        ('{"facts": ' + "a:b," * 5_000 + "]}", "too long to be repaired"),
         ("{}" + " " * LONGEST_ANSWER, "1,000,002 characters"),
         ('{"note": "facts: 1",, }', "Expecting property name"),
     ],

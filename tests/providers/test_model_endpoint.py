@@ -15,7 +15,6 @@ from tulving.errors import ConfigError, ModelUnavailable
 from tulving.ports import Completion, Llm
 from tulving.providers.anthropic import Anthropic
 from tulving.providers.chat_endpoint import ChatEndpoint
-from tulving.providers.json_endpoint import address
 from tulving.providers.model_endpoint import ModelEndpoint
 from tulving.settings import MemoryModuleConfig
 from tulving.testing import ScriptedLlm, WordEmbedder
@@ -76,18 +75,33 @@ async def test_an_answer_that_was_cut_off(server: ModelServer, make: Make, strea
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/api/v1"])
 async def test_the_address(server: ModelServer, make: Make, path: str) -> None:
     await make(url=server.url + path).complete(PROMPT, 100)
-    assert server.requests[0].path == ("/api" if "api" in path else "") + "/v1/chat/completions"
+    path = path.replace("chat/completions", "messages")
+    await make("anthropic", url=server.url + path).complete(PROMPT, 100)
+    version = ("/api" if "api" in path else "") + "/v1/"
+    assert [request.path for request in server.requests] == [version + "chat/completions", version + "messages"]
 
 
 @pytest.mark.parametrize(
-    ("dialect", "url", "variable", "cls"),
+    ("dialect", "url", "posted", "variable", "cls"),
     [
-        ("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", ChatEndpoint),
-        ("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", Anthropic),
+        (
+            "openai",
+            "https://api.openai.com/v1",
+            "https://api.openai.com/v1/chat/completions",
+            "OPENAI_API_KEY",
+            ChatEndpoint,
+        ),
+        (
+            "anthropic",
+            "https://api.anthropic.com",
+            "https://api.anthropic.com/v1/messages",
+            "ANTHROPIC_API_KEY",
+            Anthropic,
+        ),
     ],
 )
 def test_without_a_url_it_is_the_vendors(
-    monkeypatch: pytest.MonkeyPatch, dialect: str, url: str, variable: str, cls: type
+    monkeypatch: pytest.MonkeyPatch, dialect: str, url: str, posted: str, variable: str, cls: type
 ) -> None:
     monkeypatch.delenv(variable, raising=False)
     llm = choose_llm(parse({"llm": {"model": "m", "dialect": dialect}}))
@@ -96,7 +110,7 @@ def test_without_a_url_it_is_the_vendors(
     assert llm.unready() == f"llm.key_variable names {variable}, which is not set in the environment"
     monkeypatch.setenv(variable, KEY)
     assert llm.unready() is None
-    assert llm._url == address(url, llm.PATH)
+    assert llm._url == posted
     monkeypatch.delenv("OWN_KEY", raising=False)
     own = choose_llm(parse({"llm": {"model": "m", "dialect": dialect, "key_variable": "OWN_KEY"}}))
     assert own is not None

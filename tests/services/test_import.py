@@ -31,6 +31,18 @@ async def fill(memory):
     await memory.edit("rule", rule.id, content="offer black coffee")
     await memory.mark_helpful(rule.id, circumstances={"where": "here"})
     await memory.forget("fact", note.id)
+    await teach(memory)
+
+
+async def teach(memory):
+    """What models leave behind: a run that is done, one whose proposals are held, one that is open, and a profile."""
+    lease = (await memory.learn_prompt("Ann: I like trains")).lease
+    learned = [{"content": "Ann likes trains", "category": "preference", "confidence": 0.9}]
+    await memory.learn_apply(json.dumps({"newFacts": learned, "profile": {"work": "a driver"}}), lease)
+    await memory.store_episode("Always offer coffee", butler="c")
+    held = {"new_rules": [{"content": "Always offer coffee", "tags": ["a"]}]}
+    assert (await memory.run_consolidation(lambda **asked: json.dumps(held), butler="c"))["held"] == 1
+    await memory.learn_prompt("Ann: and I like planes")
 
 
 async def problems(memory):
@@ -250,6 +262,44 @@ async def test_private_text_is_left_out_and_the_rest_is_hashed(memory, tmp_path,
     assert not any("default" in problem for problem in await problems(memory))
 
 
+async def test_an_export_of_before_anything_was_learned_is_taken(memory, new_url, tmp_path, embedder, clock):
+    await fill(memory)
+    await memory.export(tmp_path / "a.jsonl")
+    lines = [line for line in read(tmp_path / "a.jsonl") if line.get("table") not in LEARNED]
+    for line in lines[1:]:
+        if line["table"] in ("facts", "rules"):
+            line["row"].pop("run_id")
+    async with open_memory(new_url(), embedder=embedder, clock=clock, background=False) as other:
+        await other.import_(write(tmp_path / "b.jsonl", lines))
+        taken = [item for kind in KINDS for item in (await other.list_memories(kind, state="any")).items]
+        assert len(taken) == sum(line["table"] in ("facts", "rules", "episodes") for line in lines[1:])
+        assert not [item for item in taken if getattr(item, "run_id", None)]
+        assert await problems(other) == []
+
+
+LEARNED = ("learning_runs", "proposals", "profile_blocks")
+
+
+async def test_what_was_learned_is_the_same_in_another_store(memory, new_url, tmp_path, embedder, clock):
+    """Also undone: the events of a run come with it. A run that was open is nobody's there."""
+    await fill(memory)
+    await memory.export(tmp_path / "a.jsonl")
+    ids = SequentialIds(5000)
+    async with open_memory(new_url(), embedder=embedder, clock=clock, ids=ids, background=False) as other:
+        await other.import_(tmp_path / "a.jsonl")
+        assert await other.proposals() == await memory.proposals() != []
+        assert await other.profile() == await memory.profile() != ""
+        mine, theirs = [{each.run.id: each.run for each in await side.runs()} for side in (memory, other)]
+        assert {id_: run.status for id_, run in mine.items() if run != theirs[id_]} == {max(mine): "open"}
+        assert (theirs[max(mine)].status, theirs[max(mine)].lease_until) == ("failed", None)
+        (done,) = [id_ for id_, run in mine.items() if run.job == "extraction" and run.status == "done"]
+        assert await other.runs(done) == await memory.runs(done)
+        await other.undo(done)
+        assert await other.profile_blocks() == {}
+        assert not [hit for hit in await other.search("trains", mode="keyword") if "likes" in hit.item.content]
+        assert await problems(other) == []
+
+
 # -- a file that was tampered with -----------------------------------------------------------------------------
 
 DEEP: list = []
@@ -306,8 +356,26 @@ async def use(memory, path):
             await memory.get_entity(candidate.entity_id)
     await memory.fact_history("user", "likes")
     await memory.stats()
+    await use_what_was_learned(memory)
     await memory.store_fact("user", "likes", "water")
     await memory.export(path)
+
+
+async def use_what_was_learned(memory):
+    assert await memory.profile_blocks() is not None
+    await memory.profile()
+    for report in await memory.runs():
+        await memory.runs(report.run.id)
+    held = await memory.proposals()
+    for proposal in held[:1]:
+        await memory.reject(proposal.id)
+    for proposal in held[1:]:
+        await memory.accept(proposal.id)
+    done = await memory.run_consolidation(lambda **asked: "{}")
+    assert not [error for error in done["errors"] if "somebody else" in error], "nobody learns here"
+    for report in await memory.runs():
+        if report.run.status not in ("open", "undone"):
+            await memory.undo(report.run.id)
 
 
 async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path):
@@ -335,6 +403,85 @@ async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, t
     await memory.run_decay_sweep()
     await administer(memory).run_episode_cleanup()
     assert await problems(memory) == []
+
+
+NO_COUNT = [-1, 1.5, True, "1", 10**10]
+REFUSED_IN = {
+    "learning_runs": {
+        "job": [None, "sleep", 5],
+        "status": [None, "asleep", 5],
+        "butler": ["", "a\nb", 5],
+        "user_id": ["", 5, "a\x00b"],
+        "actor": [5, ""],
+        "model": [5, "", "\ud800"],
+        "lease_until": ["soon", 5],
+        "input_tokens": [None, *NO_COUNT],
+        "output_tokens": [None, *NO_COUNT],
+        "shown": [None, [], "x", {"episodes": 5}, {"facts": ["x"]}, {"rules": "x"}, {"facts": {"a": 1}}],
+        "counts": [None, [], {"facts_lost": "many"}, {"facts_lost": None}, *({"held": bad} for bad in NO_COUNT)],
+        "last_error": [5, "\x00"],
+        "created_at": [None, "x"],
+        "finished_at": ["x", 5],
+    },
+    "proposals": {
+        "id": [None, "x"],
+        "run_id": [None, "x", 5],
+        "owner": [None, 5],
+        "action": [None, "new_tenant", 5],
+        "offer": [None, [], {}, {"content": "x"}, {"tenant_id": "x"}],
+        "reason": [None, 5, "\x00"],
+        "created_at": [None, "x"],
+    },
+    "profile_blocks": {
+        "block": [None, "play", 5],
+        "number": [None, 0, *NO_COUNT],
+        "user_id": ["", 5],
+        "content": [None, 5, "\x00"],
+        "run_id": ["x", 5],
+        "created_at": [None, "x"],
+    },
+    "facts": {"run_id": ["x", 5]},
+    "rules": {"run_id": ["x", 5]},
+}
+NO_OFFER = {
+    "content": [None, "", 5],
+    "subject": [None, "", "a\x00b"],
+    "predicate": [None, 5],
+    "permanence": [None, "eternal"],
+    "importance": [None, 11, "x"],
+    "confidence": [2, "x"],
+    "tags": ["x", [5]],
+    "evidence": [None, "x", ["x"], [5], {}],
+}
+
+
+@pytest.mark.parametrize("table", REFUSED_IN)
+async def test_a_bad_value_of_what_was_learned_is_refused_by_name(memory, sql, tmp_path, table):
+    source = memory.bind(caller=Caller("source"))
+    await fill(source)
+    await source.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    at = next(at for at, line in enumerate(lines) if line.get("table") == table)
+    wrong = [(name, name, bad) for name, values in REFUSED_IN[table].items() for bad in values]
+    if table == "proposals":
+        offer = {"subject": "s", "predicate": "p", "content": "c", "tags": ["t"], "evidence": [str(UUID(int=1))]}
+        offer |= {"permanence": "stable", "importance": 5.0, "confidence": None}
+        lines[at]["row"] |= {"action": "new_fact", "offer": offer}
+        for name, values in NO_OFFER.items():
+            wrong += [("offer", f"offer.{name}", {**offer, name: bad}) for bad in values]
+        wrong += [("offer", "offer", {**offer, "tenant_id": "x"}), ("action", "offer", "updated_fact")]
+    for name, told, bad in wrong:
+        lines[at]["row"][name], right = bad, lines[at]["row"][name]
+        path = write(tmp_path / "b.jsonl", lines)
+        lines[at]["row"][name] = right
+        with pytest.raises(InvalidInput) as refusal:
+            await memory.import_(path)
+        field = refusal.value.field.partition(", ")[2]
+        assert field.startswith(told) or (name, field) == ("offer", "offer"), (name, bad, refusal.value)
+        assert refusal.value.allowed, (name, bad)
+    for each in moving.MOVED:
+        assert sql(f"SELECT 1 FROM {each} WHERE tenant_id = 'default'") == []
+    await memory.import_(write(tmp_path / "b.jsonl", lines))
 
 
 async def test_a_file_that_can_not_be_read_is_named(memory, tmp_path):

@@ -228,6 +228,10 @@ async def test_verify_finds_what_is_wrong(memory, sql):
     assert "vectors" not in await problems(memory), "it waits for its vector"
     sql("DELETE FROM episodes")
     assert "links" in await problems(memory)
+    assert "runs" not in await problems(memory)
+    run = memory._env.ids()
+    sql("UPDATE rules SET run_id = ?", run)
+    assert str(run) in (await problems(memory))["runs"][0]
     sql(
         "INSERT INTO episodes (tenant_id, id, butler, content, content_hash, search_text, created_at, updated_at)"
         " VALUES ('default', '00000000-0000-0000-0000-0000000000ff', 'b', 'c', 'h', '', '2026-01-01', '2026-01-01')"

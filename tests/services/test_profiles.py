@@ -85,6 +85,15 @@ async def test_facts_come_by_what_is_believed_now_then_newest(memory, clock):
     assert lines[-1] == "- [knowledge | 0.41] old and fading"
 
 
+async def test_of_equal_confidence_the_newest_is_first_whichever_was_confirmed_last(memory, clock):
+    first = (await memory.store_note("first", permanence="permanent")).id
+    clock.advance(days=1)
+    await memory.store_note("second", permanence="permanent")
+    clock.advance(days=1)
+    await memory.confirm("fact", first)
+    assert await memory.profile() == "Facts:\n- [knowledge | 1.00] second\n- [knowledge | 1.00] first"
+
+
 async def test_only_unkeyed_facts_in_use_belong_to_the_profile(memory):
     await memory.store_fact("user", "likes", "keyed tea", category="preference")
     gone = await memory.store_note("forgotten tea")

@@ -21,7 +21,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import edits, entities, facts, filters, items, moving
+from tulving.storage import edits, entities, facts, filters, items, moving, profiles
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -683,7 +683,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert ":tenant_id" in KIND[kind].insert
     assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
     assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
-    clauses = (entities._MINE, items.THIS, edits._OF_MEMORY)
+    clauses = (entities._MINE, profiles._MINE, items.THIS, edits._OF_MEMORY)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in table.columns and "tenant_id" in table.key for table in moving.MOVED.values())

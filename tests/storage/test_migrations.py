@@ -407,6 +407,7 @@ def test_an_export_has_every_table(empty_store: Path) -> None:
         "alembic_version",
         "embedding_versions",
         "next_embeddings",
+        "forgotten_values",
         "sqlite_sequence",
         "stale_words",
         "tenant_keys",

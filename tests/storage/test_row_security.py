@@ -1,5 +1,6 @@
 """Row-level security isolates tenants even when a statement lacks its tenant condition."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from urllib.parse import urlsplit, urlunsplit
@@ -11,11 +12,11 @@ from administration import administer
 from postgres_server import Server
 from query_plans import plan_of
 
-from tulving import Caller, Memory, open_memory
+from tulving import Caller, Memory, open_memory, storage
 from tulving.bootstrap import migrate_store
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, StoreUnavailable
-from tulving.settings import MemoryModuleConfig
+from tulving.settings import LearningConfig, MemoryModuleConfig
 from tulving.storage import filters, items, names
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest
@@ -41,10 +42,12 @@ async def secured(postgres: Server, postgres_template: str) -> AsyncIterator[str
     url = await postgres.create_database(template=postgres_template)
     name = urlsplit(url).path.lstrip("/")
     roles = (f"service_{name}", f"maintenance_{name}")
-    async with open_memory(url, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+    config = MemoryModuleConfig(learning=LearningConfig(review_rules=True))
+    async with open_memory(url, config=config, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
         await memory.store_fact("vault", "place", SECRET)
         await memory.store_episode(SECRET, butler="b")
         await memory.store_rule(SECRET)
+        await teach(memory)
     await migrate_store(url, MemoryModuleConfig(), roles=roles)
     raw = await asyncpg.connect(url)
     for login, role in (("app", roles[0]), ("worker", roles[1])):
@@ -55,6 +58,17 @@ async def secured(postgres: Server, postgres_template: str) -> AsyncIterator[str
         await raw.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
     await raw.close()
     await postgres.drop_database(url)
+
+
+async def teach(memory: Memory) -> None:
+    """A row in each table of what models have learned; none of it is found by a search."""
+    await memory.set_profile("work", SECRET)
+    await memory.learn_prompt(f"User: {SECRET}")
+    rule = {"new_rules": [{"content": SECRET}]}
+    done = await memory.run_consolidation(lambda **asked: json.dumps(rule))
+    assert done["held"] == 1
+    note = await memory.store_note("soon deleted")
+    await memory.delete("fact", note.id)
 
 
 def app(url: str) -> str:
@@ -152,6 +166,55 @@ async def test_no_tenant_means_no_rows(secured):
     await raw.execute("SET tulving.tenant_id = ''")
     assert await raw.fetchval("SELECT count(*) FROM facts") == 0
     await raw.close()
+
+
+async def test_each_table_shows_the_rows_of_one_tenant(secured):
+    raw = await asyncpg.connect(app(secured))
+    for table in {"learning_runs", "proposals", "profile_blocks", "forgotten_values", "tenant_keys"}:
+        for tenant, seen in (("bank", True), ("thief", False)):
+            await raw.execute(f"SET tulving.tenant_id = '{tenant}'")
+            assert bool(await raw.fetchval(f"SELECT count(*) FROM {table}")) is seen, table
+        assert (await raw.execute(f"DELETE FROM {table}")) == "DELETE 0"
+        assert (await raw.execute(f"UPDATE {table} SET tenant_id = 'thief'")) == "UPDATE 0"
+    await raw.close()
+
+
+async def test_the_service_learns_for_its_tenant(secured):
+    """With the rights of the service: all verbs, from the prompt to the end of a run and its undoing."""
+    answer = {"new_facts": [{"subject": "vault", "predicate": "colour", "content": "green"}]}
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief", background=False) as memory:
+        assert (await memory.runs(), await memory.proposals(), await memory.profile_blocks()) == ([], [], {})
+        assert (await memory.learn_prompt()).lease is None, "nothing of the bank waits"
+        await memory.store_episode("the vault is green", butler="b")
+        done = await memory.run_consolidation(lambda **asked: json.dumps(answer))
+        assert (done["facts_created"], done["errors"]) == (1, [])
+        await memory.undo(done["runs"][0])
+        lease = (await memory.learn_prompt("User: I like tea")).lease
+        likes = {"newFacts": [{"content": "likes tea", "confidence": 1}], "profile": {"work": "tea taster"}}
+        learned = await memory.learn_apply(json.dumps(likes), lease)
+        assert (learned.facts_created, learned.profile) == (1, ["work"])
+        await memory.forget("fact", learned.stored[0].id)
+        lease = (await memory.learn_prompt("User: I like tea")).lease
+        again = await memory.learn_apply(json.dumps(likes), lease)
+        assert (again.facts_created, again.unwanted) == (0, 1)
+        assert await memory.delete_profile() == 1
+        await memory.store_episode("Always offer tea", butler="c")
+        rule = {"new_rules": [{"content": "Always offer tea"}]}
+        assert (await memory.run_consolidation(lambda **asked: json.dumps(rule)))["held"] == 1
+        (held,) = await memory.proposals()
+        assert (await memory.accept(held.id)).rules_created == 1
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+        assert len(await memory.proposals()) == 1 and await memory.profile_blocks() == {"work": SECRET}
+
+
+async def test_a_worker_learns_for_all_tenants(secured):
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief", background=False) as memory:
+        await memory.store_episode("the vault is green", butler="b")
+    async with open_memory(worker(secured), embedder=WordEmbedder(), background=False) as memory:
+        waiting = await administer(memory)._read(storage.learning.shards, NOW.replace(year=2999))
+        assert waiting == [("thief", "b")]
+        done = await memory.bind(caller=Caller("thief")).run_consolidation(lambda **asked: "{}")
+        assert done["episodes_consolidated"] == 1
 
 
 @pytest.mark.parametrize("table", MEMORY_TABLES)

@@ -1,5 +1,7 @@
-"""A store from before facts had folded names and an end, or sessions an index: all are made of what it holds."""
+"""A store from before facts had folded names and an end, sessions an index, or models a say: all are made of what it
+holds, and it can do what a new one can."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -203,4 +205,30 @@ async def test_the_conversations_and_speakers_of_an_old_store_are_known(
             for mode in ("keyword", "semantic"):
                 (hit,) = await memory.search("blue or red", types=["fact"], mode=mode, as_of=day)
                 assert hit.item.content == colour
+        assert not problems(await administer(memory).verify())
+
+
+@pytest.mark.parametrize("before", ["mem_006"])
+async def test_an_old_store_learns_from_what_it_holds(old_url: str, insert: Insert, before: str) -> None:
+    """Its episodes wait to be learned from, and what it knew before was not learned by any run."""
+    key = {"subject": "Priyanka", "predicate": "rides", "folded_subject": "priyanka", "folded_predicate": "rides"}
+    known = insert("facts", "a bicycle", **key)
+    rule = insert("rules", "offer a lift")
+    told = insert("episodes", "Priyanka sold the bicycle", butler="b", occurred_at=NOW)
+    insert("episodes", "an old one", butler="b", consolidated=True, consolidation_status="consolidated")
+
+    async def answer(prompt: str, trigger_source: str) -> str:
+        assert str(known) in prompt and str(rule) in prompt and "an old one" not in prompt
+        new = {"target_id": str(known), "subject": "x", "predicate": "y", "content": "a train", "evidence": [str(told)]}
+        return json.dumps({"updated_facts": [new], "confirmations": [str(rule)]})
+
+    async with opened(old_url, clock=ManualClock(NOW + DAY), background=False) as memory:
+        assert [(await memory.look(kind, id_)).run_id for kind, id_ in (("fact", known), ("rule", rule))] == [None] * 2
+        assert (await memory.runs(), await memory.proposals(), await memory.profile_blocks()) == ([], [], {})
+        done = await memory.run_consolidation(answer)
+        assert (done["errors"], done["facts_updated"], done["confirmations_made"]) == ([], 1, 1)
+        (fact,) = (await memory.list_memories("fact", state="active")).items
+        assert (fact.subject, fact.content, str(fact.run_id)) == ("Priyanka", "a train", done["runs"][0])
+        await memory.undo(done["runs"][0])
+        assert (await memory.look("fact", known)).validity == "active"
         assert not problems(await administer(memory).verify())

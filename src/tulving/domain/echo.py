@@ -6,11 +6,11 @@ Agents repeat what they were shown: learned back, a memory would confirm itself 
 import re
 from collections.abc import Callable, Sequence
 
-from tulving.domain import context
-from tulving.domain.profile import CONTEXT, HISTORY
+from tulving.domain import context, profile
 
 _HEADER = context.HEADER.strip()
-_CUT = "..."
+_CUT = profile.CUT.strip()
+_LABELS = tuple(f"{label}:" for label in profile.LABELS.values())
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # What pasting adds to a line: an indent, the quotation marks of a mail, the sign of a list.
 _MARGIN = re.compile(r"[\s>]*(?:(?:[-*+•]|\d{1,3}[.)])(?=\s))?\s*")
@@ -79,17 +79,16 @@ def _is_of_block(body: str, following: str) -> bool:
 
 
 def _is_labelled(body: str) -> bool:
-    return body.startswith(tuple(f"{label}:" for label in (*CONTEXT.values(), *HISTORY.values())))
+    return body.startswith(_LABELS)
 
 
 _BLOCKS: dict[str, Callable[[str], object]] = {
-    "## Profile": lambda line: False,  # only within a block: many a text has such a list
+    context.PROFILE.strip(): lambda line: False,  # only within a block: many a text has such a list
     context.FACTS.strip(): _is_ours,
     context.RULES.strip(): _is_ours,
     context.EPISODES.strip(): _DATED.match,
-    "User Context:": _is_labelled,
-    "History:": _is_labelled,
-    "Facts:": _is_ours,
+    **dict.fromkeys(profile.SECTIONS, _is_labelled),
+    profile.FACTS: _is_ours,
 }
 """A heading, and what the line after it must be if it is to begin a block."""
 

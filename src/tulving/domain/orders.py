@@ -18,13 +18,13 @@ COPIED = 0.7
 LONGEST_QUOTE = 60
 
 _STOP_WORDS = STOP_WORDS.union(*OTHER_STOP_WORDS.values())
-_SENTENCE = re.compile(r"[.!?;。！？；؟\n]+")
+_SENTENCE = re.compile(r"[.!?;:](?=\s|$)|[。！？；؟\n]")
 _SPACES = re.compile(r"[^\S\n]+")
 _LINE_BREAK = re.compile(r"[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _LOOKALIKES = str.maketrans("аеорсухікѕјӏԁɡοαεικνρτυх", "aeopcyxiksjldgoaeikvptux")
 _DIGITS = str.maketrans("01345@$", "oieasas")
 _TOKEN = re.compile(r"[\w@$]+")
-_LATIN_NAME = re.compile(r"(?:LATIN|SYMBOL) .*\b([A-Z])$")
+_LATIN_NAME = re.compile(r"\b(?:LATIN|SYMBOL) .*\b([A-Z])$")
 _HIDDEN = re.compile(
     r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]*[0-9+/]|[A-Za-z]*[a-z][A-Z])[A-Za-z0-9+/]{24}"  # base64
     r"|(?:[0-9A-Fa-f]{2}[ :]?){12}|(?:%[0-9A-Fa-f]{2}){4}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})"
@@ -34,37 +34,42 @@ _HIDDEN = re.compile(
 )
 
 
-def _unless_after(words: str) -> str:
-    return "".join(rf"(?<!\b{word} )" for word in words.split())
+def _unless_after(said_before: str, pattern: str) -> str:
+    return f"(?={pattern})" + "".join(rf"(?<!\b{word} )" for word in said_before.split()) + pattern
 
 
 _AGENT = "(?:assistant|agent|model|ai|bot|chatbot|llm|butler|system|tulving|claude|gpt)"
 _BRIEF = "(?:instructions?|directives?|prompts?|guidelines?|commands?)"
 _PHRASES = (
-    r"\b(?:ignore|disregard|override|bypass|overrule|jailbreak|pretend|role-?play|obey)\b",
-    r"\bact (?:as|like)\b|\bdeveloper mode\b|\bsystem prompt\b|\bas an? (?:ai|assistant|agent|llm|language model)\b",
-    _unless_after("i he she it we they has have had was were is are almost nearly") + r"\b(?:always|never)\b",
-    r"\bfrom (?:now|(?:today|here|this (?:day|moment|point)) on)\b|\bgoing forward\b|\bhenceforth\b",
-    r"\b(?:remember|memori[sz]e|keep in mind|bear in mind)(?:,|:| (?:that|this|to|the)\b)|\bnote (?:that|this|to)\b",
-    r"\b(?:don'?t|do not) forget\b|\b(?:make|be) sure\b|\bplease\b|\bkindly\b",
-    r"\byou(?:'re| (?:must|should|shall|are|will|need|have to|ought|may|can|cannot|can'?t))\b",
-    rf"\byour (?:new |only |real |true )?(?:task|job|role|goal|purpose|duty|mission|rules?|{_BRIEF})\b",
-    r"\b(?:do not|don'?t|must not|shall not) (?:tell|mention|say|reveal|ask|let|show|disclose|log|store|warn|report|use"
+    r"(?:ignore|disregard|override|bypass|overrule|jailbreak|pretend|role-?play|obey)\b",
+    r"act (?:as|like)\b|developer mode\b|system prompt\b|as an? (?:ai|assistant|agent|llm|language model)\b",
+    _unless_after("i he she it we they has have had was were is are almost nearly", r"(?:always|never)\b"),
+    r"from (?:now|(?:today|here|this (?:day|moment|point)) on)\b|going forward\b|henceforth\b|in (?:the )?future\b",
+    r"(?:remember|memori[sz]e|keep in mind|bear in mind)(?:,|:| (?:that|this|to|the)\b)|note (?:that|this|to)\b",
+    r"(?:don'?t|do not) forget\b|(?:make|be) sure\b|please\b|kindly\b|between us\b|effective immediately\b",
+    r"you(?:'re| (?:must|should|shall|are|will|need|have to|ought|may|can|cannot|can'?t))\b",
+    rf"your (?:new |only |real |true )?(?:task|job|role|goal|purpose|duty|mission|rules?|{_BRIEF})\b",
+    r"(?:do not|don'?t|must not|shall not) (?:tell|mention|say|reveal|ask|let|show|disclose|log|store|warn|report|use"
     r"|follow|trust|notify|inform|question|verify|check|give|allow|share|send|reply|answer|contact)\b",
-    rf"\b(?:{_AGENT}|admin(?:istrator)?|developer|root|operator)(?: {_BRIEF}| note| message)?[\]>]? ?:",
-    rf"\b(?:dear|hey|attention|note to|message to|{_BRIEF} (?:to|for)) (?:the |all |any |every |an? )?{_AGENT}s?\b",
-    rf"\b(?:the|all|any|every|this|an?) {_AGENT}s? (?:must|should|shall|is to|has to|needs? to)\b",
-    rf"\b(?:new|previous|prior|earlier|above|following|hidden|secret|updated?) {_BRIEF}\b|\bstanding orders?\b",
-    _unless_after("a an the this that by my his her our their") + r"\b(?:forward|send|e-?mail|upload|transfer|wire|b?cc"
-    r"|leak|pay)\b[^.!?\n]{0,80}\bto\b",
-    r"\bmust (?:not )?be\b|\bshall\b",
-    r"\b(?:under no circumstances|at all times|no matter what|(?:whenever|every time|each time|if|when) you)\b",
-    r"\bwithout (?:asking|approval|permission|confirm(?:ation|ing)|checking|verif(?:ication|ying)|telling)\b",
-    r"\b(?:is|are) (?:required|mandatory|forbidden|prohibited|obligatory|(?:not )?allowed|pre-?approved)\b",
-    r"<\s*/|<\||\|>|<<\s*sys|<\s*(?:system|user|assistant|instruct|admin|developer|tool|prompt|episode|conversation|rule)",
-    r"\[/?(?:inst|sys|system|admin|assistant|user)\b|#{2,} ?(?:instruction|system|response|existing|episode)",
-    r"\b(?:new_facts|updated_facts|new_rules|target_id|tenant_id|tool_calls?)\b|[\"']confirmations[\"']",
-    r"\b(?:episodes to process|existing (?:facts|rules)|consolidation context)\b",
+    rf"(?:{_AGENT}|admin(?:istrator)?|developer|root|operator)(?: {_BRIEF}| note| message)?[\]>]? ?:",
+    rf"(?:dear|hey|attention|note to|message to|{_BRIEF} (?:to|for)) (?:the |all |any |every |an? )?{_AGENT}s?\b",
+    rf"(?:the|all|any|every|this|an?) {_AGENT}s? (?:must|should|shall|is to|has to|needs? to)\b",
+    rf"(?:new|previous|prior|earlier|above|following|hidden|secret|updated?) {_BRIEF}\b|standing orders?\b",
+    _unless_after(
+        "a an the this that by my his her our their", r"(?:forward|send|e-?mail|upload|transfer|wire|b?cc|leak|pay)\b"
+    )
+    + r"[^.!?\n]{0,80}\bto\b",
+    r"must (?:not )?be\b|shall\b|(?:is|are) to be\b|(?:essential|important|crucial|imperative) that\b",
+    r"(?:under no circumstances|at all times|no matter what|(?:whenever|every time|each time|if|when) you)\b",
+    r"without (?:asking|approval|permission|confirm(?:ation|ing)|checking|verif(?:ication|ying)|telling)\b",
+    r"(?:is|are) (?:required|mandatory|forbidden|prohibited|obligatory|(?:not )?allowed|pre-?approved)\b",
+    r"(?:has|have) (?:full |special )?(?:permission|access)\b|episodes to process\b|consolidation context\b",
+    r"(?:new_facts|updated_facts|new_rules|target_id|tenant_id|tool_calls?|existing facts|existing rules)\b",
+)
+_SIGNS = (
+    r"<\s*(?:/|\||<\s*sys|system|user|assistant|instruct|admin|developer|tool|prompt|episode|conversation|rule)|\|>"
+    r"|\[/?(?:inst|sys|system|admin|assistant|user)\b|#{2,} ?(?:instruction|system|response|existing|episode)"
+    r"|[\"']confirmations[\"']"
 )
 _VERBS = (
     "accept add allow apply approve ask assume authorize avoid bring cancel choose click confirm consider create "
@@ -87,6 +92,21 @@ _IMPERATIVES = (
     r"|\s+(?:with|for|from|of|by|at|in|on|to|was|were|is|are|has|had|have|went|came|took|got|did|didn|about|and|or"
     r"|after|before|between|that|again|number|\w+ed|#?\d[\w-]*)\b))"
 )
+_PAST = re.compile(
+    r"\b"
+    + _unless_after(
+        "is are be being not",
+        r"(?:(?!(?:need|needed|speed|feed|indeed|shed|bed|red|seed|hundred|exceed|allowed|enabled|required)\b)\w{2,}ed|was"
+        r"|were|had|did|didn|been|wasn|weren|hadn|couldn|could|went|came|took|got|gave|said|told|made|sat|stood|felt|left"
+        r"|lost|saw|found|knew|thought|became|began|broke|brought|bought|built|caught|chose|cost|cut|drove|ate|fell|fed"
+        r"|fought|flew|forgot|froze|grew|hung|heard|held|hit|hurt|kept|laid|led|lent|lay|lit|meant|met|paid|put|rode|rang"
+        r"|rose|ran|sent|set|shook|shut|sang|slept|sold|spent|spoke|stole|stuck|swam|taught|threw|understood|woke|wore|won"
+        r"|(?:re)?wrote|shown|seen|done|taken|given|gone|written|broken)\b",
+    )
+)
+"""A rule comes from an outcome, and an outcome is told in the past. Only English is looked at for this."""
+SHORTEST_STATEMENT = 5
+"""Words, from which on a sentence must tell what happened."""
 _PHRASES_ELSEWHERE = {
     "de": """immer, nie, niemals, stets, ab sofort, von nun an, ab jetzt, ab heute, künftig, ignoriere, ignorieren sie,
     vergiss, merk dir, merke dir, denk daran, denke daran, du musst, du sollst, du bist, sie müssen, sie sollen, bitte,
@@ -137,7 +157,7 @@ def _any_of(phrases: Mapping[str, str]) -> str:
     return "|".join(re.escape(_plain(" ".join(each.split()))) for of in phrases.values() for each in of.split(","))
 
 
-_ENGLISH = re.compile("|".join(_PHRASES))
+_ENGLISH = re.compile(rf"\b(?:{'|'.join(_PHRASES)})|{_SIGNS}")
 _IMPERATIVE = re.compile(_IMPERATIVES, re.MULTILINE)
 _ELSEWHERE = re.compile(rf"(?<!\w)[وف]?(?:{_any_of(_PHRASES_ELSEWHERE)})(?!\w)|{_any_of(_PHRASES_UNSPACED)}")
 _RULE_PATTERNS = {reason: re.compile(pattern) for reason, pattern in _OF_RULE.items()}
@@ -155,6 +175,8 @@ def reason_to_review(rule: str, evidence: Sequence[str]) -> str | None:
             return f"an episode it was learned from gives an order: {_quote(found)}"
         if match := _HIDDEN.search(text):
             return f"an episode it was learned from hides its words: {_quote(text[match.start() :])}"
+        if found := _statement(text):
+            return f"an episode it was learned from says how things are to be, not what happened: {_quote(found)}"
     if match := _HIDDEN.search(rule):
         return f"it hides its words: {_quote(rule[match.start() :])}"
     plain = _plain(rule)
@@ -178,11 +200,22 @@ def _order(text: str) -> str | None:
     return None
 
 
+def _statement(text: str) -> str | None:
+    """The first English sentence that does not tell what happened."""
+    plain = _plain(text)
+    found = set(words(plain))
+    english = len(STOP_WORDS & found)
+    if any(len(stops & found) > english for stops in OTHER_STOP_WORDS.values()) or not (english or plain.isascii()):
+        return None
+    sentences = _SENTENCE.split(plain)
+    return next((s for s in sentences if len(words(s)) >= SHORTEST_STATEMENT and not _PAST.search(s)), None)
+
+
 def _lookalike(letter: str) -> str:
     """The Latin letter that this one is a form of, or is taken for."""
     if letter.isascii():
         return letter
-    named = _LATIN_NAME.match(unicodedata.name(letter, ""))
+    named = _LATIN_NAME.search(unicodedata.name(letter, ""))
     return named[1].lower() if named else letter.translate(_LOOKALIKES)
 
 

@@ -71,6 +71,27 @@ def fit(
     return episodes[: max(1, shown)], facts, rules
 
 
+def extractions(
+    template: str,
+    conversation: Sequence[tuple[str, str]],
+    blocks: Mapping[str, str],
+    facts: Sequence[Fact],
+    characters: int,
+) -> list[str]:
+    """The prompts for a conversation: one, or several if one of so many characters does not have room for all turns.
+    Each shows a turn at least, and what is known in a share at most."""
+    known, _ = _fitting(map(_known, facts), 1, int(characters * KNOWN_SHARE))
+    facts = facts[:known]
+    room = characters - len(extraction(template, (), blocks, facts))
+    prompts: list[str] = []
+    while conversation:
+        shown, _ = _fitting(map(_turn, conversation), 1, room)
+        shown = max(1, shown)
+        prompts.append(extraction(template, conversation[:shown], blocks, facts))
+        conversation = conversation[shown:]
+    return prompts
+
+
 def extraction(
     template: str, conversation: Sequence[tuple[str, str]], blocks: Mapping[str, str], facts: Sequence[Fact]
 ) -> str:
@@ -78,8 +99,8 @@ def extraction(
     profile = "\n".join(
         f"- {_line(block)}: {_line(text, LONGEST_TEXT)}" for block, text in blocks.items() if text.strip()
     )
-    known = "\n".join(f"- [{_line(fact.predicate)}] {_line(fact.content)}" for fact in facts[:MOST_FACTS])
-    said = "\n".join(f"{ROLES[role]}: {_quoted(text)[2:]}" for role, text in conversation if role in ROLES)
+    known = "\n".join(map(_known, facts[:MOST_FACTS]))
+    said = "\n".join(_turn(turn) for turn in conversation if turn[0] in ROLES)
     return _GAP.join(
         (
             template.strip(),
@@ -145,6 +166,15 @@ def _episode(number: int, episode: Episode) -> str:
         f"id: {episode.id}\n"
         f"<episode_content>\n{f'> ({told}){chr(10)}' if told else ''}{_quoted(episode.content)}\n</episode_content>"
     )
+
+
+def _known(fact: Fact) -> str:
+    return f"- [{_line(fact.predicate)}] {_line(fact.content)}"
+
+
+def _turn(turn: tuple[str, str]) -> str:
+    role, text = turn
+    return f"{ROLES[role]}: {_quoted(text)[2:]}"
 
 
 def _fact(fact: Fact) -> str:

@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.interfaces import wire
+from tulving.interfaces.parameters import undescribed
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation
 
@@ -52,15 +54,18 @@ async def invoke(
     failed: Callable[[Operation, Exception], None] = log_failure,
     *,
     by_person: bool = False,
+    offers: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """001-099, 001-100: the result of an operation; `by_person` when a person looks at it.
+    """001-099, 001-100: the result of an operation; `by_person` when a person looks at it. Of what the surface `offers`
+    the method is given the parameters that are for Python only.
 
     Where the operation fails open, `failed` is told of the error and the result is the operation's own fallback.
     What the caller must correct, and damage, are always raised.
     """
     try:
         name = operation.by_person if by_person and operation.by_person else operation.name
-        return await getattr(await memory(), name)(**arguments)
+        given = {each: offers[each] for each in undescribed(operation) & offers.keys()}
+        return await getattr(await memory(), name)(**arguments, **given)
     except ALWAYS_RAISED:
         raise
     except Exception as error:
@@ -70,6 +75,8 @@ async def invoke(
         return operation.fallback(error)
 
 
-async def call(memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
+async def call(
+    memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any], **offers: Any
+) -> dict[str, Any]:
     """The answer of an operation, in wire form."""
-    return wire.answer(operation, await invoke(memory, operation, arguments))
+    return wire.answer(operation, await invoke(memory, operation, arguments, offers=offers))

@@ -112,6 +112,12 @@ def parameters(operation: Operation, settings: MemoryModuleConfig | None = None)
     ]
 
 
+def undescribed(operation: Operation) -> set[str]:
+    """The parameters without a description, which are for Python only: nobody can give them from outside, but a surface
+    may have a value for them."""
+    return {*inspect.signature(operation.method).parameters} - {"self", *_declared(operation.method)}
+
+
 def returned(operation: Operation) -> Any:
     """The type of an operation's result."""
     return _hints(operation.method)["return"]
@@ -145,13 +151,12 @@ def _hints(method: Callable[..., Any]) -> dict[str, Any]:
 @cache
 def _declared(method: Callable[..., Any]) -> Mapping[str, Parameter]:
     hints, taken = _hints(method), inspect.signature(method).parameters
-    return {name: _parameter(name, hints[name], taken[name].default) for name in taken if name != "self"}
+    described = [name for name in taken if get_origin(hints.get(name)) is Annotated]
+    return {name: _parameter(name, hints[name], taken[name].default) for name in described}
 
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
-    note = ""
-    if get_origin(hint) is Annotated:
-        hint, note, *_ = get_args(hint)
+    hint, note, *_ = get_args(hint)
     present = without_none(hint)
     element = get_args(present)[0] if get_origin(present) is list else present
     required = default is inspect.Parameter.empty

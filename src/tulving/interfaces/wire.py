@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Stored
 from tulving.domain.text import shortened
-from tulving.interfaces.parameters import json_type, returned
+from tulving.interfaces.parameters import json_type, returned, without_none
 from tulving.services.operations import Operation
 
 LONGEST_CONTENT = 4_000
@@ -27,7 +27,9 @@ PROMISED = {
 def answer(operation: Operation, result: Any) -> dict[str, Any]:
     """What an operation answers, as an object: a bare result gets the operation's name for it."""
     value = wire(result)
-    return {operation.answer: value} if operation.answer else value
+    if operation.answer:
+        return {operation.answer: value}
+    return {name: part for name, part in value.items() if _is_told(name, part)}
 
 
 def wire(value: Any) -> Any:
@@ -73,7 +75,7 @@ def schema(operation: Operation) -> dict[str, Any]:
 def _property(name: str, hint: Any) -> dict[str, Any]:
     kind = json_type(hint)
     nullable = NoneType in get_args(hint) and name not in LEFT_OUT
-    items = {"items": {"type": "object"}} if kind == "array" else {}
+    items = {"items": {"type": json_type(*get_args(without_none(hint)))}} if kind == "array" else {}
     return {"type": [kind, "null"] if nullable else kind, **items}
 
 

@@ -9,8 +9,8 @@ LONGEST_ANSWER = 1_000_000
 """Characters. A longer answer is not read."""
 DEEPEST = 100
 LONGEST_REPAIR = 50_000
-COSTLIEST_REPAIR = 50_000_000
-"""The most that length times quotes and backslashes may be: the time of a repair grows with it, to about 2 seconds."""
+COSTLIEST_REPAIR = 20_000_000
+"""The most that length times delimiters may be: a repair takes time in proportion, here about 2 seconds at most."""
 
 # A thought counts only where no JSON can surround it, so that a tag inside of a string stays what it is.
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL
@@ -18,7 +18,7 @@ _THOUGHT = re.compile(r"(?:\A[^{]*?|^[ \t]*)<think(?:ing)?>.*?(?:</think(?:ing)?
 _END_OF_THOUGHT = re.compile(r"\A.*</think(?:ing)?>[ \t]*$", _FLAGS)
 _FENCE = re.compile(r"(?:^[ \t]*|(?<=\s))(`{3,9}|~{3,9})[ \t]*(\w*)", re.MULTILINE)
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]]', re.DOTALL)
-_DELIMITER = re.compile(r"[\"'“”\\]")
+_DELIMITER = re.compile(r"[\"'“”\\:(]")
 
 
 class _Blocks(NamedTuple):

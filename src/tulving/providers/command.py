@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tulving.domain.redaction import presentable
 from tulving.errors import ModelUnavailable
@@ -18,7 +19,8 @@ from tulving.providers.json_endpoint import ApiKey
 
 MOST_BYTES = 1_000_000
 GRACE = 2.0
-"""Seconds that a command has to end by itself."""
+"""Seconds that a command has to end by itself, and what it started after its own end."""
+POLL = 0.05
 _KEPT = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "TERM")
 _KEPT_PREFIXES = ("LC_", "XDG_")
 _LAST_WORDS = 4096
@@ -97,6 +99,14 @@ async def _talk(process: Process, prompt: bytes) -> tuple[bytes, bytes]:
             words = (words + chunk)[-_LAST_WORDS:]
         return words
 
+    async def end_the_rest() -> None:
+        """What the command left behind would keep the pipes open. `wait` would wait for that too."""
+        while process.returncode is None:
+            await asyncio.sleep(POLL)
+        await asyncio.sleep(GRACE)
+        _signal(process, signal.SIGKILL)
+
+    ending = asyncio.create_task(end_the_rest())
     others = asyncio.gather(last_words(), send())
     try:
         output = bytearray()
@@ -108,6 +118,7 @@ async def _talk(process: Process, prompt: bytes) -> tuple[bytes, bytes]:
         await process.wait()
         return bytes(output), errors
     finally:
+        ending.cancel()
         others.cancel()
 
 
@@ -118,6 +129,8 @@ async def _stop(process: Process) -> None:
         await _ended(process)
     finally:
         _signal(process, signal.SIGKILL)
+        closed: Any = process  # its pipes may be open for a moment yet, and there is no public way to close them
+        closed._transport.close()
     await _ended(process)
 
 

@@ -65,7 +65,7 @@ def load(
             counts[table]["added"] += added
             counts[table]["skipped"] += len(batch) - added
             line += len(batch)
-    if loose := verification.loose_links(conn, tenant_id):
+    if loose := verification.loose_links(conn, tenant_id) or verification.loose_runs(conn, tenant_id):
         raise IntegrityError(f"the file does not fit together: {loose[0]}")
     return counts
 

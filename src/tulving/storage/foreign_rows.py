@@ -4,6 +4,7 @@ import base64
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from typing import Any, get_args
@@ -11,7 +12,16 @@ from typing import Any, get_args
 from tulving.domain import claims, intake
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.events import Event
-from tulving.domain.learning import Action, Proposal, Run, RunStatus
+from tulving.domain.learning import (
+    Action,
+    ExtractedFact,
+    LearnedFact,
+    LearnedRule,
+    Proposal,
+    Run,
+    RunStatus,
+    UpdatedFact,
+)
 from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, Entity, Link, canonical_state
 from tulving.domain.profile import BLOCKS
 from tulving.domain.resolution import aliases, folded
@@ -54,12 +64,16 @@ def read(line: Any, tenant_id: str | None, dimension: int | None) -> tuple[str, 
     table, given = _parsed(line, tenant_id)
     row = {name: _value(table, name, value) for name, value in given.items()}
     Caller(row["tenant_id"], row.get("actor"), row.get("request_id"))
-    if "owner" in row:
+    if table == "proposals":
+        _check_offer(row["action"], row["offer"])
+    elif "owner" in row:
         row["owner"] = Owner(row["user_id"], row["household_id"], row["persona_id"]).key
     if row.get("content_hash") is not None:  # a row without one is completed later
         if row["content_hash"] != content_hash(given["content"]):
             raise InvalidInput("content_hash", "does not match the content", "the content as exported, or null here")
         row["content_hash"] = content_hash(row["content"])
+    if table == "learning_runs" and row["status"] == "open":  # whoever works on it does so in another store
+        row |= {"status": "failed", "last_error": "abandoned", "lease_until": None}
     if table == "entities":
         row["folded_name"] = folded(row["canonical_name"])
     if row.get("folded_predicate") is not None:  # a fact without one is completed later
@@ -146,6 +160,37 @@ def _object(name: str, value: Any) -> dict[str, Any]:
         raise InvalidInput(error.field.replace("metadata", name, 1), error.problem, error.allowed) from None
 
 
+def _ids(name: str, value: Any) -> list[str]:
+    return [str(intake.memory_id(name, each)) for each in intake.items(name, value, None, "a list of UUIDs")]
+
+
+def _each(check: Check, name: str, value: Any) -> dict[str, Any]:
+    return {key: check(f"{name}.{key}", each) for key, each in _object(name, value).items()}
+
+
+def _check_offer(action: Action, offer: Row) -> None:
+    """A proposal is taken as it is once a person accepts it."""
+    record = ExtractedFact if action == "new_fact" and "category" in offer else _OFFERED[action]
+    columns = {"target_id"} if record is None else {field.name for field in fields(record)}
+    if wrong := columns.symmetric_difference(offer):
+        raise InvalidInput("offer", f"has missing or unknown values: {', '.join(sorted(wrong))}", "a whole proposal")
+    nullable = frozenset() if record is None else optional(record)
+    for name, value in offer.items():
+        if value is not None or name not in nullable:
+            try:
+                _CHECKS.get(name, intake.name)(name, value)
+            except InvalidInput as error:
+                raise InvalidInput(f"offer.{error.field}", error.problem, error.allowed) from None
+
+
+_OFFERED: dict[Action, type | None] = {
+    "new_fact": LearnedFact,
+    "updated_fact": UpdatedFact,
+    "new_rule": LearnedRule,
+    "confirmation": None,
+}
+
+
 def _vector(name: str, value: Any) -> bytes:
     try:
         packed = base64.b64decode(_text(name, value), validate=True)
@@ -168,7 +213,10 @@ _CHECKS: dict[str, Check] = {
         " folded_subject folded_predicate last_consolidation_error last_error reason summary".split(),
         _text,
     ),
-    **dict.fromkeys(("metadata", "payload", "context", "shown", "counts", "offer"), _object),
+    **dict.fromkeys(("metadata", "payload", "context", "offer"), _object),
+    "shown": partial(_each, _ids),
+    "counts": partial(_each, partial(intake.whole, low=0, high=MOST_COUNTED)),
+    "evidence": _ids,
     **dict.fromkeys(("source_type", "target_type", "memory_type"), partial(intake.one_of, allowed=KINDS)),
     "number": partial(intake.whole, low=1, high=MOST_COUNTED),
     "content": lambda name, value: intake.content(value, name),

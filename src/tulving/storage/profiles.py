@@ -18,15 +18,15 @@ _OWNER = ("user_id", "household_id", "persona_id")
 _OF_BLOCK = tuple(Block.__slots__)
 _INSERT = insert_statement("profile_blocks", ("tenant_id", "owner", *_OWNER, *_OF_BLOCK))
 _MINE = "p.tenant_id = :tenant_id AND p.owner = :owner"
-_SELECT = f"SELECT {', '.join(_OF_BLOCK)} FROM profile_blocks AS p WHERE {_MINE}"
+_FROM_BLOCKS = f"{', '.join(_OF_BLOCK)} FROM profile_blocks AS p"
 
 
 def current(conn: Connection, tenant_id: str, owner: Owner, as_of: datetime | None = None) -> dict[str, Block]:
     """The newest version of each block, or the one that was the newest at a moment; empty blocks too."""
     known = "" if as_of is None else " AND created_at <= :as_of"
     rows = conn.fetch_all(
-        f"{_SELECT} AND number = (SELECT MAX(number) FROM profile_blocks WHERE tenant_id = p.tenant_id"
-        f" AND owner = p.owner AND block = p.block{known})",
+        f"SELECT {_FROM_BLOCKS} WHERE {_MINE} AND number = (SELECT MAX(number) FROM profile_blocks"
+        f" WHERE tenant_id = p.tenant_id AND owner = p.owner AND block = p.block{known})",
         {**_key(tenant_id, owner), "as_of": as_of},
     )
     found = {row["block"]: Block(**row) for row in rows}
@@ -36,7 +36,8 @@ def current(conn: Connection, tenant_id: str, owner: Owner, as_of: datetime | No
 def history(conn: Connection, tenant_id: str, owner: Owner, block: str) -> list[Block]:
     """Every version of a block, oldest first."""
     rows = conn.fetch_all(
-        f"{_SELECT} AND p.block = :block ORDER BY p.number", {**_key(tenant_id, owner), "block": block}
+        f"SELECT {_FROM_BLOCKS} WHERE {_MINE} AND p.block = :block ORDER BY p.number",
+        {**_key(tenant_id, owner), "block": block},
     )
     return [Block(**row) for row in rows]
 

@@ -22,6 +22,7 @@ def verify(conn: Connection) -> list[Finding]:
         check("audit events", lambda: _unrecorded(conn)),
         check("vectors", lambda: _foreign_vectors(conn)),
         check("links", lambda: loose_links(conn)),
+        check("runs", lambda: loose_runs(conn)),
     ]
 
 
@@ -75,3 +76,18 @@ def loose_links(conn: Connection, tenant_id: str | None = None) -> list[str]:
             )
             problems += [f"a link of {row['tenant_id']} has no {side} {row[f'{side}_id']}" for row in rows]
     return problems
+
+
+def loose_runs(conn: Connection, tenant_id: str | None = None) -> list[str]:
+    """What was learned in a run that is not there, so that it can't be undone; of one tenant or (None) of all."""
+    mine = "" if tenant_id is None else " AND m.tenant_id = :tenant_id"
+    run = "SELECT 1 FROM learning_runs AS r WHERE r.tenant_id = m.tenant_id AND r.id = m.run_id"
+    return [
+        f"{table} of {row['tenant_id']} refer to a run {row['run_id']} that is not there"
+        for table in ("facts", "rules", "profile_blocks")
+        for row in conn.fetch_all(
+            f"SELECT DISTINCT m.tenant_id, m.run_id FROM {table} AS m"
+            f" WHERE m.run_id IS NOT NULL{mine} AND NOT EXISTS ({run}) LIMIT 20",
+            {"tenant_id": tenant_id},
+        )
+    ]

@@ -12,7 +12,7 @@ import typer
 from tulving.domain.model import Found
 from tulving.interfaces.calls import invoke, open_lazily
 from tulving.interfaces.cli.options import AsJson, Chosen, Why
-from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, warn
+from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, progress, warn
 from tulving.interfaces.parameters import Parameter, accept, parameters, returned
 from tulving.interfaces.wire import answer
 from tulving.services.operations import Operation
@@ -58,7 +58,8 @@ def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
         flag = typer.Option(f"--{parameter.name.replace('_', '-')}", help=note)
         return _keyword(parameter.name, Annotated[bool, flag], False)
     complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
-    default = BUTLER if parameter.name == "butler" else inspect.Parameter.empty if parameter.required else None
+    required = BUTLER if parameter.name == "butler" else inspect.Parameter.empty
+    default = required if parameter.required else None
     if positional:
         info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
     else:
@@ -77,11 +78,15 @@ def perform(
     """Call an operation and print its answer; a memory that does not exist has an exit code of its own."""
     failures: list[Exception] = []
 
+    def note(_: Operation, error: Exception) -> None:
+        failures.append(error)
+
     async def ask() -> Any:
         async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
-            return await invoke(memory, operation, arguments, lambda _, error: failures.append(error), by_person=True)
+            return await invoke(memory, operation, arguments, note, by_person=True, offers={"progress": tell})
 
-    result = asyncio.run(ask())
+    with progress(f"{operation.command}:") as tell:
+        result = asyncio.run(ask())
     named = next((name for name in ("memory_id", "entity_id") if name in arguments), None)
     nothing = named is not None and (result is None or result is False)
     if as_json:
@@ -90,12 +95,18 @@ def perform(
         from tulving.interfaces.cli import render
 
         render.answer(operation, arguments, result, why)
-        if warning := getattr(result, "warning", None):
+        warning = result.get("warning") if isinstance(result, Mapping) else getattr(result, "warning", None)
+        if warning:
             warn(warning)
     if failures:
         log.debug("failed open", exc_info=failures[0])
         complain(failures[0])
         raise typer.Exit(FAILED)
+    if isinstance(result, Mapping) and result.get("errors"):
+        from tulving.interfaces.cli.lessons import failed
+
+        if failed(result):
+            raise typer.Exit(FAILED)
     if nothing:
         complain(f"there is no {arguments.get('memory_type', 'entity')} {arguments[str(named)]}")
         raise typer.Exit(NOTHING)

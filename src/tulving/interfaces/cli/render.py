@@ -10,16 +10,20 @@ from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
-from tulving.interfaces.cli.terminal import Line, Part, block, lines, moment
+from tulving.interfaces.cli import lessons
+from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
+from tulving.services.learning import Consolidated
+from tulving.services.lessons import Learned
 from tulving.services.operations import Operation
+from tulving.services.reviewing import RunReport
 from tulving.services.search import POOL
 from tulving.services.statistics import Statistics
+from tulving.storage.undoing import Undone
 
 CLIP = 400
 BAR = 30
-KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
 ENTITY_STYLE = "blue"
 LANES = frozenset({"similarity", "rank", "semantic_rank", "keyword_rank", "rrf_score"})
 OUTCOMES = {
@@ -128,11 +132,19 @@ def _parts(hit: model.Hit) -> Iterator[str]:
         yield "words match" + (f" (no. {hit.parts['keyword_rank']})" if "keyword_rank" in hit.parts else "")
 
 
-def _page(page: Page) -> Iterator[Line]:
-    for item in page.items:
+def _items(items: Sequence[Item]) -> Iterator[Line]:
+    for item in items:
         yield 0, *_headline(item)
         details = [str(item.id), _state(item), moment(item.created_at), *(f"#{tag}" for tag in item.tags)]
         yield 2, (" · ".join(filter(None, details)), "dim")
+
+
+def _derived(items: Sequence[Item]) -> Iterator[Line]:
+    yield from _items(items) if items else [(0, "nothing was learned from it alone")]
+
+
+def _page(page: Page) -> Iterator[Line]:
+    yield from _items(page.items)
     if page.next_cursor:
         yield 0, (f"more: --cursor {page.next_cursor}", "dim")
 
@@ -199,6 +211,9 @@ def _details(record: Any, leave_out: Sequence[str]) -> Iterator[Line]:
 def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
     """Each state with its share of the kind as a bar; states without memories are left out."""
     for kind, states in counts.items():
+        if kind == "learning":
+            yield from lessons.overview(states)
+            continue
         total, style = states["total"], KIND_STYLES[kind.removesuffix("s")]
         yield 0, (kind, style), "  ", (f"{total:,}", "bold")
         for state, count in states.items():
@@ -260,6 +275,11 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     list[model.EntityCandidate]: _candidates,
     list[Event]: events,
     list[Fact]: _history,
+    list[Item]: _derived,
     list[Link]: links,
     list[Revision]: _revisions,
+    Consolidated: lessons.consolidated,
+    Learned: lessons.learned,
+    list[RunReport]: lessons.runs,
+    Undone: lessons.undone,
 }

@@ -12,6 +12,7 @@ import typer
 
 FAILED, REFUSED, NOTHING, INTERRUPTED = 1, 2, 3, 130
 """Exit codes."""
+KIND_STYLES = {"episode": "yellow", "fact": "green", "rule": "magenta"}
 
 Part = str | tuple[str, str]
 """A text, or a text and its style."""
@@ -104,21 +105,30 @@ def progress(label: str) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
+    bar = None
+
+    def tell(done: int, total: int, what: str = "") -> None:
+        nonlocal bar
+        if bar is None:
+            bar = _bar(label)
+            bar.start()
+        bar.update(bar.task_ids[0], completed=done, total=total, description=f"{label} {what}".rstrip())
+
+    try:
+        yield tell
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(label: str) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(label, total=None)
-
-    def tell(done: int, total: int, what: str = "") -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total, description=f"{label} {what}".rstrip())
-
-    try:
-        yield tell
-    finally:
-        bar.stop()
+    bar.add_task(label, total=None)
+    return bar
 
 
 def moment(time: datetime) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from tulving.errors import InvalidInput, StoreBusy
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import FAILED, complain, print_json, table
+from tulving.interfaces.cli.terminal import FAILED, complain, lines, print_json, table, warn
 from tulving.interfaces.wire import wire
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def worker(
     list_: Annotated[bool, typer.Option("--list", help="Show the jobs: when they run and ran, what failed")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the scheduled jobs until stopped: the decay sweep, the cleanup of episodes, index maintenance."""
+    """Run the scheduled jobs until stopped: consolidation, decay, the cleanup of episodes, index maintenance."""
     if list_ and once is not None:
         raise InvalidInput("worker", "can't do both", "--once JOB or --list")
     if dry_run and once is None:
@@ -114,10 +114,25 @@ def _show_result(result: Mapping[str, Any] | None, as_json: bool) -> None:
     if result is None:
         complain("stopped")
         raise typer.Exit(FAILED)
+    taught = {name: value for name, value in result.items() if isinstance(value, Mapping) and "runs" in value}
     if as_json:
         print_json(wire(dict(result)))
-        return
-    table([(name.replace("_", " "), _cell(value)) for name, value in result.items()])
+    else:
+        table([(name.replace("_", " "), _cell(value)) for name, value in result.items() if name not in taught])
+    if taught:
+        _show_lessons(taught, as_json)
+
+
+def _show_lessons(taught: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+    """What was learned in each shard; a shard in which nothing could be is a failure."""
+    from tulving.interfaces.cli import lessons
+
+    for name, result in () if as_json else taught.items():
+        lines([(0, (f"\n{name}", "bold")), *((2 + indent, *parts) for indent, *parts in lessons.consolidated(result))])
+        if result["warning"]:
+            warn(result["warning"])
+    if any(result["errors"] and lessons.failed(result) for result in taught.values()):
+        raise typer.Exit(FAILED)
 
 
 def _cell(value: Any) -> str:

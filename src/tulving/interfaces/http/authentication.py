@@ -88,7 +88,7 @@ def _principal(memory: Memory, caller: Caller, headers: Headers, rights: tuple[s
         problem = f"the header Idempotency-Key: {error.problem}"
         raise AuthenticationError(error_response(400, "invalid_idempotency_key", problem)) from error
 
-    return Principal(partial(_bound, memory, caller), rights)
+    return Principal(partial(_bound, memory, caller), rights, (caller.tenant_id, caller.actor))
 
 
 async def _bound(memory: Memory, caller: Caller) -> Memory:

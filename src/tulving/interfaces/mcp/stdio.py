@@ -15,6 +15,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
     INVALID_REQUEST,
     PARSE_ERROR,
     ErrorData,
@@ -49,6 +50,7 @@ async def conversation() -> AsyncIterator[tuple[Any, Any]]:
             while (line := await lines.get()) is not None:
                 for message in await exchange.receive(line) if line.strip() else ():
                     await to_server.send(SessionMessage(message))
+            await exchange.hang_up()
             # The server stops its work where the requests end, so they end when none is left.
             await exchange.idle.wait()
 
@@ -58,7 +60,7 @@ async def conversation() -> AsyncIterator[tuple[Any, Any]]:
         nothing,
         anyio.create_task_group() as tasks,
         requests,
-        Exchange(output) as exchange,
+        Exchange(output, to_server) as exchange,
     ):
         tasks.start_soon(receive)
         yield requests, exchange
@@ -127,10 +129,15 @@ class Reply:
 
 
 class Exchange(AbstractAsyncContextManager[Any]):
-    """The stream of responses, which matches them to requests: each gets one, those of a batch together."""
+    """The stream of responses, which matches them to requests: each gets one, those of a batch together.
 
-    def __init__(self, output: Any) -> None:
-        self._output = output
+    The server's own requests wait for the client's response, or for the error that they get when the client is gone.
+    """
+
+    def __init__(self, output: Any, to_server: Any) -> None:
+        self._output, self._to_server = output, to_server
+        self._asked: dict[str, int | str] = {}
+        self._is_client_gone = False
         self._version: object = None
         self._initialize_id: str | None = None
         self._replies: dict[str | None, Reply] = {}
@@ -166,6 +173,11 @@ class Exchange(AbstractAsyncContextManager[Any]):
     async def send(self, item: SessionMessage) -> None:
         """Send a message of the server; a response to a part of a batch, with the last one of the batch."""
         message = item.message
+        if isinstance(message, JSONRPCRequest):
+            self._asked[str(message.id)] = message.id
+            if self._is_client_gone:
+                await self.hang_up()
+                return
         id_ = str(message.id) if isinstance(message, JSONRPCResponse | JSONRPCError) else None
         reply = self._replies.get(id_)
         if reply is None:
@@ -175,6 +187,14 @@ class Exchange(AbstractAsyncContextManager[Any]):
             self._version = message.result.get("protocolVersion")
         reply.responses.append(cast(JSONRPCResponse | JSONRPCError, message))
         await self._settle(reply, id_)
+
+    async def hang_up(self) -> None:
+        """The client says nothing more, so it answers no question either."""
+        self._is_client_gone = True
+        while self._asked:
+            _, id_ = self._asked.popitem()
+            gone = ErrorData(code=CONNECTION_CLOSED, message="the client is gone")
+            await self._to_server.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=gone)))
 
     async def aclose(self) -> None:
         await self._output.aclose()
@@ -192,6 +212,8 @@ class Exchange(AbstractAsyncContextManager[Any]):
             self.idle.clear()
             if message.method == "initialize":
                 self._initialize_id = id_
+        elif isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._asked.pop(str(message.id), None)
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             id_ = str((message.params or {}).get("requestId"))
             if id_ in self._replies:

@@ -48,10 +48,12 @@ def tool(operation: Operation, config: MemoryModuleConfig) -> Tool:
     )
 
 
-async def run(memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any]) -> CallToolResult:
+async def run(
+    memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any], **offers: Any
+) -> CallToolResult:
     """The result of a tool call. An error is a result too, for the model to read and correct."""
     try:
-        value = await call(memory, operation, accept(operation, arguments))
+        value = await call(memory, operation, accept(operation, arguments), **offers)
     except TulvingError as error:
         if not isinstance(error, InvalidInput | NotFound):
             log.error("%s: %s", operation.tool, error)

@@ -4,7 +4,7 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_007"
 down_revision = "mem_006"
-DIGEST = ""
+DIGEST = "81d38bf7d54b7be79beab301b928e949d521ea5b2fdd802c5296fe46777daf98"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 _OWNER = """owner TEXT NOT NULL DEFAULT '',
@@ -37,6 +37,7 @@ STATEMENTS = (
     PRIMARY KEY (tenant_id, id))
     sqlite: STRICT""",
     "CREATE INDEX ix_learning_runs_age ON learning_runs (tenant_id, created_at DESC)",
+    "CREATE INDEX ix_learning_runs_open ON learning_runs (tenant_id) WHERE status = 'open'",
     """CREATE TABLE proposals (
     tenant_id TEXT NOT NULL,
     id UUID NOT NULL,

@@ -1,0 +1,59 @@
+"""`tulving review`: what models would do, but a person must decide."""
+
+from typing import Annotated
+
+import typer
+
+from tulving.errors import InvalidInput
+from tulving.interfaces.cli import lessons
+from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.terminal import FAILED, lines, print_json, report
+from tulving.interfaces.wire import wire
+from tulving.services.lessons import Learned
+from tulving.services.memory import Memory
+
+
+def review(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[list|accept|reject] [ID]...", help="Proposals, or runs with all theirs"),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Accept or reject all that is held")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List, accept or reject what models have learned but a person must decide: rules that follow orders found in
+    episodes, and changes of many facts at once. What is rejected is not learned again."""
+    verb, *ids = words or ["list"]
+    if verb not in ("list", "accept", "reject"):
+        raise InvalidInput("review", f"{verb!r:.80} is not known", "list, accept ID, reject ID")
+    if (verb == "list") != (not ids and not everything) or (ids and everything):
+        raise InvalidInput(
+            "review", "what is to be decided is not clear", "list, or accept or reject with IDs or --all"
+        )
+
+    async def decide(memory: Memory) -> Learned | int | None:
+        chosen = ids or [proposal.id for proposal in await memory.proposals()]
+        if not chosen:
+            return None
+        return await (memory.accept if verb == "accept" else memory.reject)(*chosen)
+
+    if verb == "list":
+        held = context.obj.run(lambda memory: memory.proposals())
+        if as_json:
+            print_json({"proposals": wire(held)})
+        else:
+            lines(lessons.proposals(held))
+        return
+    decided = context.obj.run(decide)
+    if isinstance(decided, Learned):
+        if as_json:
+            print_json(wire(decided))
+        else:
+            lines(lessons.learned(decided))
+        if decided.errors:
+            raise typer.Exit(FAILED)
+    else:
+        report(
+            {"rejected": decided or 0}, as_json, f"rejected {decided}" if decided else "nothing waits for your decision"
+        )

@@ -1,0 +1,67 @@
+"""The statements that learning asks again and again find their rows by an index, however many others there are."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from fault_parts import opened
+
+from tulving.domain.learning import Run
+from tulving.domain.scope import Bound, Owner
+from tulving.settings import LlmConfig
+from tulving.storage import events, learning, runs
+from tulving.storage.connection import Connection
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+RUN = Run(tenant_id="t", id=UUID(int=1), job="consolidation", butler="b", created_at=NOW, lease_until=NOW)
+ANN = Bound(Owner(user_id="ann"))
+
+ASKED: dict[str, tuple[Callable[[Connection], Any], str, str]] = {
+    "due groups": (lambda conn: learning.groups(conn, "t", ANN, NOW, "b"), "FROM episodes", "ix_episodes_pending"),
+    "due episodes": (
+        lambda conn: learning.material(conn, "t", ANN, "b", 50, NOW),
+        "FROM episodes",
+        "ix_episodes_pending",
+    ),
+    "due shards": (lambda conn: learning.shards(conn, NOW), "SELECT DISTINCT tenant_id, butler", "ix_episodes_pending"),
+    "tokens of a day": (lambda conn: runs.spent_since(conn, "t", NOW), "SUM(input_tokens", "ix_learning_runs_age"),
+    "before a question": (
+        lambda conn: runs.reserve(conn, RUN, 1, LlmConfig(), NOW, NOW),
+        "SUM(input_tokens",
+        "ix_learning_runs_age",
+    ),
+    "recent runs": (lambda conn: runs.recent(conn, "t", "", 20), "FROM learning_runs", "ix_learning_runs_age"),
+    "a live lease": (lambda conn: runs.begin(conn, RUN), "lease_until > ", "ix_learning_runs_open"),
+    "events of a run": (lambda conn: events.of_run(conn, "t", RUN.id), "FROM memory_events", "ix_events_run"),
+    "learned facts": (
+        lambda conn: learning._Executor(conn, RUN, None, ANN, learning.Applied(), False)._learned(),  # pyright: ignore
+        "run_id IS NOT NULL",
+        "ix_facts_learned|ux_facts_content",  # both are of those in use
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_rows_are_found_by_an_index(url: str, engine: str, name: str) -> None:
+    ask, part, index = ASKED[name]
+
+    def explain(conn: Any) -> str:
+        seen: list[tuple[str, Any]] = []
+        for verb in ("fetch_all", "fetch_one"):
+            real = getattr(conn, verb)
+            setattr(conn, verb, lambda sql, params=None, real=real: seen.append((sql, params)) or real(sql, params))
+        ask(conn)
+        sql, params = next(each for each in seen if part in each[0])
+        if engine == "sqlite":
+            return str(conn.tuples(f"EXPLAIN QUERY PLAN {sql}", params))
+        # The tables are nearly empty, so the planner would prefer to read all.
+        list(conn.records("SET LOCAL enable_seqscan = off"))
+        list(conn.records("SET LOCAL enable_sort = off"))
+        return "\n".join(row[0] for row in conn.records(f"EXPLAIN {sql}", params))
+
+    async with opened(url, background=False) as memory:
+        plan = await memory._env.store.write(None, explain)
+    assert re.search(index, plan), plan
