@@ -102,6 +102,24 @@ async def test_confirmations_are_taken_back(memory, clock):
     assert (await fact(memory, confirmed)).next_review_at == before.next_review_at
 
 
+async def test_what_an_undone_run_gave_as_support_counts_no_longer(memory, clock):
+    _, _, (source,) = await consolidate(memory, ["first"], new_facts=[told("user", "pet", "a cat")])
+    (cat,) = (await memory.list_memories("fact")).items
+    own = (await memory.store_episode("mine", "chef")).id
+    await memory.create_link("episode", own, "fact", cat.id, "supports")
+    clock.advance(seconds=1)
+    run, _, (second,) = await consolidate(memory, ["second"], new_facts=[told("user", "pet", "a cat")])
+
+    async def support():
+        found = await memory.get_links("fact", cat.id, "incoming")
+        return [link.source_id for link in found if link.relation == "supports"]
+
+    assert await support() == [own, second]
+    await memory.undo(run)
+    assert await support() == [own]
+    assert [link.target_id for link in await memory.get_links("fact", cat.id, "outgoing")] == [source]
+
+
 async def test_a_confirmation_that_kept_a_fact_from_fading_is_taken_back_with_its_effect(memory, clock):
     fading = (await memory.store_fact("user", "city", "Oslo", permanence="volatile")).id
     clock.advance(days=50)

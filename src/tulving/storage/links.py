@@ -1,5 +1,6 @@
 """Provenance: directed edges between memories of one tenant."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from datetime import datetime
 from uuid import UUID
@@ -73,6 +74,21 @@ def of_item(conn: Connection, address: Address, direction: Direction, bound: Bou
         for id_ in reachable(conn, kind, address.tenant_id, bound, {id_ for of_kind, id_ in ends if of_kind == kind})
     }
     return [link for link in found if known.issuperset(_ends(link))]
+
+
+def remove_support(conn: Connection, address: Address, episodes: Iterable[UUID], created_at: datetime) -> None:
+    """Take back that these episodes support a memory, if that was said at this time."""
+    conn.execute(
+        f"DELETE FROM memory_links WHERE tenant_id = :tenant_id AND {_INCOMING} AND relation = 'supports'"
+        f" AND source_type = 'episode' AND {conn.within('source_id', 'episodes')} AND created_at = :created_at",
+        {
+            "tenant_id": address.tenant_id,
+            "kind": address.kind,
+            "id": address.id,
+            "episodes": list(episodes),
+            "created_at": created_at,
+        },
+    )
 
 
 def derived_alone(conn: Connection, address: Address) -> list[Address]:

@@ -14,7 +14,7 @@ from tulving.domain.learning import Run
 from tulving.domain.model import KIND_OF, Fact, Item, Rule
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput
-from tulving.storage import events, facts, items, profiles, proposals, runs
+from tulving.storage import events, facts, items, links, profiles, proposals, runs
 from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection
 
@@ -44,7 +44,8 @@ def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
     undone = Undone(run.id)
     happened = events.of_run(conn, run.tenant_id, run.id)
     changed = _changed_since(conn, run, happened)
-    undoing = _Undoing(conn, run, audit, undone)
+    read = {event.entity_id for event in happened if event.entity_id and event.entity_type == "episode"}
+    undoing = _Undoing(conn, run, audit, undone, read)
     for event in reversed(happened):
         kind, id_ = event.entity_type, event.entity_id
         if event.event_type == "profile_updated":
@@ -112,10 +113,10 @@ def _restore_profile(conn: Connection, run: Run, event: Event, audit: Audit, und
 
 
 class _Undoing:
-    """Undoes one change of a fact or rule."""
+    """Undoes the changes of facts and rules, one by one. `read` are the episodes that the run has read."""
 
-    def __init__(self, conn: Connection, run: Run, audit: Audit, undone: Undone) -> None:
-        self._conn, self._run, self._audit, self._undone = conn, run, audit, undone
+    def __init__(self, conn: Connection, run: Run, audit: Audit, undone: Undone, read: set[UUID]) -> None:
+        self._conn, self._run, self._audit, self._undone, self._read = conn, run, audit, undone, read
 
     def take(self, event: Event, address: Address) -> None:
         item = items.get(self._conn, address, to_change=True)
@@ -129,6 +130,7 @@ class _Undoing:
         elif what == "confirmed" and in_use(item) and "confirmed_before" in event.payload:
             before = event.payload["confirmed_before"]
             self._reconsider(item, last_confirmed_at=before and datetime.fromisoformat(before))
+            links.remove_support(self._conn, address, self._read, event.occurred_at)
             self._undone.restored += [] if item.id in self._undone.restored else [item.id]
         elif what in ("superseded", "retracted") and isinstance(item, Fact) and not in_use(item):
             noted = unwanted.noted_at(self._conn, item, self._audit.new_id) if what == "retracted" else None
