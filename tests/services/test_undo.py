@@ -1,7 +1,7 @@
 """Undoing a run: what it added goes, what it replaced comes back, and what somebody changed since stays."""
 
 import asyncio
-from dataclasses import replace
+import json
 from datetime import timedelta
 from uuid import UUID, uuid5
 
@@ -10,7 +10,6 @@ from administration import administer
 from lesson_parts import ask, configure, consolidate, due, fact, facts, learn, reopened, rules, told, update
 
 from tulving import Caller, InvalidInput, NotFound
-from tulving.storage import learning
 
 UNKNOWN = uuid5(UUID(int=0), "unknown")
 OTHERS = [told("cat", f"trait {n}", f"calm {n}") for n in range(20)]
@@ -302,21 +301,25 @@ async def test_an_unkeyed_fact_comes_back_when_its_replacement_was_forgotten(mem
     assert (undone.restored, undone.refused) == ([old], [f"fact {new}: forgotten since"])
 
 
-async def test_a_change_between_two_batches_of_a_run_is_seen(memory):
-    """The run confirms the fact again after a person has edited it; its creation still must not be undone."""
-    configure(memory, review_rules=True)
-    run, _, _ = await consolidate(memory, ["it rained"], new_facts=[told("user", "pet", "a cat")])
-    (new,) = [item.id for item in (await memory.list_memories("fact")).items]
-    await memory.edit("fact", new, tags=["mine"])
-    async with memory._closing(found := await memory._known_run(run)):
-        await memory._teach(found, [UUID(str(new))], await memory._read(shown_, found, new))
-    undone = await memory.undo(run)
-    assert f"fact {new}: edited since" in undone.refused
+async def test_a_change_between_two_prompts_of_a_run_is_seen(memory):
+    """The run confirms the fact after a person has edited it; its creation still must not be undone."""
+    configure(memory, episodes_at_a_time=1)
+    for text in ("first", "second"):
+        await memory.store_episode(text, butler="chef")
+
+    async def answer(prompt, trigger_source):
+        known = (await memory.list_memories("fact")).items
+        if not known:
+            return json.dumps({"new_facts": [told("user", "pet", "a cat")]})
+        await memory.edit("fact", known[0].id, tags=["mine"])
+        return json.dumps({"confirmations": [str(known[0].id)]})
+
+    result = await memory.run_consolidation(answer)
+    assert (result["facts_created"], result["confirmations_made"]) == (1, 1)
+    (cat,) = (await memory.list_memories("fact")).items
+    undone = await memory.undo(result["runs"][0])
+    assert (undone.restored, undone.refused) == ([cat.id], [f"fact {cat.id}: edited since"])
     assert await facts(memory) == ["a cat"]
-
-
-def shown_(conn, run, id_):
-    return learning.shown(conn, replace(run, shown={"facts": [str(id_)]}))
 
 
 async def test_a_rule_that_was_marked_since_stays(memory):
