@@ -163,10 +163,11 @@ _ELSEWHERE = re.compile(rf"(?<!\w)[وف]?(?:{_any_of(_PHRASES_ELSEWHERE)})(?!\w)
 _RULE_PATTERNS = {reason: re.compile(pattern) for reason, pattern in _OF_RULE.items()}
 
 
-def reason_to_review(rule: str, evidence: Sequence[str]) -> str | None:
+def reason_to_review(rule: str, evidence: Sequence[str], beside: Sequence[str] = ()) -> str | None:
     """Why a person must see a derived rule before it is active, in a sentence; None if nothing speaks against it.
 
-    `evidence` has the texts of the episodes that it was learned from.
+    `evidence` has the texts of the episodes that it was learned from, `beside` those that the model read with them: an
+    order must not become a rule by naming an innocent episode as its source.
     """
     if not any(text.strip() for text in evidence):
         return "no episode shows where it comes from"
@@ -183,7 +184,7 @@ def reason_to_review(rule: str, evidence: Sequence[str]) -> str | None:
     for reason, pattern in _RULE_PATTERNS.items():
         if match := pattern.search(plain):
             return f"{reason}: {_quote(plain[match.start() :])}"
-    return _copied(rule, evidence)
+    return _copied(rule, [*evidence, *beside])
 
 
 def _order(text: str) -> str | None:

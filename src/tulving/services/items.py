@@ -129,7 +129,7 @@ class Items(Service):
         if address is None:
             return False
         audit = self._audit(self._env.clock())
-        return await self._write_once(lambda conn: storage.forgotten.forget(conn, address, audit, derived))
+        return await self._write_once(lambda conn: storage.forgotten.forget(conn, address, audit, self.bound, derived))
 
     @operation(
         "memory_derived", effect="read", command="derived", positional=ONE_MEMORY, answer="memories", standard=False
@@ -137,8 +137,7 @@ class Items(Service):
     async def derived(self, memory_type: MemoryType, memory_id: Id) -> list[Item]:
         """List what was learned from a memory and from nothing else."""
         address = await self._address(memory_type, memory_id)
-        found = [] if address is None else await self._read(storage.forgotten.derived_alone, address)
-        return [item for item in found if self.bound.covers(item)]
+        return [] if address is None else await self._read(storage.forgotten.derived_alone, address, self.bound)
 
     @operation(
         "memory_delete", effect="destroy", command="delete", positional=ONE_MEMORY, answer="deleted", standard=False

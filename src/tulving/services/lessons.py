@@ -1,7 +1,7 @@
 """From what a model proposes to what is stored: every lesson is built, checked and taken here."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
@@ -79,7 +79,7 @@ class Lessons(Facts, Rules):
         offers: Iterable[Offer],
         shown: Material,
         *,
-        learned_from: Sequence[UUID] = (),
+        learned_from: Collection[UUID] = (),
         profile: Mapping[str, str] | None = None,
         origin: Mapping[str, Any] | None = None,
         errors: Sequence[str] = (),
@@ -132,8 +132,8 @@ class Lessons(Facts, Rules):
         if isinstance(offer, LearnedRule):
             new = NewRule(content=offer.content, tags=offer.tags, **_origin(run, evidence))
             rule = replace(self._rule(new, self._env.clock()), run_id=run.id)
-            return replace(step, item=rule, reason=self._reason_to_review(rule, evidence))
-        said = {"content": offer.content, "occurred_at": max(map(happened_at, named), default=None)}
+            return replace(step, item=rule, reason=self._reason_to_review(rule, evidence, shown.episodes))
+        said = {"content": offer.content, "occurred_at": max(map(happened_at, evidence), default=None)}
         if isinstance(offer, LearnedFact):
             said |= {
                 name: getattr(offer, name) for name in ("subject", "predicate", "importance", "permanence", "tags")
@@ -150,8 +150,9 @@ class Lessons(Facts, Rules):
     def _learned(self, run: Run, offer: NewFact) -> Fact:
         return replace(self._fact(offer, self._env.clock()), run_id=run.id)
 
-    def _reason_to_review(self, rule: Rule, evidence: Sequence[Episode]) -> str | None:
-        reason = reason_to_review(rule.content, [episode.content for episode in evidence])
+    def _reason_to_review(self, rule: Rule, *read: Sequence[Episode]) -> str | None:
+        """`read` are the episodes that it cites, and all that the model was shown."""
+        reason = reason_to_review(rule.content, *([episode.content for episode in each] for each in read))
         if reason is None and self._env.config.learning.review_rules:
             return "every rule that a model derives is reviewed (learning.review_rules)"
         return reason

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Kind, MemoryId
+from tulving.domain.model import Item, Kind, MemoryId
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.learning import Learning
@@ -55,7 +55,7 @@ class Reviewing(Learning):
             run = await self._known_run(run_id)
             return [RunReport(run=run, changes=await self._read(_changes, run))]
         found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound.owner.key, limit)
-        return [RunReport(run=run) for run in found]
+        return [RunReport(run=run) for run in found if self._reaches(run)]
 
     @operation("memory_undo", effect="destroy", command="undo", positional=("run_id",), standard=False)
     async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
@@ -64,14 +64,11 @@ class Reviewing(Learning):
         What somebody has changed since stays as it is, and is named.
         """
         run = await self._known_run(run_id)
-        if run.status in ("open", "undone"):
-            problem = "was undone before" if run.status == "undone" else "is not finished yet"
-            raise InvalidInput("run_id", f"the run {run.id} {problem}", "a run that has ended")
         return await self._write(storage.undoing.undo, run, self._audit(self._env.clock()))
 
     async def proposals(self) -> list[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
-        return await self._read(storage.proposals.held, self.caller.tenant_id, self.bound.owner.key)
+        return await self._read(storage.proposals.held, self.caller.tenant_id, self.bound)
 
     async def accept(self, *ids: MemoryId) -> Learned:
         """Let proposals take effect, given by their own ids or by those of their runs. One that can't take effect any
@@ -81,8 +78,12 @@ class Reviewing(Learning):
             run = await self._known_run(proposal.run_id)
             own, shown = self._owned(run), await self._read(_referred, proposal)
             taken = await own._teach(run, [read(proposal.action, proposal.offer)], shown, decided=True)
+            if proposal.action == "confirmation" and not taken.confirmations_made:
+                taken = replace(taken, errors=["confirmation: what it confirms is no longer in use"])
             if not taken.errors:
-                await self._decide([proposal], "accepted")
+                kind: Kind = "rule" if proposal.action == "new_rule" else "fact"
+                stored = [Address(run.tenant_id, kind, each.id) for each in taken.stored]
+                await self._decide([proposal], "accepted", wanted=stored)
             learned = taken if learned is None else learned + taken
         assert learned is not None
         return learned
@@ -90,16 +91,23 @@ class Reviewing(Learning):
     async def reject(self, *ids: MemoryId) -> int:
         """Drop proposals, so that no model stores the same again; returns how many."""
         chosen = await self._chosen(ids)
-        unwanted = []
+        unwanted = list[Item]()
         for proposal in chosen:
             run = await self._known_run(proposal.run_id)
             shown = await self._read(_referred, proposal)
             steps, _ = await self._owned(run)._steps(run, [read(proposal.action, proposal.offer)], shown, {}, True)
             unwanted += [step.item for step in steps if step.item is not None]
-        await self._decide(chosen, "rejected", unwanted)
+        await self._decide(chosen, "rejected", unwanted=unwanted)
         return len(chosen)
 
-    async def _decide(self, chosen: Iterable[Proposal], decision: str, unwanted: Iterable[Any] = ()) -> None:
+    async def _decide(
+        self,
+        chosen: Iterable[Proposal],
+        decision: str,
+        *,
+        wanted: Iterable[Address] = (),
+        unwanted: Iterable[Item] = (),
+    ) -> None:
         audit = self._audit(self._env.clock())
 
         def decide(conn: Connection) -> None:
@@ -108,12 +116,15 @@ class Reviewing(Learning):
                 storage.runs.settle(conn, proposal.tenant_id, proposal.run_id)
             for item in unwanted:
                 storage.forgotten.note(conn, item, audit)
+            for address in wanted:
+                if (item := storage.items.get(conn, address)) is not None:
+                    storage.forgotten.permit(conn, item, audit.new_id)
 
         await self._write(decide)
 
     async def _chosen(self, ids: Iterable[MemoryId]) -> list[Proposal]:
         named = [intake.memory_id("id", id_) for id_ in ids]
-        found = await self._read(storage.proposals.of_ids, self.caller.tenant_id, self.bound.owner.key, named)
+        found = await self._read(storage.proposals.of_ids, self.caller.tenant_id, self.bound, named)
         covered = {each for proposal in found for each in (proposal.id, proposal.run_id)}
         for id_ in named:
             if id_ not in covered:
@@ -124,10 +135,13 @@ class Reviewing(Learning):
 
     async def _known_run(self, run_id: MemoryId) -> Run:
         found = await self._read(storage.runs.get, self.caller.tenant_id, intake.memory_id("run_id", run_id))
-        owner = self.bound.owner.key
-        if found is None or (owner and owner != found.owner):
+        if found is None or not self._reaches(found):
             raise NotFound(f"there is no run {run_id}")
         return found
+
+    def _reaches(self, run: Run) -> bool:
+        """Whether this connection may see a run: that of its owner and of its scope, if it is bound to one."""
+        return self.bound.owner.key in ("", run.owner) and self.bound.scope in (None, run.butler)
 
     def _owned(self, run: Run) -> Lessons:
         return self._for(Owner(run.user_id, run.household_id, run.persona_id))

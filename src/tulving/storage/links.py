@@ -1,5 +1,6 @@
 """Provenance: directed edges between memories of one tenant."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from datetime import datetime
 from uuid import UUID
@@ -75,16 +76,32 @@ def of_item(conn: Connection, address: Address, direction: Direction, bound: Bou
     return [link for link in found if known.issuperset(_ends(link))]
 
 
+def remove_support(conn: Connection, address: Address, episodes: Iterable[UUID], created_at: datetime) -> None:
+    """Take back that these episodes support a memory, if that was said at this time."""
+    conn.execute(
+        f"DELETE FROM memory_links WHERE tenant_id = :tenant_id AND {_INCOMING} AND relation = 'supports'"
+        f" AND source_type = 'episode' AND {conn.within('source_id', 'episodes')} AND created_at = :created_at",
+        {
+            "tenant_id": address.tenant_id,
+            "kind": address.kind,
+            "id": address.id,
+            "episodes": list(episodes),
+            "created_at": created_at,
+        },
+    )
+
+
 def derived_alone(conn: Connection, address: Address) -> list[Address]:
-    """What models learned from this memory and from nothing else: not what also has another source, or that an episode
-    supports; and what was learned from that, in turn."""
+    """What models learned from this memory and from nothing else: not what also has another source that is not
+    forgotten, or that an episode supports; and what was learned from that, in turn."""
     alone, found = {(address.kind, address.id)}, list[Address]()
     waiting = [address]
     while waiting:
         source = waiting.pop()
         for link in of_item(conn, source, "incoming", Bound()):
             end: tuple[Kind, UUID] = link.source_type, link.source_id
-            if link.relation == "derived_from" and end not in alone and _sources(conn, address.tenant_id, end) <= alone:
+            others = _sources(conn, address.tenant_id, end) - alone
+            if link.relation == "derived_from" and end not in alone and not _kept(conn, address.tenant_id, others):
                 alone.add(end)
                 found.append(Address(address.tenant_id, *end))
                 waiting.append(found[-1])
@@ -98,6 +115,18 @@ def _sources(conn: Connection, tenant_id: str, end: tuple[Kind, UUID]) -> set[tu
     return {target for source, target in derived if source == end} | {
         source for source, target in supported if target == end
     }
+
+
+def _kept(conn: Connection, tenant_id: str, ends: set[tuple[Kind, UUID]]) -> bool:
+    """Whether one of these memories has not been forgotten."""
+    return any(
+        conn.fetch_one(
+            f"SELECT 1 AS found FROM {KIND[kind].table} AS m WHERE m.tenant_id = :tenant_id AND m.id = :id"
+            f" AND {KIND[kind].kept}",
+            {"tenant_id": tenant_id, "id": id_},
+        )
+        for kind, id_ in ends
+    )
 
 
 def _ends(link: Link) -> tuple[tuple[Kind, UUID], tuple[Kind, UUID]]:

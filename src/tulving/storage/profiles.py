@@ -67,16 +67,18 @@ def update(conn: Connection, tenant_id: str, owner: Owner, blocks: Mapping[str, 
 def restore(
     conn: Connection, tenant_id: str, owner: Owner, block: str, number: int, audit: Audit, *, run_id: UUID
 ) -> bool:
-    """Undo the version of a block that a run wrote: the one before it is written again. False if that version is not
-    the newest, because someone has changed or deleted it since.
+    """Undo the version of a block that a run wrote: the one before it is written again. False if the block says
+    something else now, because someone has changed or deleted it since.
 
-    Numbers start anew after a deletion, so the run must match as well.
+    It is the text that counts: undoing a later run brings the version of this one back under a new number. Numbers
+    start anew after a deletion, so the run must match as well.
     """
     _lock(conn, tenant_id, owner)
     versions = history(conn, tenant_id, owner, block)
-    if not versions or (versions[-1].number, versions[-1].run_id) != (number, run_id):
+    place = next((at for at, each in enumerate(versions) if (each.number, each.run_id) == (number, run_id)), None)
+    if place is None or versions[place].content != versions[-1].content:
         return False
-    before = versions[-2].content if len(versions) > 1 else ""
+    before = versions[place - 1].content if place else ""
     update(conn, tenant_id, owner, {block: before}, audit)
     return True
 

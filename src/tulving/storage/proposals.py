@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tulving.domain.events import Audit
 from tulving.domain.learning import Action, Proposal, Run
+from tulving.domain.scope import Address, Bound
 from tulving.storage import events
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
@@ -18,8 +19,8 @@ _INSERT = insert_statement("proposals", _COLUMNS)
 def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], reason: str, audit: Audit) -> bool:
     """Keep an action for a person; False if the same one is held already."""
     same = {"tenant_id": run.tenant_id, "owner": run.owner, "action": action}
-    about = ("target_id", "content")
-    for other in _where(conn, "action = :action", same):
+    about = ("target_id", "subject", "predicate", "content")
+    for other in _where(conn, "action = :action AND owner = :owner", same):
         if all(other.offer.get(name) == offer.get(name) for name in about):
             return False
     params = {**same, "id": audit.new_id(), "run_id": run.id, "offer": offer, "reason": reason}
@@ -28,30 +29,41 @@ def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], r
     return True
 
 
-def held(conn: Connection, tenant_id: str, owner: str) -> list[Proposal]:
-    """All that waits for a person's decision, oldest first; of one owner, if the caller is bound to one."""
-    return _where(conn, "TRUE", {"tenant_id": tenant_id, "owner": owner}, anybody=not owner)
+def held(conn: Connection, tenant_id: str, bound: Bound, condition: str = "TRUE", **params: Any) -> list[Proposal]:
+    """All that waits for a person's decision, oldest first; of one owner and agent, if the caller is bound to them."""
+    if bound.owner.key:
+        condition += " AND owner = :owner"
+    if bound.scope is not None:
+        condition += " AND run_id IN (SELECT id FROM learning_runs WHERE tenant_id = :tenant_id AND butler = :butler)"
+    mine = {"tenant_id": tenant_id, "owner": bound.owner.key, "butler": bound.scope}
+    return _where(conn, condition, {**mine, **params})
 
 
-def of_ids(conn: Connection, tenant_id: str, owner: str, ids: Sequence[UUID]) -> list[Proposal]:
-    """The proposals with these ids, or of the runs with these ids; locked until the transaction ends."""
+def of_ids(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID]) -> list[Proposal]:
+    """The proposals with these ids, or of the runs with these ids."""
     which = f"({conn.within('id', 'ids')} OR {conn.within('run_id', 'ids')})"
-    return _where(conn, which, {"tenant_id": tenant_id, "owner": owner, "ids": list(ids)}, anybody=not owner)
+    return held(conn, tenant_id, bound, which, ids=list(ids))
 
 
 def remove(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -> None:
     """A person has decided; nothing remains but an event."""
-    conn.execute(
+    removed = conn.execute(
         "DELETE FROM proposals WHERE tenant_id = :tenant_id AND id = :id",
         {"tenant_id": proposal.tenant_id, "id": proposal.id},
     )
-    events.append(conn, audit.event(f"proposal_{decision}", "proposal", proposal.id, run=str(proposal.run_id)))
+    if removed:
+        events.append(conn, audit.event(f"proposal_{decision}", "proposal", proposal.id, run=str(proposal.run_id)))
 
 
-def _where(conn: Connection, condition: str, params: Mapping[str, Any], *, anybody: bool = False) -> list[Proposal]:
-    owner = "TRUE" if anybody else "owner = :owner"
+def learned_from(conn: Connection, episode: Address) -> list[Proposal]:
+    """What is held and has this episode as its only source."""
+    found = held(conn, episode.tenant_id, Bound())
+    return [proposal for proposal in found if proposal.offer.get("evidence") == [str(episode.id)]]
+
+
+def _where(conn: Connection, condition: str, params: Mapping[str, Any]) -> list[Proposal]:
     rows = conn.fetch_all(
-        f"SELECT {', '.join(_COLUMNS)} FROM proposals WHERE tenant_id = :tenant_id AND {owner} AND {condition}"
+        f"SELECT {', '.join(_COLUMNS)} FROM proposals WHERE tenant_id = :tenant_id AND {condition}"
         " ORDER BY created_at, id",
         params,
     )

@@ -1,6 +1,6 @@
 """The undoing of a run: what it added is retracted, what it replaced is restored, unless someone changed it since."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -8,65 +8,99 @@ from uuid import UUID
 
 from tulving.domain import claims
 from tulving.domain.decay import reviewed
-from tulving.domain.editing import forgotten, in_use
+from tulving.domain.editing import forgotten, in_use, is_forgotten
 from tulving.domain.events import Audit, Event
 from tulving.domain.learning import Run
 from tulving.domain.model import KIND_OF, Fact, Item, Rule
-from tulving.domain.scope import Address, Owner
-from tulving.storage import events, facts, items, profiles, proposals, runs
+from tulving.domain.scope import Address, Bound, Owner
+from tulving.errors import InvalidInput
+from tulving.storage import events, facts, items, links, profiles, proposals, runs
+from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection
 
 _BY_NOBODY = ("fading", "expired", "recovered", "embedded")
 """What time and maintenance do to a memory is no reason to keep it."""
+_AWAY = ("forgotten", "deleted", "retracted")
+Changes = Mapping[UUID, tuple[int, str]]
+"""The last thing that others did to a memory, after its place in the order of events."""
 
 
 @dataclass(slots=True)
 class Undone:
-    """What was undone of a run; `refused` says what was not, and why."""
+    """What was undone of a run: what it added, what it replaced or confirmed, and which blocks of the profile it wrote.
+    `refused` says what was not undone, and why."""
 
     run_id: UUID
     retracted: list[UUID] = field(default_factory=list)
     restored: list[UUID] = field(default_factory=list)
+    profile: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
 
 def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
     """Undo a run, newest change first. Nothing is remembered as unwanted: the model was wrong, not the value."""
+    run = runs.get(conn, run.tenant_id, run.id, to_change=True) or run
+    _check_is_over(run, audit.now)
     undone = Undone(run.id)
     happened = events.of_run(conn, run.tenant_id, run.id)
     changed = _changed_since(conn, run, happened)
+    read = {event.entity_id for event in happened if event.entity_id and event.entity_type == "episode"}
+    undoing = _Undoing(conn, run, audit, undone, read)
     for event in reversed(happened):
         kind, id_ = event.entity_type, event.entity_id
         if event.event_type == "profile_updated":
             _restore_profile(conn, run, event, audit, undone)
         elif kind in ("fact", "rule") and id_ is not None:
-            if id_ in changed:
-                reason = f"{kind} {id_}: {changed[id_]} since"
-                undone.refused += [reason] if reason not in undone.refused else []
+            if reason := _objection(event, changed):
+                undoing.refuse(f"{kind} {id_}: {reason}")
             else:
-                _Undoing(conn, run, audit, undone).take(event, Address(run.tenant_id, kind, id_))
-    for proposal in proposals.of_ids(conn, run.tenant_id, "", [run.id]):
+                undoing.take(event, Address(run.tenant_id, kind, id_))
+    for proposal in proposals.of_ids(conn, run.tenant_id, Bound(), [run.id]):
         proposals.remove(conn, proposal, "withdrawn", audit)
-    if undone.retracted or undone.restored or not undone.refused:
+    if undone.retracted or undone.restored or undone.profile or not undone.refused:
         runs.change(conn, run, status="undone")
         events.append(conn, audit.event("run_undone", "run", run.id, refused=len(undone.refused)))
     return undone
 
 
-def _changed_since(conn: Connection, run: Run, happened: Sequence[Event]) -> dict[UUID, str]:
-    """What others did to the memories that a run has changed, after it did."""
-    last = {event.entity_id: event.seq or 0 for event in happened if event.entity_id is not None}
+def _check_is_over(run: Run, now: datetime) -> None:
+    """A run whose lease is over is not coming back, even if it never said that it ended."""
+    going_on = run.status == "open" and run.lease_until is not None and run.lease_until > now
+    if going_on or run.status == "undone":
+        problem = "is not finished yet" if going_on else "was undone before"
+        raise InvalidInput("run_id", f"the run {run.id} {problem}", "a run that has ended")
+
+
+def _changed_since(conn: Connection, run: Run, happened: Sequence[Event]) -> Changes:
+    """What others did to the memories that a run has changed. What another run did and was undone does not count."""
     rows = conn.fetch_all(
-        "SELECT entity_id, event_type, seq FROM memory_events WHERE tenant_id = :tenant_id"
+        "SELECT entity_id, event_type, run_id, payload, seq FROM memory_events WHERE tenant_id = :tenant_id"
         f" AND {conn.within('entity_id', 'ids')} AND (run_id IS NULL OR run_id <> :run_id) ORDER BY seq",
-        {"tenant_id": run.tenant_id, "ids": list(last), "run_id": run.id},
+        {"tenant_id": run.tenant_id, "ids": list({event.entity_id for event in happened} - {None}), "run_id": run.id},
     )
-    changed: dict[UUID, str] = {}
+    cancelled = {(row["entity_id"], row["payload"]["run"]) for row in rows if row["payload"].get("by") == "undo"}
+    changed: dict[UUID, tuple[int, str]] = {}
     for row in rows:
-        what = row["event_type"].partition("_")[2]
-        if row["seq"] > last[row["entity_id"]] and what not in _BY_NOBODY:
-            changed[row["entity_id"]] = what.replace("_", " ")
+        what, by_undo = row["event_type"].partition("_")[2], row["payload"].get("by") == "undo"
+        if what not in _BY_NOBODY and not by_undo and (row["entity_id"], str(row["run_id"])) not in cancelled:
+            changed[row["entity_id"]] = row["seq"], what
     return changed
+
+
+def _objection(event: Event, changed: Changes) -> str | None:
+    """Why a change must not be undone: somebody has changed the memory since, or kept the one that replaced it."""
+
+    def since(id_: UUID | None) -> str | None:
+        seq, what = changed.get(id_, (0, "")) if id_ else (0, "")
+        return what if seq > (event.seq or 0) else None
+
+    if what := since(event.entity_id):
+        return f"{what.replace('_', ' ')} since"
+    replaced_by = event.payload.get("superseded_by")
+    what = since(UUID(replaced_by)) if replaced_by else None
+    if what is None or what in _AWAY:
+        return None
+    return f"{replaced_by}, which replaced it, was {what.replace('_', ' ')} since"
 
 
 def _restore_profile(conn: Connection, run: Run, event: Event, audit: Audit, undone: Undone) -> None:
@@ -74,33 +108,45 @@ def _restore_profile(conn: Connection, run: Run, event: Event, audit: Audit, und
     owner = Owner(run.user_id, run.household_id, run.persona_id)
     if not profiles.restore(conn, run.tenant_id, owner, block, number, audit, run_id=run.id):
         undone.refused.append(f"profile {block}: changed since")
+    elif block not in undone.profile:
+        undone.profile.append(block)
 
 
 class _Undoing:
-    """Undoes one change of a fact or rule."""
+    """Undoes the changes of facts and rules, one by one. `read` are the episodes that the run has read."""
 
-    def __init__(self, conn: Connection, run: Run, audit: Audit, undone: Undone) -> None:
-        self._conn, self._run, self._audit, self._undone = conn, run, audit, undone
+    def __init__(self, conn: Connection, run: Run, audit: Audit, undone: Undone, read: set[UUID]) -> None:
+        self._conn, self._run, self._audit, self._undone, self._read = conn, run, audit, undone, read
 
     def take(self, event: Event, address: Address) -> None:
         item = items.get(self._conn, address, to_change=True)
         if not isinstance(item, Fact | Rule):
             return
         what = event.event_type.partition("_")[2]
-        if what == "created" and in_use(item):
+        if what == "created" and not (is_forgotten(item) or (isinstance(item, Fact) and item.validity == "superseded")):
             self._change(item, forgotten(item, self._audit.now), "retracted")
             self._undone.retracted.append(item.id)
+            self._undone.restored = [id_ for id_ in self._undone.restored if id_ != item.id]
         elif what == "confirmed" and in_use(item) and "confirmed_before" in event.payload:
             before = event.payload["confirmed_before"]
             self._reconsider(item, last_confirmed_at=before and datetime.fromisoformat(before))
+            links.remove_support(self._conn, address, self._read, event.occurred_at)
+            self._undone.restored += [] if item.id in self._undone.restored else [item.id]
         elif what in ("superseded", "retracted") and isinstance(item, Fact) and not in_use(item):
-            self._restore(item)
+            noted = unwanted.noted_at(self._conn, item, self._audit.new_id) if what == "retracted" else None
+            if noted is not None and noted >= event.occurred_at:  # no event tells it: the fact was out of use already
+                self.refuse(f"fact {item.id}: forgotten since")
+            else:
+                self._restore(item)
+
+    def refuse(self, reason: str) -> None:
+        self._undone.refused += [] if reason in self._undone.refused else [reason]
 
     def _restore(self, fact: Fact) -> None:
         back = replace(fact, validity="active", ended_at=None)
         self._conn.lock(claims.key(back))
         if (other := facts.holder(self._conn, back)) is not None:
-            self._undone.refused.append(f"fact {fact.id}: {other.id} has taken its place")
+            self.refuse(f"fact {fact.id}: {other.id} has taken its place")
             return
         self._reconsider(fact, validity="active", ended_at=None)
         self._undone.restored.append(fact.id)
