@@ -140,7 +140,7 @@ def test_what_was_learned_is_seen_and_undone(cli, with_model):
     assert "from 1 episode of cli\n" in ran.out
     [report] = told(cli("runs", "--json"))["runs"]
     run = report["run"]["id"]
-    assert f"undo: tulving undo {run}" in ran.out
+    assert f"run {run}\n" in ran.out and "tulving undo RUN" in ran.out
     seen = cli("runs", run).out
     assert "consolidation of cli  done" in seen and "model_command.py" in seen
     assert f"fact created  {CITY}" in seen and f"from episode {episode}" in seen

@@ -115,6 +115,29 @@ async def test_consolidation_uses_the_clients_model(connect, mode: str):
 
 
 @BOTH_ERAS
+async def test_a_call_that_is_cancelled_leaves_nothing_open(connect, mode: str):
+    asked = anyio.Event()
+
+    async def silent(context: Any, params: Any) -> Any:
+        asked.set()
+        await anyio.sleep_forever()
+
+    async with connect(mode, sampling_callback=silent, TULVING_TOOLS="all", TULVING_LLM__TIMEOUT="5") as client:
+        await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "memory_run_consolidation")
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(60):
+            while True:
+                [report] = (await client.call_tool("memory_runs")).structured_content["runs"]
+                if (run := report["run"])["status"] != "open":
+                    break
+                await anyio.sleep(0.05)
+        assert (run["status"], run["input_tokens"], run["output_tokens"]) == ("failed", 0, 0)
+
+
+@BOTH_ERAS
 async def test_without_a_model_consolidation_counts_and_says_what_to_do(connect, mode: str):
     async with connect(mode) as client:
         await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})

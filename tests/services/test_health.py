@@ -13,7 +13,7 @@ from tulving.errors import WeightsError
 from tulving.services.health import embedder_problems
 from tulving.storage import jobs
 from tulving.storage.schema import HEAD
-from tulving.testing import ManualClock, WordEmbedder
+from tulving.testing import ManualClock, ScriptedLlm, WordEmbedder
 
 
 class Broken(WordEmbedder):
@@ -42,6 +42,18 @@ async def test_a_memory_that_works_is_ok_and_nothing_is_changed_by_looking(memor
     assert health.jobs == []
     assert sql("SELECT count(*) AS found FROM sessions") == [{"found": 0}]
     assert sql("SELECT count(*) AS found FROM memory_events") == events
+
+
+async def test_a_language_model_is_reported_but_not_asked(url: str, embedder: WordEmbedder):
+    llm = ScriptedLlm()
+    async with open_memory(url, embedder=embedder, llm=llm, background=False) as memory:
+        found = {each.check: each for each in (await memory.health()).findings}["language model"]
+        assert (found.problems, found.note) == ((), "scripted")
+        llm.problem = "the key is missing"
+        health = await memory.health()
+    assert not health.ok
+    assert problems(health) == {"language model": ("the key is missing",)}
+    assert llm.prompts == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -41,6 +41,24 @@ async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> A
             if opening is not None:
                 with suppress(Exception):
                     await opening
+
+
+async def cancelled_once(work: Coroutine[Any, Any, T]) -> T:
+    """Do work that is cancelled at most once, and is waited for then.
+
+    A scope of anyio cancels every await of its task until the task ends, and so also what the work does to end well:
+    a run of a model would stay open, and its tokens reserved.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        from anyio import CancelScope
+
+        task.cancel()
+        with CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
 
 
 def log_failure(operation: Operation, error: Exception) -> None:

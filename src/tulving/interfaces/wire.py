@@ -7,6 +7,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
+from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Stored
 from tulving.domain.text import shortened
 from tulving.interfaces.parameters import json_type, returned, without_none
@@ -14,7 +15,7 @@ from tulving.services.operations import Operation
 
 LONGEST_CONTENT = 4_000
 """Characters of a memory's content in hits and lists."""
-INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate"})
+INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate", "shown"})
 LEFT_OUT = frozenset({"ref", "warning", "closest", "superseded_by"})
 """Parts of an answer that are there only when they have a value."""
 RENAMED = {"hits": "results"}
@@ -43,6 +44,8 @@ def wire(value: Any) -> Any:
             return value.isoformat()
         case Episode() | Fact() | Rule():
             return _item(value)
+        case Run() | Proposal():
+            return {name: part for name, part in _plain(value).items() if name not in INTERNAL}
         case Hit():
             item = {name: part for name, part in _brief(_item(value.item)).items() if part is not None}
             marks = {"weak": True} if value.weak else {}

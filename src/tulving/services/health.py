@@ -59,6 +59,10 @@ class HealthCheck(Service):
         if env.reranker is not None:
             _, warning = await env.reranker.rerank(PROBE, [PROBE])
             reranking = [Finding("reranker", (warning,) if warning else ())]
+        learning = []
+        if env.model is not None:  # it is not asked: that may take minutes and costs tokens
+            problem = env.model.unready()
+            learning = [Finding("language model", (problem,) if problem else (), env.model.name)]
         listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
         jobs = None if entries is None else [_state(entry) for entry in entries]
         failed = tuple(
@@ -71,6 +75,7 @@ class HealthCheck(Service):
             *(engine[1] or [engine[0]]),
             Finding("embedder", embedding),
             *reranking,
+            *learning,
             Finding("jobs", listing.problems + failed),
         ]
         return Health(not any(each.problems for each in findings), HEAD, pending, findings, jobs)

@@ -28,7 +28,7 @@ GROUPS = {
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
 }
-FIRST = ("init", "demo", "store", "recall", "search", "context", "entity")
+FIRST = ("init", "demo", "store", "recall", "search", "context", "learn", "entity")
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 

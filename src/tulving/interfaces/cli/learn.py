@@ -21,7 +21,7 @@ from tulving.services.reviewing import Change
 def learn(
     context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="What was said, or the answer to apply; - for standard input")
+        str | None, typer.Argument(metavar="FILE", help="What was said, or the answer to apply; - for standard input")
     ] = None,
     butler: Annotated[str | None, typer.Option(metavar="NAME", help="The agent that the facts are for")] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Only print the prompt, for a model of your own")] = False,

@@ -58,7 +58,8 @@ def consolidated(result: Mapping[str, Any]) -> Iterator[Line]:
         yield 0, ("learned", "green"), f" {taught or 'nothing new'} from {share}{episodes}"
     yield from _rest(result)
     if taught:
-        yield from ((2, (f"see: tulving runs {run} · undo: tulving undo {run}", "dim")) for run in result["runs"])
+        yield from ((2, (f"run {run}", "dim")) for run in result["runs"])
+        yield 2, ("tulving runs RUN shows what it changed, tulving undo RUN takes it back", "dim")
 
 
 def failed(result: Mapping[str, Any]) -> bool:
@@ -97,7 +98,8 @@ def proposals(held: Sequence[Proposal]) -> Iterator[Line]:
         )
         yield 2, ("held because ", "yellow"), proposal.reason
         source = _sources(offer.get("evidence", ()))
-        yield 2, (f"{proposal.id} · {moment(proposal.created_at)} · run {proposal.run_id}{source}", "dim")
+        yield 2, (f"{proposal.id} · {moment(proposal.created_at)}", "dim")
+        yield 2, (f"run {proposal.run_id}{source}", "dim")
     if not held:
         yield 0, "nothing waits for your decision"
 

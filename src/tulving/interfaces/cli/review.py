@@ -17,7 +17,9 @@ def review(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[list|accept|reject] [ID]...", help="Proposals, or runs with all theirs"),
+        typer.Argument(
+            metavar="list|accept|reject ID", help="What to do [default: list], and the ids of proposals or runs"
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Accept or reject all that is held")] = False,
     as_json: AsJson = False,

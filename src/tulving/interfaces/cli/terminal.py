@@ -109,10 +109,9 @@ def progress(label: str) -> Iterator[Progress]:
 
     def tell(done: int, total: int, what: str = "") -> None:
         nonlocal bar
-        if bar is None:
-            bar = _bar(label)
-            bar.start()
+        bar = bar or _bar(label)
         bar.update(bar.task_ids[0], completed=done, total=total, description=f"{label} {what}".rstrip())
+        bar.start()
 
     try:
         yield tell

@@ -103,6 +103,7 @@ class Rounds:
             said = await call.said.get()
         except asyncio.CancelledError:
             call.task.cancel()
+            await asyncio.wait([call.task])
             raise
         if isinstance(said, CallToolResult):
             return said

@@ -14,7 +14,7 @@ from mcp_types import CallToolRequestParams, ListToolsResult
 from tulving import __version__
 from tulving.bootstrap import choose_embedder, open_memory
 from tulving.domain.access import RIGHTS
-from tulving.interfaces.calls import Opened, open_lazily
+from tulving.interfaces.calls import Opened, cancelled_once, open_lazily
 from tulving.interfaces.mcp.progress import reporting
 from tulving.interfaces.mcp.sampling import Answer, Rounds, Sampler, can_sample
 from tulving.interfaces.mcp.stdio import conversation
@@ -80,6 +80,9 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
         return ListToolsResult(tools=[tools[name] for name, each in operations.items() if each.effect in rights])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> Answer:
+        return await cancelled_once(answer(context, params))
+
+    async def answer(context: Any, params: CallToolRequestParams) -> Answer:
         principal, operation = principal_of(context), operations.get(params.name)
         if operation is None:
             return failure(f"there is no tool {params.name!r:.80}; there are {', '.join(operations)}")
