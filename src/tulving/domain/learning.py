@@ -148,9 +148,17 @@ def unreadable(parsed: ConsolidationResult | Extraction) -> str | None:
     return next((error for error in parsed.parse_errors if error.startswith(starts)), None)
 
 
-def batch_size(most: int, attempts: int) -> int:
-    """How many episodes a prompt shows: half as many after each failure, so that one bad episode fails alone."""
-    return max(1, most >> min(attempts, MOST_DOUBLINGS))
+def batch(episodes: Sequence[Episode], most: int, max_attempts: int) -> Sequence[Episode]:
+    """The first episodes, as many as a prompt may show: half as many after each failure, and each alone at its last
+    attempt, so that none is given up for another's sake."""
+    size = most
+    for number, episode in enumerate(episodes):
+        attempts = episode.consolidation_attempts
+        allowed = 1 if 0 < attempts >= max_attempts - 1 else max(1, most >> min(attempts, MOST_DOUBLINGS))
+        size = min(size, allowed)
+        if number >= size:
+            return episodes[:number]
+    return episodes
 
 
 def after_failure(episode: Episode, error: str, max_attempts: int, now: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from tulving import storage
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
-from tulving.errors import EmbedderUnavailable
+from tulving.errors import EmbedderUnavailable, StoreBusy
 from tulving.ports import Checkable, Finding
 from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
@@ -112,9 +112,13 @@ class Administration(Moving, Tokens):
         return [f"{quote(tenant, safe='')}:{quote(butler, safe='')}" for tenant, butler in found]
 
     async def consolidate_shard(self, shard: str) -> Consolidated:
-        """Learn from the episodes of one of them, with the configured model."""
+        """Learn from the episodes of one of them, with the configured model. Raises while somebody else does, so that
+        the worker tries again."""
         tenant, butler = map(unquote, shard.split(":"))
-        return await Learning(self._env, self._actor(tenant)).run_consolidation(butler=butler)
+        result = await Learning(self._env, self._actor(tenant)).run_consolidation(butler=butler)
+        if result["errors"] and not result["runs"]:
+            raise StoreBusy(result["errors"][0])
+        return result
 
     @property
     def learns(self) -> bool:

@@ -2,8 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -31,12 +31,13 @@ from tulving.services.lessons import Learned, Lessons
 from tulving.services.model import LanguageModel, Spawned
 from tulving.services.operations import operation
 from tulving.services.upkeep import Progress
-from tulving.storage.learning import Material
+from tulving.storage.learning import Material, Withdrawn
 
 log = logging.getLogger("tulving")
 
 TRIGGER = "schedule:consolidation"
 LONGEST_WAIT = 60.0
+MOST_LEASES = 100
 NO_MODEL = (
     "no language model is configured: set `llm.url` and `llm.model`, or `llm.command`; or let a model of your own"
     " answer the prompt of memory_learn_prompt (`tulving learn --prompt`)"
@@ -133,10 +134,12 @@ class Learning(Lessons):
         problem = NO_MODEL if model is None else model.unready()
         if dry_run or model is None or problem:
             return Consolidated(**{**result, "warning": None if dry_run else f"nothing was learned: {problem}"})
-        for done, group in enumerate(found):
-            if progress:
-                progress(sum(each.episodes for each in found[:done]), waiting.total())
+        done = 0
+        for group in found:
             await self._consolidate(group, model, result)
+            done += group.episodes
+            if progress:
+                progress(done, waiting.total())
         return Consolidated(**result)
 
     @operation("memory_learn_prompt", effect="write", standard=False)
@@ -161,13 +164,17 @@ class Learning(Lessons):
             own, run = self._for(group.owner), self._new_run("consolidation", group.butler, None, group.owner)
             if await self._write(storage.runs.begin, run) is not None:
                 continue
-            shown, prompt = await own._consolidation_prompt(run)
-            if prompt:
-                await self._write(storage.runs.change, run, shown=shown.ids)
-                count = len(shown.episodes)
-                return LearnPrompt(lease=run.id, prompt=prompt, episodes=count, expires_at=run.lease_until)
-            async with own._closing(run):
-                await own._apply(run, ConsolidationResult(), shown)
+            async with own._closing(run) as keep_open:
+                shown, prompt = await own._consolidation_prompt(run)
+                while not prompt and shown.silent:
+                    with suppress(Withdrawn):
+                        await own._apply(run, ConsolidationResult(), shown)
+                    shown, prompt = await own._consolidation_prompt(run)
+                if prompt:
+                    await self._write(storage.runs.change, run, shown=shown.ids)
+                    keep_open()
+                    count = len(shown.episodes)
+                    return LearnPrompt(lease=run.id, prompt=prompt, episodes=count, expires_at=run.lease_until)
         return LearnPrompt(lease=None, prompt="")
 
     @operation("memory_learn_apply", effect="write", standard=False)
@@ -178,11 +185,14 @@ class Learning(Lessons):
     ) -> Learned:
         """Take a model's answer to a prompt of memory_learn_prompt. It is checked as that of the configured model."""
         run = await self._leased(lease)
+        if not isinstance(answer, str):
+            raise InvalidInput("answer", f"must be text, not {type(answer).__name__}", "the model's whole answer")
         own = self._for(Owner(run.user_id, run.household_id, run.persona_id))
         shown = await self._read(storage.learning.shown, run)
         parsed = _parsed(run, answer, shown)
         if problem := unreadable(parsed):
             raise InvalidInput("answer", problem, "the JSON that the prompt asks for")
+        await self._write(storage.runs.claim, run)
         async with own._closing(run):
             if isinstance(parsed, Extraction):
                 return await own._extract(run, parsed, None)
@@ -268,14 +278,16 @@ class Learning(Lessons):
             await self._write(storage.learning.fail, run, ids, type(error).__name__, most, self._env.clock())
             raise
         assert isinstance(parsed, ConsolidationResult)
-        return await self._apply(run, parsed, shown)
+        try:
+            return await self._apply(run, parsed, shown)
+        except Withdrawn:
+            return Learned(run_id=run.id)  # the next prompt does not show that episode
 
     async def _consolidation_prompt(self, run: Run) -> tuple[Material, str]:
         """The next episodes of a run, and the prompt that shows them, without what this memory itself once told; empty
         if nothing else is left."""
         settings, now, butler = self._env.config, self._env.clock(), str(run.butler)
-        most = settings.learning.episodes_at_a_time
-        found = await self._read(storage.learning.material, run.tenant_id, self.bound, butler, most, now)
+        found = await self._read(storage.learning.material, run.tenant_id, self.bound, butler, settings.learning, now)
         own_words = [replace(episode, content=without_injected(episode.content)) for episode in found.episodes]
         silent = [episode for episode in own_words if not episode.content.strip()]
         told = [episode for episode in own_words if episode.content.strip()]
@@ -287,7 +299,8 @@ class Learning(Lessons):
 
     async def _apply(self, run: Run, result: ConsolidationResult, shown: Material) -> Learned:
         offers = (*result.confirmations, *result.updated_facts, *result.new_facts, *result.new_rules)
-        ids = [episode.id for episode in (*shown.episodes, *shown.silent)]
+        shown_by_lease = map(UUID, run.shown.get("episodes", ()))
+        ids = {*shown_by_lease, *(episode.id for episode in (*shown.episodes, *shown.silent))}
         return await self._teach(run, offers, shown, learned_from=ids, errors=result.parse_errors)
 
     # -- runs --------------------------------------------------------------------------------------------------
@@ -319,21 +332,22 @@ class Learning(Lessons):
 
     async def _leased(self, lease: MemoryId | None) -> Run:
         """The run whose prompt was handed out under a lease."""
-        now, owner = self._env.clock(), self.bound.owner.key
+        now, tenant = self._env.clock(), self.caller.tenant_id
         if lease is None:
-            found = await self._read(storage.runs.recent, self.caller.tenant_id, owner, 20, "open")
-            run = next((each for each in found if each.model is None), None)
+            found = await self._read(storage.runs.recent, tenant, "", MOST_LEASES, "open")
         else:
-            run = await self._read(storage.runs.get, self.caller.tenant_id, intake.memory_id("lease", lease))
-        if (
-            run is None
-            or run.model is not None
-            or run.status != "open"
-            or (run.lease_until or now) <= now
-            or (owner and owner != run.owner)
-        ):
-            raise InvalidInput("lease", "is unknown, used or over", "the lease of a prompt that waits for its answer")
-        return run
+            found = [await self._read(storage.runs.get, tenant, intake.memory_id("lease", lease))]
+        for run in found:
+            if (
+                run is not None
+                and run.model is None
+                and run.status == "open"
+                and (run.lease_until or now) > now
+                and self.bound.owner.covers(run)  # pyright: ignore[reportArgumentType]
+                and self.bound.scope in (None, run.butler)
+            ):
+                return run
+        raise storage.runs.used_lease()
 
     async def _ask(self, run: Run, model: LanguageModel, prompt: str) -> str:
         """A model's answer, if the tenant may spend what it can cost."""
@@ -351,16 +365,17 @@ class Learning(Lessons):
             await self._write(storage.runs.spend, run, cost, *spent)
 
     @asynccontextmanager
-    async def _closing(self, run: Run) -> AsyncIterator[None]:
-        """Close a run, whatever comes of it."""
-        problem: str | None = None
+    async def _closing(self, run: Run) -> AsyncIterator[Callable[[], None]]:
+        """Close a run, whatever comes of it, unless what this yields is called: then it waits for an answer."""
+        problem, kept = None, list[bool]()
         try:
-            yield
+            yield lambda: kept.append(True)
         except BaseException as error:
             problem = described(error)
             raise
         finally:
-            await self._write(storage.runs.close, run, problem, self._env.clock())
+            if not kept:
+                await self._write(storage.runs.close, run, problem, self._env.clock())
 
 
 def described(error: BaseException) -> str:

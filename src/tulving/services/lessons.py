@@ -1,7 +1,7 @@
 """From what a model proposes to what is stored: every lesson is built, checked and taken here."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
@@ -79,7 +79,7 @@ class Lessons(Facts, Rules):
         offers: Iterable[Offer],
         shown: Material,
         *,
-        learned_from: Sequence[UUID] = (),
+        learned_from: Collection[UUID] = (),
         profile: Mapping[str, str] | None = None,
         origin: Mapping[str, Any] | None = None,
         errors: Sequence[str] = (),
@@ -133,7 +133,7 @@ class Lessons(Facts, Rules):
             new = NewRule(content=offer.content, tags=offer.tags, **_origin(run, evidence))
             rule = replace(self._rule(new, self._env.clock()), run_id=run.id)
             return replace(step, item=rule, reason=self._reason_to_review(rule, evidence, shown.episodes))
-        said = {"content": offer.content, "occurred_at": max(map(happened_at, named), default=None)}
+        said = {"content": offer.content, "occurred_at": max(map(happened_at, evidence), default=None)}
         if isinstance(offer, LearnedFact):
             said |= {
                 name: getattr(offer, name) for name in ("subject", "predicate", "importance", "permanence", "tags")

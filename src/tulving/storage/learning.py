@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -18,13 +18,13 @@ from tulving.domain.learning import (
     Group,
     Run,
     after_failure,
-    batch_size,
+    batch,
     is_too_much,
     surplus,
 )
 from tulving.domain.model import KINDS, Episode, Fact, Kind, Link, Relation, Rule, Stored
 from tulving.domain.scope import Address, Bound, Owner, address_of
-from tulving.errors import IntegrityError, InvalidInput, NotFound
+from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput, NotFound
 from tulving.settings import LearningConfig
 from tulving.storage import events, facts, items, links, profiles, proposals, runs
 from tulving.storage import forgotten as unwanted
@@ -40,6 +40,10 @@ _DUE = """NOT m.forgotten AND m.consolidation_status = 'pending'
     AND (m.next_consolidation_retry_at IS NULL OR m.next_consolidation_retry_at <= :now)"""
 ISOLATED = (InvalidInput, NotFound, IntegrityError)
 """Errors that concern one action; the others of its run still take place."""
+
+
+class Withdrawn(NotFound):
+    """An episode that a model was shown may no longer be learned from, but its answer may tell what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +115,17 @@ def shards(conn: Connection, as_of: datetime) -> list[tuple[str, str]]:
     return [(row["tenant_id"], row["butler"]) for row in rows]
 
 
-def material(conn: Connection, tenant_id: str, bound: Bound, butler: str, most: int, now: datetime) -> Material:
+def material(
+    conn: Connection, tenant_id: str, bound: Bound, butler: str, settings: LearningConfig, now: datetime
+) -> Material:
     """The next episodes of an owner, oldest first, and what is known about that owner."""
     where, params = reach("episode", tenant_id, bound)
     rows = conn.fetch_all(
         f"{KIND['episode'].select} WHERE {where} AND m.butler = :butler AND m.owner = :owner AND {_DUE}"
         " ORDER BY m.created_at, m.id LIMIT :most",
-        {**params, "butler": butler, "owner": bound.owner.key, "now": now, "most": most},
+        {**params, "butler": butler, "owner": bound.owner.key, "now": now, "most": settings.episodes_at_a_time},
     )
-    episodes = [Episode(**row) for row in rows]
-    if episodes:
-        episodes = episodes[: batch_size(most, episodes[0].consolidation_attempts)]
+    episodes = batch([Episode(**row) for row in rows], settings.episodes_at_a_time, settings.max_attempts)
     return Material(episodes, *known(conn, tenant_id, bound.owner, butler))
 
 
@@ -154,23 +158,18 @@ def known(conn: Connection, tenant_id: str, owner: Owner, scope: str) -> tuple[l
     return latest("fact", FACTS_SHOWN), latest("rule", RULES_SHOWN)
 
 
-def fail(conn: Connection, run: Run, ids: Iterable[UUID], error: str, max_attempts: int, now: datetime) -> int:
-    """The model's answer about these episodes was of no use: they are tried again later, or given up; how many were
-    given up."""
-    given_up = 0
-    for episode in episodes_of(conn, run.tenant_id, ids, to_change=True):
+def fail(conn: Connection, run: Run, ids: Iterable[UUID], error: str, max_attempts: int, now: datetime) -> None:
+    """The model's answer about these episodes was of no use: they are tried again later, or given up."""
+    for episode in episodes_of(conn, run.tenant_id, ids):
         changes = after_failure(episode, error, max_attempts, now)
-        given_up += changes["consolidation_status"] == "dead_letter"
         items.update(conn, (episode, replace(episode, **changes, updated_at=now)))
-    return given_up
 
 
-def episodes_of(conn: Connection, tenant_id: str, ids: Iterable[UUID], *, to_change: bool = False) -> list[Episode]:
-    """These episodes, as far as they still wait to be learned from, oldest first."""
-    lock = conn.for_update if to_change else ""
+def episodes_of(conn: Connection, tenant_id: str, ids: Iterable[UUID]) -> list[Episode]:
+    """These episodes, as far as they still wait to be learned from, oldest first; locked until the transaction ends."""
     rows = conn.fetch_all(
         f"{KIND['episode'].select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}"
-        f" AND NOT m.forgotten AND m.consolidation_status = 'pending' ORDER BY m.created_at, m.id{lock}",
+        f" AND NOT m.forgotten AND m.consolidation_status = 'pending' ORDER BY m.created_at, m.id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": list(ids)},
     )
     return [Episode(**row) for row in rows]
@@ -183,7 +182,7 @@ def apply(
     conn: Connection,
     run: Run,
     steps: Sequence[Step],
-    learned_from: Sequence[UUID],
+    learned_from: Collection[UUID],
     profile: Mapping[str, str],
     settings: LearningConfig,
     audit: Audit,
@@ -197,7 +196,10 @@ def apply(
     If the run would take too many facts out of use, all of it is held for a person, unless a person has `decided`.
     """
     applied = Applied()
-    run = runs.get(conn, run.tenant_id, run.id, to_change=True) or run
+    run = (runs.get(conn, run.tenant_id, run.id, to_change=True) or run) if decided else runs.get_open(conn, run)
+    waiting = episodes_of(conn, run.tenant_id, learned_from)
+    if len(waiting) < len(learned_from):
+        raise Withdrawn("an episode that was shown has been forgotten, deleted or learned from since")
     executor = _Executor(conn, run, audit, bound, applied, decided)
     conn.lock(*(claims.key(step.item) for step in steps if isinstance(step.item, Fact)))
     lost = executor.lost(steps, settings.max_facts)
@@ -209,12 +211,16 @@ def apply(
         try:
             with savepoint(conn):
                 executor.take(step)
+        except (DamagedStore, EmbedderMismatch):  # they concern the whole store
+            raise
         except ISOLATED as error:
-            log.warning("the run %s could not take a %s: %s", run.id, step.action, error)
-            applied.errors.append(f"{step.action}: {type(error).__name__}: {error}")
+            told = "" if isinstance(error, IntegrityError) else f": {error}"  # the database may quote the row
+            problem = f"{type(error).__name__}{told}"
+            log.warning("the run %s could not take a %s: %s", run.id, step.action, problem)
+            applied.errors.append(f"{step.action}: {problem}")
     executor.make_room(settings.max_facts)
     applied.profile = profiles.update(conn, run.tenant_id, bound.owner, profile, audit) if profile else []
-    applied.counts["episodes_consolidated"] = _consolidated(conn, run, learned_from, audit)
+    applied.counts["episodes_consolidated"] = _consolidated(conn, waiting, audit)
     applied.counts["facts_lost"] = lost
     counts = Counter(run.counts)
     counts.update(applied.counts)
@@ -289,7 +295,11 @@ class _Executor:
         assert step.entry is not None
         target = self._target(step.target) if step.action == "updated_fact" else None
         current = facts.holder(self._conn, fact)
-        match claims.decide(fact, current):
+        decision = claims.decide(fact, current)
+        if target is not None and not fact.keyed and decision == "store":
+            current = claims.claim(target)
+            decision = claims.decide(replace(fact, keyed=True), current)
+        match decision:
             case "duplicate" if current is not None:
                 log.info("the run %s found the fact %s again: a duplicate was skipped", self._run.id, current.id)
                 self._applied.stored.append(Stored(id=current.id, outcome="duplicate", ref=current.ref))
@@ -372,13 +382,11 @@ class _Executor:
 
 def _count_facts(conn: Connection, tenant_id: str) -> int:
     where, params = of_tenant(tenant_id, KIND["fact"].in_use)
-    row = conn.fetch_one(f"SELECT COUNT(*) AS facts FROM facts AS m WHERE {where}", params)
-    return row["facts"] if row else 0
+    return conn.fetch_all(f"SELECT COUNT(*) AS facts FROM facts AS m WHERE {where}", params)[0]["facts"]
 
 
-def _consolidated(conn: Connection, run: Run, ids: Sequence[UUID], audit: Audit) -> int:
-    """001-056: these episodes have been learned from. What was forgotten in the meantime stays as it is."""
-    waiting = episodes_of(conn, run.tenant_id, ids, to_change=True) if ids else []
+def _consolidated(conn: Connection, waiting: Sequence[Episode], audit: Audit) -> int:
+    """001-056: these episodes have been learned from."""
     done: dict[str, Any] = {
         "consolidated": True,
         "consolidation_status": "consolidated",

@@ -1,18 +1,22 @@
 """The runs of language models: who is learning from what, and what it has cost."""
 
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from tulving.domain.learning import Run, day_of
-from tulving.errors import SpendLimitReached
+from tulving.errors import InvalidInput, SpendLimitReached
 from tulving.settings import LlmConfig
 from tulving.storage import items
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
 
 TAUGHT = ("facts_created", "facts_updated", "rules_created", "confirmations_made")
+HOST = "host"
+"""The model of a run whose prompt was handed out, once it has answered: nothing more is known of it."""
+LONGEST_RUN = timedelta(days=1)
+"""Only runs that began this long before a day can have spent something on it."""
 _COLUMNS = tuple(each.name for each in fields(Run))
 _INSERT = insert_statement("learning_runs", _COLUMNS)
 _RUNS = f"SELECT {', '.join(_COLUMNS)} FROM learning_runs WHERE tenant_id = :tenant_id"
@@ -30,9 +34,9 @@ def begin(conn: Connection, run: Run) -> datetime | None:
         if live is not None:
             return live["lease_until"]
         conn.execute(
-            "UPDATE learning_runs SET status = 'failed', last_error = 'abandoned' WHERE tenant_id = :tenant_id"
-            " AND job = 'consolidation' AND butler = :butler AND status = 'open'",
-            {"tenant_id": run.tenant_id, "butler": run.butler},
+            "UPDATE learning_runs SET status = 'failed', last_error = 'abandoned', finished_at = :created_at"
+            " WHERE tenant_id = :tenant_id AND job = 'consolidation' AND butler = :butler AND status = 'open'",
+            {"tenant_id": run.tenant_id, "butler": run.butler, "created_at": run.created_at},
         )
     conn.execute(_INSERT, {name: getattr(run, name) for name in _COLUMNS})
     return None
@@ -42,6 +46,26 @@ def get(conn: Connection, tenant_id: str, run_id: UUID, *, to_change: bool = Fal
     lock = conn.for_update if to_change else ""
     row = conn.fetch_one(f"{_RUNS} AND id = :id{lock}", {"tenant_id": tenant_id, "id": run_id})
     return Run(**row) if row else None
+
+
+def get_open(conn: Connection, run: Run) -> Run:
+    """A run that may still learn, locked until the transaction ends. One that was away for longer than its lease may
+    have lost its episodes to another."""
+    found = get(conn, run.tenant_id, run.id, to_change=True)
+    if found is None or found.status != "open":
+        raise used_lease()
+    return found
+
+
+def claim(conn: Connection, run: Run) -> None:
+    """Use the lease of a prompt that was handed out: of two answers only one is taken."""
+    if get_open(conn, run).model is not None:
+        raise used_lease()
+    change(conn, run, model=HOST)
+
+
+def used_lease() -> InvalidInput:
+    return InvalidInput("lease", "is unknown, used or over", "the lease of a prompt that waits for its answer")
 
 
 def recent(conn: Connection, tenant_id: str, owner: str, limit: int, status: str | None = None) -> list[Run]:
@@ -64,8 +88,8 @@ def change(conn: Connection, run: Run, **changes: Any) -> None:
 def reserve(conn: Connection, run: Run, tokens: int, limits: LlmConfig, now: datetime, lease_until: datetime) -> None:
     """Count the tokens that a question may cost before it is asked; raises if they exceed what a tenant may spend."""
     conn.lock(f"{run.tenant_id} spending")
-    spent, today = get(conn, run.tenant_id, run.id), spent_since(conn, run.tenant_id, day_of(now))
-    so_far = spent.input_tokens + spent.output_tokens if spent else 0
+    run, today = get_open(conn, run), spent_since(conn, run.tenant_id, day_of(now))
+    so_far = run.input_tokens + run.output_tokens
     for name, used, most in (
         ("run", so_far, limits.tokens_per_run),
         ("day", today, limits.tokens_per_day),
@@ -95,20 +119,23 @@ def spend(conn: Connection, run: Run, reserved: int, input_tokens: int, output_t
 
 
 def spent_since(conn: Connection, tenant_id: str, since: datetime) -> int:
-    """The tokens of all runs of a tenant that began since then."""
+    """The tokens of all runs of a tenant that ended since then, or may still be going on. A run over midnight counts
+    for both days: it may have spent all of it after midnight."""
     row = conn.fetch_one(
         "SELECT COALESCE(SUM(input_tokens + output_tokens), 0) AS tokens FROM learning_runs"
-        " WHERE tenant_id = :tenant_id AND created_at >= :since",
-        {"tenant_id": tenant_id, "since": since},
+        " WHERE tenant_id = :tenant_id AND created_at >= :earliest AND COALESCE(finished_at, lease_until) >= :since",
+        {"tenant_id": tenant_id, "since": since, "earliest": since - LONGEST_RUN},
     )
     return int(row["tokens"]) if row else 0
 
 
 def close(conn: Connection, run: Run, problem: str | None, now: datetime) -> None:
-    """End a run: it failed, or it is done, or a person has to decide on all that it proposed."""
-    status = "failed"
+    """End a run: it failed, or it is done, or a person has to decide on all that it proposed. One that has ended, since
+    another took over, stays as it is."""
+    found, status = get(conn, run.tenant_id, run.id, to_change=True), "failed"
+    if found is None or found.status != "open":
+        return
     if problem is None:
-        found = get(conn, run.tenant_id, run.id) or run
         taught = any(found.counts.get(name) for name in TAUGHT)
         status = "held" if not taught and _is_held(conn, run.tenant_id, run.id) else "done"
     change(conn, run, status=status, last_error=problem, finished_at=now, lease_until=None)
