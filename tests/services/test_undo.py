@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from datetime import timedelta
 from uuid import UUID, uuid5
 
@@ -463,7 +464,7 @@ async def test_a_failed_run_is_undone_too(memory):
     assert await facts(memory) == []
 
 
-async def test_undo_in_another_process(memory, url, clock):
+async def test_undo_by_somebody_who_opened_the_store_later(memory, url, clock):
     await store_others(memory)
     await memory.store_fact("user", "city", "Oslo", scope="chef")
     run, _, _ = await consolidate(memory, new_facts=[told("user", "city", "Bergen")])
@@ -471,6 +472,27 @@ async def test_undo_in_another_process(memory, url, clock):
         assert (await other.undo(run)).refused == []
     assert {"Oslo", "Bergen"} & set(await facts(memory)) == {"Oslo"}
     assert "Oslo" in [hit.item.content for hit in await memory.search("city", types=["fact"], limit=50)]
+
+
+CHILD = """
+import sys
+from tulving.interfaces.blocking import open_memory_sync
+from tulving.testing import WordEmbedder
+with open_memory_sync(sys.argv[1], embedder=WordEmbedder(), background=False) as memory:
+    print(memory.undo(sys.argv[2]).refused)
+"""
+
+
+async def test_undo_by_a_real_other_process(memory, url):
+    await store_others(memory)
+    await memory.store_fact("user", "city", "Oslo", scope="chef")
+    run, _, _ = await consolidate(memory, new_facts=[told("user", "city", "Bergen")])
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CHILD, url, run), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await child.communicate()
+    assert (child.returncode, out.split()) == (0, [b"[]"]), err.decode()
+    assert {"Oslo", "Bergen"} & set(await facts(memory)) == {"Oslo"}
 
 
 async def test_every_change_of_an_undo_is_an_event_that_names_the_run(memory, sql):

@@ -19,10 +19,10 @@ _INSERT = insert_statement("proposals", _COLUMNS)
 def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], reason: str, audit: Audit) -> bool:
     """Keep an action for a person; False if the same one is held already."""
     same = {"tenant_id": run.tenant_id, "owner": run.owner, "action": action}
-    about = ("target_id", "subject", "predicate", "content")
-    for other in _where(conn, "action = :action AND owner = :owner", same):
-        if all(other.offer.get(name) == offer.get(name) for name in about):
-            return False
+    about = {name: offer.get(name) for name in ("target_id", "subject", "predicate", "content")}
+    equal = " AND ".join(f"offer ->> '{name}' {f'= :{name}' if about[name] else 'IS NULL'}" for name in about)
+    if _where(conn, f"action = :action AND owner = :owner AND {equal}", {**same, **about}):
+        return False
     params = {**same, "id": audit.new_id(), "run_id": run.id, "offer": offer, "reason": reason}
     conn.execute(_INSERT, {**params, "created_at": audit.now})
     events.append(conn, audit.event("proposal_held", "proposal", params["id"], action=action))
