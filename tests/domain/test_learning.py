@@ -70,6 +70,12 @@ def test_a_batch_halves_with_each_failure_and_the_last_attempt_is_made_alone(att
     assert list(batch(told, 16, 5)) == told[:size]
 
 
+def test_the_last_attempt_is_made_alone_however_large_batches_are():
+    assert len(batch([episode(3)] * 100, 100, 5)) == 12
+    assert len(batch([episode(4)] * 100, 100, 5)) == 1
+    assert len(batch([episode(0)] * 7 + [episode(4)], 100, 5)) == 7
+
+
 def test_with_a_single_attempt_nothing_is_made_alone():
     assert len(batch([episode()] * 20, 16, 1)) == 16
 

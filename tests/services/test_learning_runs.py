@@ -318,6 +318,16 @@ async def test_a_lease_serves_only_those_who_reach_its_episodes(memory, script, 
     assert (learned.user_id, learned.household_id) == ("anna", "home")
 
 
+async def test_a_lease_serves_the_project_of_its_episodes(memory):
+    mine, theirs = memory.bind(project="mine"), memory.bind(project="theirs")
+    await tell(mine, "ours")
+    given = await mine.learn_prompt()
+    with pytest.raises(InvalidInput, match="lease"):
+        await theirs.learn_apply(noting(given.prompt), given.lease)
+    await mine.learn_apply(noting(given.prompt), given.lease)
+    assert [each.project for each in await facts(memory)] == ["mine"]
+
+
 async def test_a_lease_can_not_be_used_for_the_run_of_a_configured_model(memory, script):
     await tell(memory, "something")
     refused = []

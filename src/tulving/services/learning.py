@@ -189,6 +189,8 @@ class Learning(Lessons):
             raise InvalidInput("answer", f"must be text, not {type(answer).__name__}", "the model's whole answer")
         own = self._for(Owner(run.user_id, run.household_id, run.persona_id))
         shown = await self._read(storage.learning.shown, run)
+        if not all(map(self.bound.covers, shown.episodes)):
+            raise storage.runs.used_lease()
         parsed = _parsed(run, answer, shown)
         if problem := unreadable(parsed):
             raise InvalidInput("answer", problem, "the JSON that the prompt asks for")

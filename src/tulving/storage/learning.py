@@ -135,7 +135,8 @@ def shown(conn: Connection, run: Run) -> Material:
     def of_kind(kind: Kind) -> list[Any]:
         table, ids = KIND[kind], [UUID(id_) for id_ in run.shown.get(KIND[kind].table, ())]
         rows = conn.fetch_all(
-            f"{table.select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')} AND {table.in_use}",
+            f"{table.select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')} AND {table.in_use}"
+            " ORDER BY m.created_at, m.id",
             {"tenant_id": run.tenant_id, "ids": ids},
         )
         return [table.item(row) for row in rows]
@@ -222,9 +223,8 @@ def apply(
     applied.profile = profiles.update(conn, run.tenant_id, bound.owner, profile, audit) if profile else []
     applied.counts["episodes_consolidated"] = _consolidated(conn, waiting, audit)
     applied.counts["facts_lost"] = lost
-    counts = Counter(run.counts)
-    counts.update(applied.counts)
-    runs.change(conn, run, counts={name: count for name, count in counts.items() if count})
+    counts = Counter(run.counts) + applied.counts
+    runs.change(conn, run, counts=dict(counts))
     return applied
 
 
