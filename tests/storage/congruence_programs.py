@@ -2,13 +2,16 @@
 way. A call refers to memories by number, so that some may be left out of a program and the rest still runs.
 """
 
+import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Literal
 from uuid import UUID
+from zlib import crc32
 
 from tulving.domain.model import ENTITY_TYPES, FACT_STATES, KINDS, RELATIONS, Kind
 from tulving.domain.text import words
@@ -80,6 +83,8 @@ WHO: dict[str, tuple[str, dict[str, str]]] = {
 TENANTS = sorted({tenant for tenant, _ in WHO.values()})
 NAMES = ("Ann", "ANN", "Ann Lee", "Anna Leigh", "Straße 5", "strasse 5", "Café Río", "東京", "Bob", "Bobby Tables")
 NOBODY = UUID(int=0)
+ORDER = "you must plant tea"
+"""No rule may follow from it without a person."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,15 @@ Call = tuple[str, str, dict[str, Any]]
 """Who calls, the verb, its arguments. The offers of a batch are dictionaries too."""
 
 
-def program(seed: int, steps: int) -> list[Call]:
-    """Calls from a seed. The first ones store something, so that the others find something."""
+def program(seed: int, steps: int, learning: bool = False) -> list[Call]:
+    """Calls from a seed, mostly of verbs that learn if so wished. The first ones store something, so that the others
+    find something."""
     random = Random(seed)
     stores = random.choices(
         (store_facts, conversation, store_episodes, store_rules, crowd, create_entity), k=steps // 12
     )
-    verbs = stores + random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=steps - len(stores))
+    weights = LEARNING if learning else WEIGHTS
+    verbs = stores + random.choices(list(weights), list(weights.values()), k=steps - len(stores))
     callers = random.choices(list(WHO), (12, 2, 2, 1, 1, 1, 1, 4, 2), k=steps)
     return [(who, *verb(random)) for who, verb in zip(callers, verbs, strict=True)]
 
@@ -206,7 +213,7 @@ def store_note(random: Random) -> tuple[str, dict[str, Any]]:
 
 def _episode(random: Random) -> dict[str, Any]:
     return {
-        "content": _text(random, 12),
+        "content": ORDER if random.random() < 0.1 else _text(random, 12),
         "butler": random.choice(("work", "health")),
         **_common(random),
         **_some(
@@ -361,10 +368,10 @@ def list_memories(random: Random) -> tuple[str, dict[str, Any]]:
     }
 
 
-def on_one(verb: str) -> Callable[[Random], tuple[str, dict[str, Any]]]:
+def on_one(verb: str, **extra: Any) -> Callable[[Random], tuple[str, dict[str, Any]]]:
     def make(random: Random) -> tuple[str, dict[str, Any]]:
         kind = random.choice(KINDS)
-        return verb, {"memory_type": kind, "memory_id": _ref(random, kind)}
+        return verb, {"memory_type": kind, "memory_id": _ref(random, kind), **extra}
 
     return make
 
@@ -464,6 +471,76 @@ def _of_one_or_all(random: Random, verb: str, args: dict[str, Any]) -> tuple[str
 
 def stats(random: Random) -> tuple[str, dict[str, Any]]:
     return "stats", _some(random, 0.5, scope=lambda: random.choice(("work", "health", "nowhere")))
+
+
+def learn(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(random, 0.3, butler=lambda: random.choice(("work", "health")), session_id=lambda: UUID(int=7))
+    said = "\n".join(f"{who}: {_text(random, 5)}" for who in ("User", "Assistant", "User"))
+    return "learn", {"conversation": said, **extra}
+
+
+def consolidate(random: Random) -> tuple[str, dict[str, Any]]:
+    extra = _some(random, 0.2, butler=lambda: random.choice(("work", "nowhere")), dry_run=lambda: True)
+    return "run_consolidation", extra
+
+
+def prompted(random: Random) -> tuple[str, dict[str, Any]]:
+    """With a model of the caller's own, which sometimes never answers."""
+    said = _some(random, 0.3, conversation=lambda: f"User: {_text(random)}")
+    return "prompted", {**said, "answered": random.random() < 0.8, "named": random.random() < 0.5}
+
+
+def undo(random: Random) -> tuple[str, dict[str, Any]]:
+    return "on_run", {"verb": random.choice(("undo", "undo", "runs")), "n": random.randrange(random.choice((1, 10)))}
+
+
+def decide(random: Random) -> tuple[str, dict[str, Any]]:
+    whole = random.random() < 0.2
+    return "on_proposal", {"verb": random.choice(("accept", "reject")), "n": random.randrange(10), "whole": whole}
+
+
+def profile(random: Random) -> tuple[str, dict[str, Any]]:
+    block = random.choice(("work", "topOfMind", "recent"))
+    content = random.choice(("", "tea", _text(random)))
+    calls = (
+        ("profile", _some(random, 0.5, max_tokens=lambda: random.choice((1, 10, 50)))),
+        ("set_profile", {"block": block, "content": content}),
+        ("set_profile", {"block": block, "content": content}),
+        ("delete_profile", _some(random, 0.5, block=lambda: block)),
+    )
+    return random.choice(calls)
+
+
+_EPISODE = re.compile(r"^id: ([0-9a-f-]{36})$", re.MULTILINE)
+_KNOWN = re.compile(r"^- \*\*([0-9a-f-]{36})\*\*", re.MULTILINE)
+
+
+def answer(prompt: str) -> str:
+    """What a language model answers: something for every kind of prompt, made from the prompt itself."""
+    random = Random(crc32(prompt.encode()))
+    episodes, known = _EPISODE.findall(prompt), _KNOWN.findall(prompt)
+    if random.random() < 0.1:
+        return random.choice(("nothing to learn", "```json\n{", '{"new_facts": 5}'))
+
+    def some(ids: list[str], most: int = 3) -> list[str]:
+        return random.sample(ids, min(len(ids), random.randint(0, most)))
+
+    def fact() -> dict[str, Any]:
+        key = {"subject": random.choice(("garden", "river")), "predicate": random.choice(("plan", "box"))}
+        of = {"evidence": some(episodes), "content": random.choice(("tea", _text(random)))}
+        return {**key, **of, **_some(random, 0.3, confidence=random.random, permanence=lambda: "stable")}
+
+    learned = {
+        "new_facts": [fact() for _ in range(random.randint(0, 3))],
+        "updated_facts": [{**fact(), "target_id": id_} for id_ in some(known, 2)],
+        "new_rules": [{"content": random.choice((ORDER, _text(random)))} for _ in some(["a rule"])],
+        "confirmations": [*some(known), *some([str(NOBODY)], 1)],
+        "newFacts": [
+            {"content": random.choice(("tea", _text(random))), "confidence": random.random()} for _ in range(3)
+        ],
+        "profile": {block: _text(random) for block in some(["work", "recent", "topOfMind"])},
+    }
+    return f"Here it is:\n```json\n{json.dumps(learned)}\n```"
 
 
 def again(random: Random) -> tuple[str, dict[str, Any]]:
@@ -567,6 +644,14 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("list_memories", {"memory_type": "rule", "state": "active"}),
     ("list_memories", {"memory_type": "rule", "cursor": "tea"}),
     ("context", {"trigger_prompt": "tea", "butler": "work", "token_budget": 1}),
+    ("learn", {"conversation": " "}),
+    ("learn", {"conversation": "User: tea", "session_id": "seven"}),
+    ("learn_apply", {"answer": "{}", "lease": NOBODY}),
+    ("learn_apply", {"answer": "tea"}),
+    ("undo", {"run_id": NOBODY}),
+    ("runs", {"run_id": "tea"}),
+    ("set_profile", {"block": "play", "content": "tea"}),
+    ("profile", {"max_tokens": 0}),
 ]
 
 WEIGHTS = {
@@ -588,6 +673,8 @@ WEIGHTS = {
     on_one("get"): 4,
     on_one("confirm"): 4,
     on_one("forget"): 4,
+    on_one("forget", derived=True): 2,
+    on_one("derived"): 1,
     on_one("delete"): 4,
     on_one("events"): 2,
     on_one("revisions"): 2,
@@ -604,6 +691,12 @@ WEIGHTS = {
     sweep: 3,
     clean_up: 2,
     stats: 2,
+    learn: 3,
+    consolidate: 5,
+    prompted: 3,
+    undo: 3,
+    decide: 3,
+    profile: 3,
     again: 4,
     create_link: 4,
     get_links: 2,
@@ -613,4 +706,31 @@ WEIGHTS = {
     carry: 1,
     reopen: 1,
     refused: 5,
+}
+
+LEARNING = {
+    consolidate: 10,
+    learn: 4,
+    prompted: 5,
+    undo: 7,
+    decide: 7,
+    profile: 3,
+    store_episodes: 8,
+    store_fact: 4,
+    store_note: 2,
+    on_one("get"): 1,
+    on_one("confirm"): 2,
+    on_one("forget"): 2,
+    on_one("forget", derived=True): 3,
+    on_one("derived"): 2,
+    on_one("delete"): 2,
+    edit: 2,
+    mark_helpful: 2,
+    sweep: 1,
+    stats: 1,
+    again: 3,
+    advance: 6,
+    carry: 1,
+    reopen: 1,
+    refused: 1,
 }

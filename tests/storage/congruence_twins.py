@@ -3,9 +3,10 @@
 What is compared, and how strictly:
 
 * Outcomes, ids, errors (their type; their words too where they are ours), links, pages: equal.
-* After every call that may change something: all memories of the tenant in every state and its entities, field by
-  field, and the events since, field by field and in order. (Which of several waiting memories gets its vector first is
-  nobody's promise; here it is fixed, so that their events can be compared too.)
+* After every call that may change something: all memories of the tenant in every state, its entities and what models
+  have learned, field by field, and the events since, field by field and in order. (Which of several waiting memories
+  gets its vector first is nobody's promise; here it is fixed, so that their events can be compared too.)
+* Language models: the same prompts, to which the same answers are given, and so the same runs, proposals and profiles.
 * Semantic search: the same hits in the same order, similarities equal within `CLOSE`, all else equal.
 * Keyword search: BM25 and ts_rank weigh differently, so the order is an engine's own. What is found is not: on the
   agreed vocabulary (words that Porter's and the English Snowball stemmer cut alike) the hits are the same whenever the
@@ -28,7 +29,7 @@ from typing import Any
 from uuid import UUID
 
 from administration import administer
-from congruence_programs import FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector
+from congruence_programs import FAMILY, NOBODY, START, TENANTS, WHO, Call, Ref, Vector, answer
 
 from tulving import NewEpisode, NewFact, NewRule, open_memory
 from tulving.domain.model import KINDS, Found, Hit, Item, Kind
@@ -38,11 +39,14 @@ from tulving.domain.text import found_by, lookup_terms, words
 from tulving.errors import EmbedderMismatch, EmbedderUnavailable, IntegrityError, StoreUnavailable
 from tulving.services.memory import Memory
 from tulving.services.search import POOL
-from tulving.testing import CLOSE, ManualClock, SequentialIds, WordEmbedder
+from tulving.storage.moving import MOVED
+from tulving.testing import CLOSE, ManualClock, ScriptedLlm, SequentialIds, WordEmbedder
 
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
 READING = {"search", "search_similar", "all_pages", "get", "get_links", "events", "fact_history", "revisions", "stats"}
-READING |= {"get_entity", "resolve_entity"}
+READING |= {"get_entity", "resolve_entity", "profile", "derived"}
+BESIDE = ("entities", "learning_runs", "proposals", "profile_blocks")
+"""Tables of which a tenant's rows are compared as they are."""
 
 
 class Difference(AssertionError):
@@ -72,13 +76,15 @@ class Side:
         self.ids = SequentialIds()
         self.seen = 0
         self.request = "request"
+        self.llm = ScriptedLlm(answer, forever=True)
         self._stack = AsyncExitStack()
         self.memory: Memory
 
     async def open(self, embedder: WordEmbedder) -> None:
         await self._stack.aclose()
+        parts: dict[str, Any] = {"embedder": embedder, "llm": self.llm, "clock": self.clock, "ids": self.ids}
         self.memory = await self._stack.enter_async_context(
-            open_memory(self.url, embedder=embedder, clock=self.clock, ids=self.ids, background=False, may_reembed=True)
+            open_memory(self.url, background=False, may_reembed=True, **parts)
         )
 
     async def close(self) -> None:
@@ -92,9 +98,10 @@ class Side:
         memory = self.memory.bind(caller=Caller(tenant))
         return {kind: (await memory.list_memories(kind, state="any", limit=1000)).items for kind in KINDS}
 
-    async def entities(self, tenant: str) -> list[dict[str, Any]]:
-        statement = "SELECT * FROM entities WHERE tenant_id = :tenant_id ORDER BY id"
-        return await administer(self.memory)._read(lambda conn: conn.fetch_all(statement, {"tenant_id": tenant}))
+    async def rows(self, tenant: str, table: str) -> list[dict[str, Any]]:
+        statement = f"SELECT * FROM {table} WHERE tenant_id = :tenant_id"
+        rows = await administer(self.memory)._read(lambda conn: conn.fetch_all(statement, {"tenant_id": tenant}))
+        return sorted(rows, key=lambda row: [str(row[name]) for name in MOVED[table].key])
 
     async def new_events(self) -> list[dict[str, Any]]:
         statement = "SELECT * FROM memory_events WHERE seq > :seen ORDER BY seq"
@@ -226,6 +233,23 @@ class Twins:
         for side in self.sides:
             await side.open(self.embedder)
 
+    async def do_prompted(self, who: str, answered: bool, named: bool, **args: Any) -> None:
+        asked = await self.both(lambda side: side.bound(who).learn_prompt(**args))
+        if answered and not isinstance(asked, Raised) and asked.lease is not None:
+            lease = {"lease": asked.lease} if named else {}
+            await self.both(lambda side: side.bound(who).learn_apply(answer(asked.prompt), **lease))
+
+    async def do_on_run(self, who: str, verb: str, n: int) -> None:
+        runs = await self.both(lambda side: side.bound(who).runs(limit=1000))
+        if runs:
+            await self.both(lambda side: getattr(side.bound(who), verb)(runs[n % len(runs)].run.id))
+
+    async def do_on_proposal(self, who: str, verb: str, n: int, whole: bool) -> None:
+        held = await self.both(lambda side: side.bound(who).proposals())
+        if held:
+            chosen = held[n % len(held)]
+            await self.both(lambda side: getattr(side.bound(who), verb)(chosen.run_id if whole else chosen.id))
+
     async def do_events(self, who: str, **args: Any) -> None:
         """Numbers of changes have gaps, which are an engine's own."""
 
@@ -308,9 +332,12 @@ class Twins:
             known = self._known.setdefault((tenant, kind), {})
             known |= {item.id: item for item in sorted(first[kind], key=lambda item: item.id)}
         self._texts[tenant] = first
-        entities, others = [await side.entities(tenant) for side in self.sides]
-        same(f"the entities of {tenant}", entities, others)
-        self._known.setdefault((tenant, "entity"), {}).update({entity["id"]: entity for entity in entities})
+        for table in BESIDE:
+            rows, others = [await side.rows(tenant, table) for side in self.sides]
+            same(f"the {table} of {tenant}", rows, others)
+            if table == "entities":
+                self._known.setdefault((tenant, "entity"), {}).update({entity["id"]: entity for entity in rows})
+        same("the prompts", *[side.llm.prompts for side in self.sides])
         same("the events", *[await side.new_events() for side in self.sides])
 
 

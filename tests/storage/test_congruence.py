@@ -6,6 +6,7 @@ import pprint
 import struct
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from administration import administer
-from congruence_programs import FAMILY, FORMS, NOBODY, Call, Ref, program
+from congruence_programs import FAMILY, FORMS, NOBODY, TENANTS, Call, Ref, program
 from congruence_twins import Raised, Side, Twins
 
 from tulving import NewRule, open_memory
@@ -107,16 +108,34 @@ def _simpler(args: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"offers": [*offers[:at], simpler, *offers[at + 1 :]]}
 
 
-async def drive(new_twins: NewTwins, seed: int, steps: int) -> None:
-    calls = program(seed, steps)
+async def drive(new_twins: NewTwins, seed: int, steps: int, learning: bool = False) -> None:
+    calls = program(seed, steps, learning)
     if told := await find_difference(new_twins, calls):
         pytest.fail(f"seed {seed}: {await explain(new_twins, calls, told)}", pytrace=False)
 
 
 @pytest.mark.usefixtures("fuzzy")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 async def test_the_engines_agree(new_twins: NewTwins, seed: int) -> None:
     await drive(new_twins, seed, 100)
+
+
+@pytest.mark.usefixtures("fuzzy")
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_engines_learn_alike(new_twins: NewTwins, seed: int) -> None:
+    await drive(new_twins, seed, 70, learning=True)
+
+
+async def test_a_program_that_learns_does_what_a_run_can_do(new_twins: NewTwins) -> None:
+    done: Counter[str] = Counter()
+    async with new_twins() as twins:
+        for seed in range(2):
+            await twins.run(program(seed, 70, learning=True))
+        for tenant in TENANTS:
+            for row in await twins.sides[0].rows(tenant, "learning_runs"):
+                done.update({**row["counts"], row["job"]: 1, row["status"]: 1})
+    wanted = "facts_created confirmations_made episodes_consolidated held extraction consolidation undone done"
+    assert not [name for name in wanted.split() if not done[name]], done
 
 
 @pytest.mark.usefixtures("fuzzy")
@@ -133,7 +152,7 @@ async def test_most_calls_of_a_program_do_something(new_twins: NewTwins) -> None
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(1000, 1060))
 async def test_the_engines_agree_for_long(new_twins: NewTwins, seed: int) -> None:
-    await drive(new_twins, seed, 200)
+    await drive(new_twins, seed, 200, learning=seed % 3 == 0)
 
 
 async def test_the_vocabulary_is_agreed(new_twins: NewTwins) -> None:

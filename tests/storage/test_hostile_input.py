@@ -26,7 +26,7 @@ from tulving.domain.text import words
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
 from tulving.storage import moving
-from tulving.testing import WordEmbedder
+from tulving.testing import ScriptedLlm, WordEmbedder
 
 Census = Callable[[], dict[str, Any]]
 MEGABYTE = 1_000_000
@@ -75,7 +75,7 @@ def stored_form(text: str) -> str:
 
 @pytest.fixture
 async def memory(url: str) -> AsyncIterator[Memory]:
-    async with opened(url, background=False) as memory:
+    async with opened(url, llm=ScriptedLlm('{"newFacts": []}', forever=True), background=False) as memory:
         yield memory
 
 
@@ -270,6 +270,14 @@ VALID: dict[str, dict[str, Any]] = {
     "delete": {"memory_type": "fact", "memory_id": UUID(int=1)},
     "events": {"memory_type": "fact", "memory_id": UUID(int=1)},
     "get_links": {"memory_type": "fact", "memory_id": UUID(int=1)},
+    "derived": {"memory_type": "fact", "memory_id": UUID(int=1)},
+    "learn": {"conversation": "User: I like tea"},
+    "learn_prompt": {"conversation": "User: I like tea"},
+    "run_consolidation": {},
+    "runs": {},
+    "profile": {},
+    "set_profile": {"block": "work", "content": "content"},
+    "delete_profile": {"block": "work"},
     "create_link": {
         "source_type": "fact",
         "source_id": UUID(int=1),
@@ -278,6 +286,11 @@ VALID: dict[str, dict[str, Any]] = {
         "relation": "supports",
     },
 }
+NO_CONVERSATION: list[Any] = [
+    "", " \n", "\x00", "\ud800", "<private>all of it</private>", "User:", 5, True, b"bytes", {"role": "user"}, object(),
+    [], [5], ["text"], [{}], [{"role": "user"}], [{"role": 5, "content": "x"}], [{"role": "user", "content": 5}],
+    [{"role": "user", "content": [5]}], [{"role": "robot", "content": "x"}], [{"role": "user", "content": "\x00"}],
+]  # fmt: skip
 _MINE = {"title": NO_NAME, "type": NO_NAME, "project": NO_NAME, "source": NO_NAME, "tags": NO_TAGS}
 _FILTERS: dict[str, list[Any]] = {
     "scope": NO_NAME,
@@ -365,9 +378,16 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
         "relation": [None, *NO_WORD],
     },
     "get_links": {"direction": [None, *NO_WORD]},
+    "learn": {"conversation": [None, *NO_CONVERSATION], "butler": NO_NAME, "session_id": NO_ID},
+    "learn_prompt": {"conversation": NO_CONVERSATION, "butler": NO_NAME},
+    "run_consolidation": {"butler": NO_NAME},
+    "runs": {"run_id": NO_ID, "limit": [None, *NO_LIMIT]},
+    "profile": {"max_tokens": [budget for budget in NO_BUDGET if budget != 1]},
+    "set_profile": {"block": [None, *NO_WORD], "content": [*NO_TEXT, "\x00", "\ud800", "<private>x</private>"]},
+    "delete_profile": {"block": NO_WORD},
 } | {
     verb: {"memory_type": [None, *NO_WORD], "memory_id": [None, *NO_ID]}
-    for verb in ("get", "confirm", "forget", "delete", "events")
+    for verb in ("get", "confirm", "forget", "delete", "events", "derived")
 }  # fmt: skip
 
 
@@ -461,7 +481,7 @@ async def test_a_batch_with_a_bad_last_item_is_refused_whole(memory: Memory, cen
     assert not problems(await administer(memory).verify())
 
 
-@pytest.mark.parametrize("verb", ["get", "confirm", "forget", "delete", "events", "get_links"])
+@pytest.mark.parametrize("verb", ["get", "confirm", "forget", "delete", "events", "get_links", "derived"])
 async def test_ids_that_are_none_of_ours_are_answered_without_a_trace(
     memory: Memory, census: Census, verb: str
 ) -> None:

@@ -21,8 +21,8 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import edits, entities, facts, filters, items, moving, profiles
-from tulving.storage.kinds import KIND, MEMORY_TABLES
+from tulving.storage import edits, entities, facts, filters, items, moving, profiles, runs
+from tulving.storage.kinds import KIND
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
 NAMES = [
@@ -243,6 +243,58 @@ async def test_a_change_touches_one_tenant_only(crowd: Crowd, verb: str) -> None
     assert await state_of(actor) != mine
     for name, memory in others.items():
         assert await state_of(memory) == before[name], name
+    assert not problems(await administer(actor).verify())
+
+
+@pytest.mark.scenario("001-116", "001-117")
+@pytest.mark.parametrize("verb", ["learn", "undo", "accept", "reject", "profile", "forget"])
+async def test_what_is_learned_touches_one_tenant_only(crowd: Crowd, url: str, verb: str) -> None:
+    """The ids of runs and proposals are the same in all tenants, and so is what a model answers."""
+    heard: list[str] = []
+
+    async def answer(prompt: str, trigger_source: str) -> str:
+        heard.append(prompt)
+        fact = {"subject": "subject", "predicate": "predicate", "content": "learned"}
+        return json.dumps({"new_facts": [fact], "new_rules": [{"content": "feed it"}]})
+
+    runs = set()
+    for name, memory in crowd.memories.items():
+        heard.clear()
+        await memory.store_episode(f"you must feed {word_of(name)}", butler="b")
+        done = await memory.run_consolidation(answer)
+        assert (done["facts_updated"] + done["facts_created"], done["held"], done["errors"]) == (1, 1, []), name
+        assert word_of(name) in heard[0] and len(heard) == 1
+        seen = {word for word in re.findall(r"canary\w+", heard[0]) if len(word) < 200}  # longer ones were cut
+        assert seen <= {word_of(name)}
+        runs.update(done["runs"])
+        await memory.set_profile("work", f"keeper of {word_of(name)}")
+    assert len(runs) == 1, "the same id in all tenants"
+
+    def kept() -> list[str]:
+        """What all the others have."""
+        tables = (*moving.MOVED, "forgotten_values")
+        rows = [(table, row) for table in tables for row in run_sql(url, f"SELECT * FROM {table}")]
+        return sorted(repr(row) for row in rows if row[1]["tenant_id"] != "a")
+
+    actor, (run,), before = crowd.memories["a"], runs, kept()
+    (held,) = await actor.proposals()
+    assert held.tenant_id == "a"
+    if verb == "learn":
+        lease = (await actor.learn_prompt("User: I like tea")).lease
+        learned = {"newFacts": [{"content": "likes tea", "confidence": 1}], "profile": {"work": "tea"}}
+        assert (await actor.learn_apply(json.dumps(learned), lease)).facts_created == 1
+    elif verb == "undo":
+        assert len((await actor.undo(run)).retracted) == 1
+    elif verb == "accept":
+        assert (await actor.accept(run)).rules_created == 1
+    elif verb == "reject":
+        assert await actor.reject(held.id) == 1
+    elif verb == "profile":
+        assert await actor.delete_profile() == 1
+    else:
+        (episode,) = [item for item in (await actor.list_memories("episode")).items if "must" in item.content]
+        assert await actor.forget("episode", episode.id, derived=True)
+    assert kept() == before
     assert not problems(await administer(actor).verify())
 
 
@@ -543,8 +595,7 @@ async def test_what_is_no_name_binds_to_no_part(url: str, part: str) -> None:
 # -- every statement names the tenant --------------------------------------------------------------------------
 
 FOLDER = Path(tulving.storage.__file__).parent
-TENANT_TABLES = {*MEMORY_TABLES, "memory_links", "memory_events", "entities", "sessions", "rule_applications"}
-TENANT_TABLES.add("access_tokens")
+TENANT_TABLES = {*moving.MOVED, "access_tokens", "forgotten_values"}
 BEGINNINGS = (
     "SELECT ",
     "(SELECT ",
@@ -559,6 +610,8 @@ BEGINNINGS = (
     "{_NAMES}",
     "{KIND[",
     "{table.select}",
+    "{kind.select}",
+    "{_RUNS}",
 )
 TABLES_BY_NAME = (
     "{KIND[",
@@ -570,6 +623,8 @@ TABLES_BY_NAME = (
     "{_SELECT}",
     "{_MINE}",
     "{_NAMES}",
+    "{kind.select}",
+    "{_RUNS}",
 )
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
@@ -585,7 +640,7 @@ TENANT_CLAUSES = (
     "{THIS}",
     "{items.THIS}",
     "{_OF_MEMORY}",
-    "{_slot(fact)}",
+    "{_RUNS}",
 )  # shown to have the tenant below
 WHOLE_STORE = {  # by file and the beginning of the function's name
     ("embeddings.py", "count_unconverted"): "a change of embedder concerns the whole store",
@@ -595,6 +650,8 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("verification.py", "_unrecorded"): "verification concerns the whole store; joined by tenant and id",
     ("verification.py", "_foreign_vectors"): "verification concerns the whole store",
     ("verification.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
+    ("verification.py", "loose_runs"): "verification concerns the whole store; joined by tenant and id",
+    ("learning.py", "shards"): "which tenants and agents a worker has to care for",
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
@@ -683,7 +740,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert ":tenant_id" in KIND[kind].insert
     assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
     assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
-    clauses = (entities._MINE, profiles._MINE, items.THIS, edits._OF_MEMORY)
+    clauses = (entities._MINE, profiles._MINE, runs._RUNS, items.THIS, edits._OF_MEMORY)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in table.columns and "tenant_id" in table.key for table in moving.MOVED.values())

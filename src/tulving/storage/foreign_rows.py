@@ -248,4 +248,5 @@ _KEYS: dict[str, Sequence[tuple[str, ...]]] = {
     "facts": [("scope", "owner", "predicate", "subject"), ("scope", "owner", "folded_predicate", "folded_subject")],
     "rules": [("scope",)],
     "entities": [("canonical_name",), ("folded_name",)],
+    "profile_blocks": [("owner",)],
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
+from tulving.domain import intake
 from tulving.domain.events import Audit
 from tulving.domain.profile import BLOCKS, Block
 from tulving.domain.scope import Bound, Filter, Owner
@@ -44,6 +45,7 @@ def history(conn: Connection, tenant_id: str, owner: Owner, block: str) -> list[
 
 def update(conn: Connection, tenant_id: str, owner: Owner, blocks: Mapping[str, str], audit: Audit) -> list[str]:
     """Write the blocks whose text differs from what is there, as new versions; returns their names."""
+    intake.key("owner", tenant_id, owner.key)
     _lock(conn, tenant_id, owner)
     known = current(conn, tenant_id, owner)
     changed = {
