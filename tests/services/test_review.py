@@ -8,6 +8,8 @@ from lesson_parts import ask, configure, consolidate, fact, facts, learn, reopen
 
 from tulving import Caller, InvalidInput, NotFound
 from tulving.domain.learning import FEW
+from tulving.errors import IntegrityError
+from tulving.storage import proposals
 
 UNKNOWN = uuid5(UUID(int=0), "unknown")
 
@@ -68,16 +70,16 @@ async def test_all_of_a_large_change_is_held_and_nothing_else_happens(memory, sq
     assert await rules(memory) == ["Ask first"]
     assert (await memory.look("rule", rule)).last_confirmed_at < clock.now
     assert (await memory.look("episode", episode)).consolidation_status == "consolidated"
-    proposals = await memory.proposals()
-    assert [each.action for each in proposals] == [
+    held = await memory.proposals()
+    assert [each.action for each in held] == [
         *["confirmation", "updated_fact"],
         *["new_fact"] * 5,
         "new_rule",
     ]
-    assert {each.reason for each in proposals} == {
+    assert {each.reason for each in held} == {
         "the run would take 5 of 5 facts out of use (learning.max_loss)",
     }
-    assert {str(each.run_id) for each in proposals} == {run}
+    assert {str(each.run_id) for each in held} == {run}
     written = sql("SELECT event_type FROM memory_events WHERE run_id = ?", UUID(run))
     assert {each["event_type"] for each in written} == {"proposal_held", "episode_consolidated"}
 
@@ -272,10 +274,26 @@ async def store_episode_of(memory):
 async def test_two_accept_at_once_and_it_takes_effect_once(memory, sql):
     configure(memory, review_rules=True)
     run, _, _ = await consolidate(memory, new_rules=[{"content": "Confirm dates"}])
-    await asyncio.gather(*(memory.accept(run) for _ in range(3)), return_exceptions=True)
+    results = await asyncio.gather(*(memory.accept(run) for _ in range(3)), return_exceptions=True)
+    assert sorted(type(each).__name__ for each in results) == ["Learned", "NotFound", "NotFound"]
     assert await rules(memory) == ["Confirm dates"]
     accepted = sql("SELECT 1 AS found FROM memory_events WHERE event_type = 'proposal_accepted'")
     assert len(accepted) == 1
+
+
+async def test_an_acceptance_that_fails_leaves_everything_as_it_was(memory, monkeypatch):
+    run, known, _ = await held_run(memory)
+
+    def broken(*args, **options):
+        raise IntegrityError("the disk")
+
+    monkeypatch.setattr(proposals, "remove", broken)
+    with pytest.raises(IntegrityError):
+        await memory.accept(run)
+    monkeypatch.undo()
+    assert await facts(memory) == ["old 0", "old 1", "old 2"]
+    assert len(await memory.proposals()) == 3
+    assert (await fact(memory, known[0])).state == "active"
 
 
 async def test_decisions_after_a_restart(memory, url, clock):

@@ -1,7 +1,7 @@
 """From what a model proposes to what is stored: every lesson is built, checked and taken here."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
@@ -31,6 +31,7 @@ log = logging.getLogger("tulving")
 
 Offer = LearnedFact | UpdatedFact | LearnedRule | ExtractedFact | UUID
 """What a model proposes; an id confirms the memory that has it."""
+Decide = Callable[[Connection, Applied], None]
 _ACTIONS: dict[type, Action] = {
     LearnedFact: "new_fact",
     ExtractedFact: "new_fact",
@@ -83,17 +84,22 @@ class Lessons(Facts, Rules):
         profile: Mapping[str, str] | None = None,
         origin: Mapping[str, Any] | None = None,
         errors: Sequence[str] = (),
-        decided: bool = False,
+        decide: Decide | None = None,
     ) -> Learned:
-        """Take what a model proposes, in one transaction. `shown` is all that it may refer to."""
+        """Take what a model proposes, in one transaction. `shown` is all that it may refer to. If a person wants it so,
+        `decide` is called with what came of it, unless it could not be tried."""
+        decided = decide is not None
         steps, problems = await self._steps(run, offers, shown, origin or {}, decided)
         audit = self._run_audit(run)
 
         def take(conn: Connection) -> Applied:
             settings = self._env.config.learning
-            return storage.learning.apply(
+            applied = storage.learning.apply(
                 conn, run, steps, learned_from, profile or {}, settings, audit, self.bound, decided=decided
             )
+            if decide is not None and not problems:
+                decide(conn, applied)
+            return applied
 
         applied = await self._write(take)
         counts = {name: applied.counts[name] for name in _COUNTED}

@@ -7,15 +7,16 @@ from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake
+from tulving.domain.events import Audit
 from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Item, Kind, MemoryId
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.learning import Learning
-from tulving.services.lessons import Learned, Lessons, read
+from tulving.services.lessons import Decide, Learned, Lessons, read
 from tulving.services.operations import operation
 from tulving.storage.connection import Connection
-from tulving.storage.learning import Material
+from tulving.storage.learning import Applied, Material
 from tulving.storage.undoing import Undone
 
 MOST_RUNS = 1000
@@ -77,13 +78,8 @@ class Reviewing(Learning):
         for proposal in await self._chosen(ids):
             run = await self._known_run(proposal.run_id)
             own, shown = self._owned(run), await self._read(_referred, proposal)
-            taken = await own._teach(run, [read(proposal.action, proposal.offer)], shown, decided=True)
-            if proposal.action == "confirmation" and not taken.confirmations_made:
-                taken = replace(taken, errors=["confirmation: what it confirms is no longer in use"])
-            if not taken.errors:
-                kind: Kind = "rule" if proposal.action == "new_rule" else "fact"
-                stored = [Address(run.tenant_id, kind, each.id) for each in taken.stored]
-                await self._decide([proposal], "accepted", wanted=stored)
+            offer, decide = read(proposal.action, proposal.offer), self._accepting(proposal)
+            taken = await own._teach(run, [offer], shown, decide=decide)
             learned = taken if learned is None else learned + taken
         assert learned is not None
         return learned
@@ -97,30 +93,31 @@ class Reviewing(Learning):
             shown = await self._read(_referred, proposal)
             steps, _ = await self._owned(run)._steps(run, [read(proposal.action, proposal.offer)], shown, {}, True)
             unwanted += [step.item for step in steps if step.item is not None]
-        await self._decide(chosen, "rejected", unwanted=unwanted)
-        return len(chosen)
-
-    async def _decide(
-        self,
-        chosen: Iterable[Proposal],
-        decision: str,
-        *,
-        wanted: Iterable[Address] = (),
-        unwanted: Iterable[Item] = (),
-    ) -> None:
         audit = self._audit(self._env.clock())
 
         def decide(conn: Connection) -> None:
             for proposal in chosen:
-                storage.proposals.remove(conn, proposal, decision, audit)
-                storage.runs.settle(conn, proposal.tenant_id, proposal.run_id)
+                _settle(conn, proposal, "rejected", audit)
             for item in unwanted:
                 storage.forgotten.note(conn, item, audit)
-            for address in wanted:
-                if (item := storage.items.get(conn, address)) is not None:
-                    storage.forgotten.permit(conn, item, audit.new_id)
 
         await self._write(decide)
+        return len(chosen)
+
+    def _accepting(self, proposal: Proposal) -> Decide:
+        """What the transaction in which a proposal takes effect does besides."""
+        audit, kind = self._audit(self._env.clock()), "rule" if proposal.action == "new_rule" else "fact"
+
+        def decide(conn: Connection, applied: Applied) -> None:
+            if proposal.action == "confirmation" and not applied.counts["confirmations_made"]:
+                applied.errors.append("confirmation: what it confirms is no longer in use")
+            if not applied.errors:
+                _settle(conn, proposal, "accepted", audit)
+                for each in applied.stored:
+                    if (item := storage.items.get(conn, Address(proposal.tenant_id, kind, each.id))) is not None:
+                        storage.forgotten.permit(conn, item, audit.new_id)
+
+        return decide
 
     async def _chosen(self, ids: Iterable[MemoryId]) -> list[Proposal]:
         named = [intake.memory_id("id", id_) for id_ in ids]
@@ -145,6 +142,13 @@ class Reviewing(Learning):
 
     def _owned(self, run: Run) -> Lessons:
         return self._for(Owner(run.user_id, run.household_id, run.persona_id))
+
+
+def _settle(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -> None:
+    """A person has decided; raises if another one did before."""
+    if not storage.proposals.remove(conn, proposal, decision, audit):
+        raise NotFound(f"the proposal {proposal.id} has been decided on")
+    storage.runs.settle(conn, proposal.tenant_id, proposal.run_id)
 
 
 def _changes(conn: Connection, run: Run) -> list[Change]:

@@ -45,14 +45,15 @@ def of_ids(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID]) 
     return held(conn, tenant_id, bound, which, ids=list(ids))
 
 
-def remove(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -> None:
-    """A person has decided; nothing remains but an event."""
+def remove(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -> bool:
+    """A person has decided, and nothing remains but an event; False if it is gone already."""
     removed = conn.execute(
         "DELETE FROM proposals WHERE tenant_id = :tenant_id AND id = :id",
         {"tenant_id": proposal.tenant_id, "id": proposal.id},
     )
     if removed:
         events.append(conn, audit.event(f"proposal_{decision}", "proposal", proposal.id, run=str(proposal.run_id)))
+    return bool(removed)
 
 
 def learned_from(conn: Connection, episode: Address) -> list[Proposal]:
