@@ -13,7 +13,7 @@ from tulving.domain.decay import PERMANENCE
 from tulving.domain.learning import ConsolidationResult
 from tulving.domain.model import CATEGORIES, Episode, Fact, Rule
 from tulving.domain.profile import BLOCKS
-from tulving.domain.prompts import consolidation, extraction, extractions, fit, turns
+from tulving.domain.prompts import consolidation, extraction, fit, next_extraction, turns
 from tulving.errors import InvalidInput
 
 NOW = datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
@@ -184,13 +184,14 @@ def test_no_turn_leaves_its_place(text, known):
 @pytest.mark.scenario("003-001")
 def test_a_long_conversation_takes_several_prompts():
     said = [("user", f"{number} " + "x" * 400) for number in range(20)]
-    shown_in = extractions("T", said, {"work": "Baker"}, [], 2000)
-    assert len(shown_in) > 1
-    assert all(len(prompt) <= 2000 and "- work: Baker" in prompt for prompt in shown_in)
-    shown = [line for prompt in shown_in for line in prompt.splitlines() if line.startswith("User: ")]
+    left, shown = said, []
+    while left:
+        prompt, left = next_extraction("T", left, {"work": "Baker"}, [], 2000)
+        assert len(prompt) <= 2000 and "- work: Baker" in prompt
+        shown += [line for line in prompt.splitlines() if line.startswith("User: ")]
     assert shown == [f"User: {text}" for _, text in said]
-    assert len(extractions("T", said, {}, [], 100_000)) == 1
-    assert len(extractions("T", said[:3], {}, [], 10)) == 3  # a turn is shown, however little room there is
+    assert next_extraction("T", said, {}, [], 100_000)[1] == []
+    assert next_extraction("T", said, {}, [], 10)[1] == said[1:]  # a turn is shown, however little room there is
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def test_a_conversation(opened: Callable[..., Any], stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_episodes(opened: Callable[..., Any], stream: bool) -> None:
-    """An answer that was cut off, which so short a one always is, costs an attempt; a model that is too slow does not."""
+    """An answer that was cut off, as so short a one always is, costs an attempt."""
     async with opened(stream=stream, max_output_tokens=16) as memory:
         stored = await memory.store_episode("Ann said that she has moved to Lyon.", butler="courier")
         result = await memory.run_consolidation()

@@ -17,6 +17,8 @@ FACTS_SHOWN, RULES_SHOWN = 100, 50
 """001-044: how many existing ones a model is shown, so that it does not repeat them."""
 LEASE = timedelta(minutes=30)
 """How long a prompt that was handed out waits for its answer."""
+EPISODE_CONFIDENCE = 1.0
+"""It happened; how far it is to be believed is not known."""
 FIRST_RETRY, MOST_DOUBLINGS = timedelta(minutes=1), 10
 FEW = 3
 """Losing fewer facts than this is everyday life, whatever share of them it is."""
@@ -180,7 +182,7 @@ def happened_at(episode: Episode) -> datetime:
 
 
 def derived_confidence(offered: float | None, sources: Iterable[float]) -> float:
-    """A derived fact is believed at most as much as the least certain of its sources. An episode counts as 1.0."""
+    """A derived fact is believed at most as much as the least certain of its sources."""
     return min((1.0 if offered is None else offered, *sources))
 
 

@@ -71,25 +71,20 @@ def fit(
     return episodes[: max(1, shown)], facts, rules
 
 
-def extractions(
+def next_extraction(
     template: str,
     conversation: Sequence[tuple[str, str]],
     blocks: Mapping[str, str],
     facts: Sequence[Fact],
     characters: int,
-) -> list[str]:
-    """The prompts for a conversation: one, or several if one of so many characters does not have room for all turns.
-    Each shows a turn at least, and what is known in a share at most."""
+) -> tuple[str, Sequence[tuple[str, str]]]:
+    """A prompt of so many characters, and the turns that it has no room for. It shows a turn at least, and gives what is
+    known a share at most."""
     known, _ = _fitting(map(_known, facts), 1, int(characters * KNOWN_SHARE))
-    facts = facts[:known]
-    room = characters - len(extraction(template, (), blocks, facts))
-    prompts: list[str] = []
-    while conversation:
-        shown, _ = _fitting(map(_turn, conversation), 1, room)
-        shown = max(1, shown)
-        prompts.append(extraction(template, conversation[:shown], blocks, facts))
-        conversation = conversation[shown:]
-    return prompts
+    room = characters - len(extraction(template, (), blocks, facts[:known]))
+    shown, _ = _fitting(map(_turn, conversation), 1, room)
+    shown = max(1, shown)
+    return extraction(template, conversation[:shown], blocks, facts[:known]), conversation[shown:]
 
 
 def extraction(

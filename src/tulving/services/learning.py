@@ -67,8 +67,8 @@ class Consolidated(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnPrompt:
-    """A prompt for any model, and the lease under which its answer is taken. Without a lease there is nothing to
-    learn."""
+    """A prompt for any model, and the lease under which its answer is taken. Without a lease there is nothing to learn,
+    or others are learning from the `episodes` that wait."""
 
     lease: UUID | None
     prompt: str
@@ -85,23 +85,32 @@ class Learning(Lessons):
         conversation: Annotated[str | Sequence[Mapping[str, Any]], "What was said, as lines `User: ...`"],
         butler: Butler = None,
         session_id: Annotated[MemoryId | None, "The session of the conversation (a UUID)"] = None,
+        cc_spawner: Any = None,
+        progress: Progress | None = None,
     ) -> Learned:
-        """Learn facts about a person, and the person's profile, from a conversation, with the configured model.
+        """Learn facts about a person, and the person's profile, from a conversation, with the configured model or, if
+        the host allows it, with the host's own.
 
-        What is uncertain, known already or was forgotten by the person is skipped.
+        What is uncertain, known already or was forgotten by the person is skipped. A long conversation is read in
+        parts.
         """
-        turns, session = prompts.turns(conversation), intake.optional_id("session_id", session_id)
-        model = self._env.model
+        turns, session = self._own_words(conversation), intake.optional_id("session_id", session_id)
+        model = self._env.model if cc_spawner is None else self._spawned(cc_spawner, "learn")
         if model is None or model.unready():
             raise ModelUnavailable(NO_MODEL if model is None else str(model.unready()))
         run = self._new_run("extraction", butler, model.name, self.bound.owner)
-        prompt = await self._extraction_prompt(run, turns)
         await self._write(storage.runs.begin, run)
+        learned, left = Learned(run_id=run.id), turns
         async with self._closing(run):
-            extraction = parse_extraction_output(await self._ask(run, model, prompt))
-            if problem := unreadable(extraction):
-                raise UnusableAnswer(problem)
-            return await self._extract(run, extraction, session)
+            while left:
+                prompt, left = await self._extraction_prompt(run, left)
+                extraction = parse_extraction_output(await self._ask(run, model, prompt))
+                if problem := unreadable(extraction):
+                    raise UnusableAnswer(problem)
+                learned += await self._extract(run, extraction, session)
+                if progress:
+                    progress(len(turns) - len(left), len(turns))
+        return learned
 
     @operation("memory_run_consolidation", effect="write", command="consolidate")
     async def run_consolidation(
@@ -130,7 +139,7 @@ class Learning(Lessons):
             **dict.fromkeys(SUMMED, 0),
             **{"runs": [], "errors": [], "warning": None},
         }
-        model = self._env.model if cc_spawner is None else self._spawned(cc_spawner)
+        model = self._env.model if cc_spawner is None else self._spawned(cc_spawner, TRIGGER)
         problem = NO_MODEL if model is None else model.unready()
         if dry_run or model is None or problem:
             return Consolidated(**{**result, "warning": None if dry_run else f"nothing was learned: {problem}"})
@@ -147,22 +156,27 @@ class Learning(Lessons):
         self,
         conversation: Annotated[str | None, "What was said; if left out, the episodes that wait are shown"] = None,
         butler: Butler = None,
+        again: Annotated[bool, "Hand out anew what you were given and have not answered"] = False,
     ) -> LearnPrompt:
         """Get a prompt for your own model: answer it, and pass the answer to memory_learn_apply with the lease.
 
-        No key is needed. While the lease lasts, nobody else learns from the same episodes. Without a lease in the
-        answer there is nothing to learn.
+        No key is needed. While the lease lasts, nobody else learns from the same episodes. Without a lease there is
+        nothing to learn, or the `episodes` that wait are being learned from until `expires_at`.
         """
         if conversation is not None:
-            turns = prompts.turns(conversation)
+            turns = self._own_words(conversation)
             run = self._new_run("extraction", butler, None, self.bound.owner)
-            prompt = await self._extraction_prompt(run, turns)
+            prompt, left = await self._extraction_prompt(run, turns)
+            if left:
+                problem, most = f"only {len(turns) - len(left)} of its {len(turns)} turns fit", "llm.max_characters"
+                raise InvalidInput("conversation", f"is too long: {problem}", f"as much as {most} has room for")
             await self._write(storage.runs.begin, run)
             return LearnPrompt(lease=run.id, prompt=prompt, expires_at=run.lease_until)
-        name, now = intake.optional_name("butler", butler), self._env.clock()
+        name, now, taken = intake.optional_name("butler", butler), self._env.clock(), LearnPrompt(lease=None, prompt="")
         for group in await self._read(storage.learning.groups, self.caller.tenant_id, self.bound, now, name):
             own, run = self._for(group.owner), self._new_run("consolidation", group.butler, None, group.owner)
-            if await self._write(storage.runs.begin, run) is not None:
+            if (until := await self._write(storage.runs.begin, run, again)) is not None:
+                taken = replace(taken, episodes=taken.episodes + group.episodes, expires_at=until)
                 continue
             async with own._closing(run) as keep_open:
                 shown, prompt = await own._consolidation_prompt(run)
@@ -175,7 +189,7 @@ class Learning(Lessons):
                     keep_open()
                     count = len(shown.episodes)
                     return LearnPrompt(lease=run.id, prompt=prompt, episodes=count, expires_at=run.lease_until)
-        return LearnPrompt(lease=None, prompt="")
+        return taken
 
     @operation("memory_learn_apply", effect="write", standard=False)
     async def learn_apply(
@@ -200,10 +214,10 @@ class Learning(Lessons):
                 return await own._extract(run, parsed, None)
             return await own._apply(run, parsed, shown)
 
-    def _spawned(self, spawner: Any) -> LanguageModel:
+    def _spawned(self, spawner: Any, trigger_source: str) -> LanguageModel:
         """001-045: a host's way to start a session of its own model. Its attempts are the host's matter."""
         most = self._env.config.llm.max_output_tokens
-        return LanguageModel(Spawned(spawner, TRIGGER), retries=0, max_tokens=most, jitter=lambda: 0.0)
+        return LanguageModel(Spawned(spawner, trigger_source), retries=0, max_tokens=most, jitter=lambda: 0.0)
 
     def _for(self, owner: Owner) -> "Learning":
         own = super()._for(owner)
@@ -212,15 +226,22 @@ class Learning(Lessons):
 
     # -- conversations -----------------------------------------------------------------------------------------
 
-    async def _extraction_prompt(self, run: Run, turns: Sequence[tuple[str, str]]) -> str:
-        said = [(role, text) for role, spoken in turns if (text := without_injected(spoken)).strip()]
+    def _own_words(self, conversation: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+        """The turns of a conversation without what this memory itself has told."""
+        said = [(role, without_injected(text)) for role, text in prompts.turns(conversation)]
+        said = [(role, text) for role, text in said if text.strip()]
         if not said:
             raise InvalidInput("conversation", "holds nothing but what this memory has told", "what a person said")
-        owner, scope = self.bound.owner, run.butler or GLOBAL
-        facts, _ = await self._read(storage.learning.known, run.tenant_id, owner, scope)
+        return said
+
+    async def _extraction_prompt(self, run: Run, turns: Sequence[tuple[str, str]]) -> tuple[str, Sequence[Any]]:
+        """The prompt for as many turns as it has room for, and the others."""
+        owner = self.bound.owner
+        facts, _ = await self._read(storage.learning.known, run.tenant_id, owner, run.butler or GLOBAL)
         blocks = await self._read(storage.profiles.current, run.tenant_id, owner)
         texts = {name: block.content for name, block in blocks.items()}
-        return prompts.extraction(_template("extraction"), said, texts, facts)
+        most = self._env.config.llm.max_characters
+        return prompts.next_extraction(_template("extraction"), turns, texts, facts, most)
 
     async def _extract(self, run: Run, extraction: Extraction, session_id: UUID | None) -> Learned:
         """003-003: store what is certain enough."""

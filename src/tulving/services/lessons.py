@@ -9,6 +9,7 @@ from uuid import UUID
 from tulving import storage
 from tulving.domain.events import Audit
 from tulving.domain.learning import (
+    EPISODE_CONFIDENCE,
     Action,
     ExtractedFact,
     LearnedFact,
@@ -19,7 +20,6 @@ from tulving.domain.learning import (
     happened_at,
 )
 from tulving.domain.model import Episode, Fact, NewFact, NewRule, Rule, Stored
-from tulving.domain.orders import reason_to_review
 from tulving.domain.scope import GLOBAL, Address, Bound, Owner
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.facts import Facts
@@ -139,12 +139,14 @@ class Lessons(Facts, Rules):
             new = NewRule(content=offer.content, tags=offer.tags, **_origin(run, evidence))
             rule = replace(self._rule(new, self._env.clock()), run_id=run.id)
             return replace(step, item=rule, reason=self._reason_to_review(rule, evidence, shown.episodes))
-        said = {"content": offer.content, "occurred_at": max(map(happened_at, evidence), default=None)}
+        # 001-055: an update for which no episode is named is about now: the model has seen what it replaces.
+        dated = evidence if isinstance(offer, LearnedFact) else named
+        said = {"content": offer.content, "occurred_at": max(map(happened_at, dated), default=None)}
         if isinstance(offer, LearnedFact):
             said |= {
                 name: getattr(offer, name) for name in ("subject", "predicate", "importance", "permanence", "tags")
             }
-            said["confidence"] = derived_confidence(offer.confidence, ())
+            said["confidence"] = derived_confidence(offer.confidence, [EPISODE_CONFIDENCE] * len(evidence))
             return replace(step, item=self._learned(run, NewFact(**said, **_origin(run, evidence))))
         target = next((fact for fact in shown.facts if fact.id == offer.target_id), None)
         if target is None or not self.bound.may_change(target):
@@ -158,6 +160,8 @@ class Lessons(Facts, Rules):
 
     def _reason_to_review(self, rule: Rule, *read: Sequence[Episode]) -> str | None:
         """`read` are the episodes that it cites, and all that the model was shown."""
+        from tulving.domain.orders import reason_to_review  # its expressions take long to compile
+
         reason = reason_to_review(rule.content, *([episode.content for episode in each] for each in read))
         if reason is None and self._env.config.learning.review_rules:
             return "every rule that a model derives is reviewed (learning.review_rules)"

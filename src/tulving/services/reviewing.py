@@ -1,5 +1,6 @@
 """Verbs about what models have taught: which runs there were, undoing them, and what waits for a person's decision."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -9,7 +10,7 @@ from tulving import storage
 from tulving.domain import intake
 from tulving.domain.events import Audit
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Item, Kind, MemoryId
+from tulving.domain.model import Fact, Item, Kind, MemoryId
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.learning import Learning
@@ -24,20 +25,23 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a run did to one memory, and from which episodes it did that. The content is that of today."""
+    """What a run did to one memory, and from which episodes it did that. The content is that of today; a fact is `about`
+    its subject and predicate."""
 
     what: str
     memory_type: Kind
     memory_id: UUID
+    about: str | None
     content: str | None
     sources: list[UUID] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """A run of a model; if it was asked for by its id, with its changes."""
+    """A run of a model, and how much of it waits for a person; if it was asked for by its id, with its changes."""
 
     run: Run
+    held: int = 0
     changes: list[Change] = field(default_factory=list)
 
 
@@ -52,11 +56,12 @@ class Reviewing(Learning):
     ) -> list[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         limit = intake.whole("limit", limit, 1, MOST_RUNS)
+        held = Counter(proposal.run_id for proposal in await self.proposals())
         if run_id is not None:
             run = await self._known_run(run_id)
-            return [RunReport(run=run, changes=await self._read(_changes, run))]
+            return [RunReport(run=run, held=held[run.id], changes=await self._read(_changes, run))]
         found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound.owner.key, limit)
-        return [RunReport(run=run) for run in found if self._reaches(run)]
+        return [RunReport(run=run, held=held[run.id]) for run in found if self._reaches(run)]
 
     @operation("memory_undo", effect="destroy", command="undo", positional=("run_id",), standard=False)
     async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
@@ -171,6 +176,7 @@ def _changes(conn: Connection, run: Run) -> list[Change]:
                 what=what.partition("_")[2],
                 memory_type=address.kind,
                 memory_id=id_,
+                about=f"{item.subject} · {item.predicate}" if isinstance(item, Fact) else None,
                 content=item and item.content,
                 sources=sources,
             )

@@ -32,6 +32,7 @@ def savepoint(conn: "Connection") -> Iterator[None]:
         yield
     except BaseException:
         del conn.events[before:]
+        conn.secrets.clear()  # one of them may have been created in this part
         conn.execute("ROLLBACK TO SAVEPOINT part")
         conn.execute("RELEASE SAVEPOINT part")
         raise

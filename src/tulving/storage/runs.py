@@ -22,17 +22,14 @@ _INSERT = insert_statement("learning_runs", _COLUMNS)
 _RUNS = f"SELECT {', '.join(_COLUMNS)} FROM learning_runs WHERE tenant_id = :tenant_id"
 
 
-def begin(conn: Connection, run: Run) -> datetime | None:
-    """Begin a run; if somebody else is learning from this agent's episodes, until when that may take."""
+def begin(conn: Connection, run: Run, again: bool = False) -> datetime | None:
+    """Begin a run; if somebody else is learning from this agent's episodes, until when that may take. `again` ends the
+    leases of the same actor's prompts that nobody has answered yet."""
     if run.butler is not None and run.job == "consolidation":
         conn.lock(f"{run.tenant_id} learning {run.butler}")
-        live = conn.fetch_one(
-            f"{_RUNS} AND job = 'consolidation' AND butler = :butler AND status = 'open' AND lease_until > :created_at"
-            " ORDER BY lease_until DESC LIMIT 1",
-            {"tenant_id": run.tenant_id, "butler": run.butler, "created_at": run.created_at},
-        )
-        if live is not None:
-            return live["lease_until"]
+        for other in _live(conn, run):
+            if not (again and other.model is None and other.actor == run.actor):
+                return other.lease_until
         conn.execute(
             "UPDATE learning_runs SET status = 'failed', last_error = 'abandoned', finished_at = :created_at"
             " WHERE tenant_id = :tenant_id AND job = 'consolidation' AND butler = :butler AND status = 'open'",
@@ -40,6 +37,16 @@ def begin(conn: Connection, run: Run) -> datetime | None:
         )
     conn.execute(_INSERT, {name: getattr(run, name) for name in _COLUMNS})
     return None
+
+
+def _live(conn: Connection, run: Run) -> list[Run]:
+    """The runs over the same agent's episodes whose lease is not over."""
+    rows = conn.fetch_all(
+        f"{_RUNS} AND job = 'consolidation' AND butler = :butler AND status = 'open' AND lease_until > :created_at"
+        " ORDER BY lease_until DESC",
+        {"tenant_id": run.tenant_id, "butler": run.butler, "created_at": run.created_at},
+    )
+    return [Run(**row) for row in rows]
 
 
 def get(conn: Connection, tenant_id: str, run_id: UUID, *, to_change: bool = False) -> Run | None:
@@ -156,12 +163,13 @@ def _is_held(conn: Connection, tenant_id: str, run_id: UUID) -> bool:
     return conn.fetch_one(found, {"tenant_id": tenant_id, "id": run_id}) is not None
 
 
-def summary(conn: Connection, tenant_id: str, now: datetime) -> dict[str, int]:
-    """How many runs a tenant had, what waits for a person, and the tokens that were spent today."""
-    mine = {"tenant_id": tenant_id}
-    counts = conn.fetch_one(
-        "SELECT (SELECT COUNT(*) FROM learning_runs WHERE tenant_id = :tenant_id) AS runs,"
-        " (SELECT COUNT(*) FROM proposals WHERE tenant_id = :tenant_id) AS held",
-        mine,
+def summary(conn: Connection, tenant_id: str, now: datetime) -> dict[str, Any]:
+    """How many runs a tenant had and when the last one began, what waits for a person, and what was spent today."""
+    [counts] = conn.fetch_all(
+        "SELECT COUNT(*) AS runs, MAX(created_at) AS created_at,"
+        " (SELECT COUNT(*) FROM proposals WHERE tenant_id = :tenant_id) AS held"
+        " FROM learning_runs WHERE tenant_id = :tenant_id",
+        {"tenant_id": tenant_id},
     )
-    return {**(counts or {}), "tokens_today": spent_since(conn, tenant_id, day_of(now))}
+    last_run = counts.pop("created_at")
+    return {**counts, "last_run": last_run, "tokens_today": spent_since(conn, tenant_id, day_of(now))}

@@ -26,6 +26,7 @@ def learn(
     butler: Annotated[str | None, typer.Option(metavar="NAME", help="The agent that the facts are for")] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Only print the prompt, for a model of your own")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Learn from the answer of a model to such a prompt")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --prompt: also what you have not answered yet")] = False,
     lease: Annotated[
         str | None, typer.Option(metavar="ID", help="With --apply: of which prompt [default: the newest]")
     ] = None,
@@ -42,7 +43,7 @@ def learn(
     if lease is not None and not apply:
         raise InvalidInput("lease", "is for an answer", "--apply --lease ID")
     if prompt:
-        _print_prompt(context, _conversation(file) if file else None, butler, as_json)
+        _print_prompt(context, _conversation(file) if file else None, butler, again, as_json)
         return
     # All parts of a pipe start at once: what the prompt was is known only when the answer has arrived.
     given = _read(file or "-") if apply else _conversation(file or "-")
@@ -62,8 +63,8 @@ def learn(
         lines(lessons.learned(learned, changes))
 
 
-def _print_prompt(context: typer.Context, conversation: Any, butler: str | None, as_json: bool) -> None:
-    offered = context.obj.run(lambda memory: memory.learn_prompt(conversation, butler=butler), stores=True)
+def _print_prompt(context: typer.Context, conversation: Any, butler: str | None, again: bool, as_json: bool) -> None:
+    offered = context.obj.run(lambda memory: memory.learn_prompt(conversation, butler, again), stores=True)
     if as_json:
         print_json(wire(offered))
     elif offered.lease is not None:
@@ -72,7 +73,12 @@ def _print_prompt(context: typer.Context, conversation: Any, butler: str | None,
         until = f" until {moment(offered.expires_at)}" if offered.expires_at else ""
         typer.echo(f"a prompt about {about}; its answer is taken{until} under the lease {offered.lease}", err=True)
     if offered.lease is None:
-        complain("there is nothing to learn from: no episode waits")
+        complain(
+            f"{lessons.counted(offered.episodes, 'episode')} wait for the answer to another prompt, until"
+            f" {moment(offered.expires_at)}; --again hands them out anew if that prompt was yours"
+            if offered.expires_at
+            else "there is nothing to learn from: no episode waits"
+        )
         raise typer.Exit(NOTHING)
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from tulving.domain.learning import Proposal, Run
+from tulving.domain.learning import Proposal
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import Change, RunReport
@@ -69,7 +69,7 @@ def failed(result: Mapping[str, Any]) -> bool:
 
 def runs(reports: Sequence[RunReport]) -> Iterator[Line]:
     for report in reports:
-        yield from _run(report.run)
+        yield from _run(report)
         for change in report.changes:
             yield from _change(change)
     if not reports:
@@ -78,6 +78,7 @@ def runs(reports: Sequence[RunReport]) -> Iterator[Line]:
 
 def undone(result: Undone) -> Iterator[Line]:
     counts = [f"{len(ids)} {what}" for what in ("retracted", "restored") if (ids := getattr(result, what))]
+    counts += [f"profile: {', '.join(result.profile)}"] if result.profile else []
     yield 0, ("undone", "green"), f" run {result.run_id}" + (f": {', '.join(counts)}" if counts else "")
     for reason in result.refused:
         yield 2, ("left as it is: ", "yellow"), reason
@@ -118,7 +119,8 @@ def overview(learning: Mapping[str, Any]) -> Iterator[Line]:
     yield from ((2, (name.ljust(17), "dim"), value) for name, value in shown.items() if value)
 
 
-def _run(run: Run) -> Iterator[Line]:
+def _run(report: RunReport) -> Iterator[Line]:
+    run = report.run
     whose = f" of {run.butler}" if run.butler else ""
     status = run.status, STATUS_STYLES[run.status]
     yield (
@@ -131,12 +133,13 @@ def _run(run: Run) -> Iterator[Line]:
     tokens = run.input_tokens + run.output_tokens
     details = str(run.id), run.model or "a model by hand", f"{tokens:,} tokens" if tokens else ""
     yield 2, (" · ".join(filter(None, details)), "dim")
-    yield from _rest({**run.counts, "errors": [run.last_error] if run.last_error else []})
+    yield from _rest({**run.counts, "held": report.held, "errors": [run.last_error] if run.last_error else []})
 
 
 def _change(change: Change) -> Iterator[Line]:
     kind: Part = (change.memory_type, KIND_STYLES[change.memory_type])
-    yield 2, kind, f" {change.what.replace('_', ' ')}  ", (change.content or "(deleted since)", "bold")
+    about = f"{change.about}: " if change.about else ""
+    yield 2, kind, f" {change.what.replace('_', ' ')}  {about}", (change.content or "(deleted since)", "bold")
     yield 4, (f"{change.memory_id}{_sources(change.sources)}", "dim")
 
 

@@ -13,6 +13,7 @@ from tulving.errors import InvalidInput, StoreBusy
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, complain, lines, print_json, table, warn
 from tulving.interfaces.wire import wire
+from tulving.services.learning import NO_MODEL
 
 if TYPE_CHECKING:
     from tulving.workers.scheduler import Scheduler
@@ -43,6 +44,8 @@ def worker(
     elif dry_run and once is not None:
         _show_result(asyncio.run(_with_scheduler(config, lambda scheduler: scheduler.rehearse(once))), as_json)
     elif once is not None:
+        if once == "consolidation" and not config.llm.chosen:
+            warn(NO_MODEL)
         _show_result(asyncio.run(_stoppable(_with_scheduler(config, lambda scheduler: _do(scheduler, once)))), as_json)
     else:
         if log.level > logging.INFO:
