@@ -126,7 +126,9 @@ def test_without_a_model_a_person_is_told_what_to_do(cli, chat):
 def test_a_conversation_is_learned_from_a_file_or_messages(cli, process, with_model, chat):
     learned = cli("learn", chat)
     assert (learned.code, learned.err) == (0, "")
-    assert learned.out.startswith("learned 1 new fact; profile: work\n  fact created  The user lives in Berlin\n")
+    assert learned.out.startswith(
+        "learned 1 new fact; profile: work\n  fact created  context: The user lives in Berlin\n"
+    )
     messages = json.dumps([{"role": "user", "content": "I live in Berlin now"}])
     again = told(process("learn", "--json", stdin=messages))
     assert (again["facts_created"], again["duplicates"], again["below_threshold"]) == (0, 1, 1)
@@ -143,7 +145,7 @@ def test_what_was_learned_is_seen_and_undone(cli, with_model):
     assert f"run {run}\n" in ran.out and "tulving undo RUN" in ran.out
     seen = cli("runs", run).out
     assert "consolidation of cli  done" in seen and "model_command.py" in seen
-    assert f"fact created  {CITY}" in seen and f"from episode {episode}" in seen
+    assert "fact created  user · " in seen and CITY in seen and f"from episode {episode}" in seen
     undone = cli("undo", run)
     assert undone.code == 0
     assert undone.out.startswith(f"undone run {run}: ") and "retracted" in undone.out

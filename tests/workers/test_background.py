@@ -13,6 +13,7 @@ from tulving.services.administration import Administration
 from tulving.settings import MemoryModuleConfig, ScheduleConfig
 from tulving.testing import ManualClock, WordEmbedder
 from tulving.workers import background
+from tulving.workers.jobs import JOBS
 from tulving.workers.scheduler import Scheduler
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -59,7 +60,7 @@ async def test_a_user_without_a_worker_has_decay_and_cleanup_too(url, clock, row
     async with opened(url, clock) as memory:
         fact = await memory.store_fact("user", "mood", "cheerful", permanence="ephemeral")
         await memory.store_episode("it rained", butler="b")
-        await until(lambda: len(rows()) == 3)
+        await until(lambda: len(rows()) == len(JOBS))
         assert all(row["last_started_at"] is None for row in rows().values()), "nothing is due yet"
     clock.advance(days=400)
     async with opened(url, clock) as memory:
@@ -98,7 +99,7 @@ async def test_several_open_memories_do_it_once(url, clock, rows, monkeypatch):
 
     monkeypatch.setattr(Administration, "run_decay_sweep", counted)
     async with opened(url, clock), opened(url, clock), opened(url, clock):
-        await until(lambda: len(rows()) == 3)
+        await until(lambda: len(rows()) == len(JOBS))
         clock.advance(days=3)
         await until(lambda: all(row["last_finished_at"] for row in rows().values()))
         await asyncio.sleep(0.3)
@@ -109,7 +110,7 @@ async def test_it_can_be_switched_off(url, clock, rows):
     async with opened(url, clock, background=False):
         await asyncio.sleep(0.2)
     assert rows() == {}
-    async with opened(url, clock, decay_sweep=None, episode_cleanup=None):
+    async with opened(url, clock, consolidation=None, decay_sweep=None, episode_cleanup=None):
         await until(rows)
     assert list(rows()) == ["index_maintenance"]
 
@@ -122,7 +123,7 @@ async def test_opening_and_closing_do_not_wait_for_it(url, clock, rows, monkeypa
         await asyncio.sleep(3600)
 
     async with opened(url, clock):
-        await until(lambda: len(rows()) == 3)
+        await until(lambda: len(rows()) == len(JOBS))
     clock.advance(days=1)
     monkeypatch.setattr(Administration, "run_decay_sweep", endless)
     async with opened(url, clock) as memory:
@@ -140,7 +141,7 @@ async def test_a_job_that_fails_is_logged_and_does_not_disturb(url, clock, rows,
         raise RuntimeError("no sweep today")
 
     async with opened(url, clock):
-        await until(lambda: len(rows()) == 3)
+        await until(lambda: len(rows()) == len(JOBS))
     clock.advance(days=1)
     monkeypatch.setattr(Administration, "run_decay_sweep", broken)
     with caplog.at_level(logging.ERROR, "tulving"):
@@ -163,5 +164,5 @@ async def test_a_store_that_goes_wrong_is_tried_again(url, clock, rows, monkeypa
 
     monkeypatch.setattr(Scheduler, "look", failing)
     async with opened(url, clock):
-        await until(lambda: len(rows()) == 3)
+        await until(lambda: len(rows()) == len(JOBS))
     assert len(failures) == 2

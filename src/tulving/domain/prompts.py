@@ -78,8 +78,8 @@ def next_extraction(
     facts: Sequence[Fact],
     characters: int,
 ) -> tuple[str, Sequence[tuple[str, str]]]:
-    """A prompt of so many characters, and the turns that it has no room for. It shows a turn at least, and gives what is
-    known a share at most."""
+    """A prompt of so many characters, and the turns that it has no room for. It shows at least one turn, and what is
+    known takes a share at most."""
     known, _ = _fitting(map(_known, facts), 1, int(characters * KNOWN_SHARE))
     room = characters - len(extraction(template, (), blocks, facts[:known]))
     shown, _ = _fitting(map(_turn, conversation), 1, room)

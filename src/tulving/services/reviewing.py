@@ -25,8 +25,8 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a run did to one memory, and from which episodes it did that. The content is that of today; a fact is `about`
-    its subject and predicate."""
+    """What a run did to one memory, and from which episodes it did that. The content is that of today; a fact is
+    `about` its subject and predicate."""
 
     what: str
     memory_type: Kind
@@ -176,12 +176,18 @@ def _changes(conn: Connection, run: Run) -> list[Change]:
                 what=what.partition("_")[2],
                 memory_type=address.kind,
                 memory_id=id_,
-                about=f"{item.subject} · {item.predicate}" if isinstance(item, Fact) else None,
+                about=_about(item),
                 content=item and item.content,
                 sources=sources,
             )
         )
     return changes
+
+
+def _about(item: Item | None) -> str | None:
+    if not isinstance(item, Fact):
+        return None
+    return f"{item.subject} · {item.predicate}" if item.keyed else item.predicate
 
 
 def _referred(conn: Connection, proposal: Proposal) -> Material:
