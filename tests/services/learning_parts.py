@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from tulving import Memory
+from tulving import Memory, NewEpisode
 from tulving.domain.model import Fact
 from tulving.ports import Completion
 
@@ -54,6 +54,12 @@ def shown(prompt: str) -> list[str]:
 def noting(prompt: str) -> str:
     """The answer of a model that learns one fact from each episode."""
     return said(new_facts=[fact(f"learned from {id_}", f"p-{id_}", evidence=[id_]) for id_ in shown(prompt)])
+
+
+async def tell(memory: Memory, *contents: str, butler: str = "b", **more: Any) -> list[str]:
+    """The ids of new episodes."""
+    stored = await memory.store_episodes([NewEpisode(content=text, butler=butler, **more) for text in contents])
+    return [str(each.id) for each in stored]
 
 
 async def facts(memory: Memory, state: str | None = None) -> list[Fact]:

@@ -7,19 +7,13 @@ from itertools import chain
 from types import SimpleNamespace
 
 import pytest
-from learning_parts import NOTHING, Spawner, fact, facts, noting, said, shown, sources
+from learning_parts import NOTHING, Spawner, fact, facts, noting, said, shown, sources, tell
 
-from tulving import Caller, MemoryModuleConfig, NewEpisode, NewFact
+from tulving import Caller, MemoryModuleConfig, NewFact
 from tulving.domain.learning import FACTS_SHOWN, RULES_SHOWN
 from tulving.settings import LearningConfig, LlmConfig
 
 COUNTS = ("facts_created", "facts_updated", "rules_created", "confirmations_made", "episodes_consolidated", "held")
-
-
-async def tell(memory, *contents, butler="b", **more):
-    """The ids of new episodes."""
-    stored = await memory.store_episodes([NewEpisode(content=text, butler=butler, **more) for text in contents])
-    return [str(each.id) for each in stored]
 
 
 def section(prompt, heading):

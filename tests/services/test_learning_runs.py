@@ -7,10 +7,10 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from learning_parts import NOTHING, TRUNCATED, fact, facts, noting, said, shown
+from learning_parts import NOTHING, TRUNCATED, fact, facts, noting, said, shown, tell
 from raw_sql import run_sql
 
-from tulving import Caller, InvalidInput, MemoryModuleConfig, NewEpisode, open_memory
+from tulving import Caller, InvalidInput, MemoryModuleConfig, open_memory
 from tulving.domain.learning import LEASE
 from tulving.errors import ModelUnavailable, SpendLimitReached
 from tulving.ports import Completion
@@ -66,11 +66,6 @@ def opened(url, clock, config):
 async def memory(opened, script):
     async with opened(script.llm) as memory:
         yield memory
-
-
-async def tell(memory, *contents, butler="b"):
-    stored = await memory.store_episodes([NewEpisode(content=text, butler=butler) for text in contents])
-    return [str(each.id) for each in stored]
 
 
 def episodes(sql):

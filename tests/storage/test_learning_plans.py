@@ -33,7 +33,7 @@ ASKED: dict[str, tuple[Callable[[Connection], Any], str, str]] = {
         "SUM(input_tokens",
         "ix_learning_runs_age",
     ),
-    "recent runs": (lambda conn: runs.recent(conn, "t", "", 20), "FROM learning_runs", "ix_learning_runs_age"),
+    "recent runs": (lambda conn: runs.recent(conn, "t", Bound(), 20), "FROM learning_runs", "ix_learning_runs_age"),
     "a live lease": (lambda conn: runs.begin(conn, RUN), "lease_until > ", "ix_learning_runs_open"),
     "events of a run": (lambda conn: events.of_run(conn, "t", RUN.id), "FROM memory_events", "ix_events_run"),
     "learned facts": (

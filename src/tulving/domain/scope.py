@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 from uuid import UUID
 
 from tulving.domain.intake import identifier
@@ -31,6 +32,17 @@ class Caller:
                 identifier(name, getattr(self, name), most=200)
 
 
+class Owned(Protocol):
+    """What belongs to an owner: a memory, or the run of a model over someone's episodes."""
+
+    @property
+    def user_id(self) -> str | None: ...
+    @property
+    def household_id(self) -> str | None: ...
+    @property
+    def persona_id(self) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose memory it is inside a tenant. An unset part means that it is not restricted."""
@@ -52,8 +64,8 @@ class Owner:
             return ""
         return "|".join(f"{len(part)}:{part}" if part else "" for part in parts)
 
-    def covers(self, item: Item) -> bool:
-        """Whether a memory matches every part that is set."""
+    def covers(self, item: Owned) -> bool:
+        """Whether something of an owner matches every part that is set."""
         parts = ("user_id", "household_id", "persona_id")
         return all(getattr(self, part) in (None, getattr(item, part)) for part in parts)
 

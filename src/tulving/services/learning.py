@@ -2,42 +2,34 @@
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake, prompts
 from tulving.domain.echo import without_injected
-from tulving.domain.learning import LEASE, ConsolidationResult, Extraction, Group, Run, unreadable
+from tulving.domain.learning import ConsolidationResult, Extraction, Group, Run, unreadable
 from tulving.domain.model import MemoryId
 from tulving.domain.scope import GLOBAL, Owner
-from tulving.errors import (
-    IntegrityError,
-    InvalidInput,
-    ModelUnavailable,
-    StoreUnavailable,
-    TulvingError,
-    UnusableAnswer,
-)
+from tulving.errors import IntegrityError, InvalidInput, ModelUnavailable, StoreUnavailable, UnusableAnswer
 from tulving.parsing.consolidation import parse_consolidation_output
 from tulving.parsing.extraction import parse_extraction_output
-from tulving.services.lessons import Learned, Lessons
-from tulving.services.model import LanguageModel, Spawned
+from tulving.services.lessons import Learned
+from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
+from tulving.services.runs import Runs, described
 from tulving.services.upkeep import Progress
 from tulving.storage.learning import Material, Withdrawn
 
 log = logging.getLogger("tulving")
 
 TRIGGER = "schedule:consolidation"
-LONGEST_WAIT = 60.0
-MOST_LEASES = 100
 NO_MODEL = (
     "no language model is configured: set `llm.url` and `llm.model`, or `llm.command`; or let a model of your own"
     " answer the prompt of memory_learn_prompt (`tulving learn --prompt`)"
@@ -76,7 +68,7 @@ class LearnPrompt:
     expires_at: datetime | None = None
 
 
-class Learning(Lessons):
+class Learning(Runs):
     """Verbs that learn."""
 
     @operation("memory_learn", effect="write", standard=False)
@@ -214,11 +206,6 @@ class Learning(Lessons):
                 return await own._extract(run, parsed, None)
             return await own._apply(run, parsed, shown)
 
-    def _spawned(self, spawner: Any, trigger_source: str) -> LanguageModel:
-        """001-045: a host's way to start a session of its own model. Its attempts are the host's matter."""
-        most = self._env.config.llm.max_output_tokens
-        return LanguageModel(Spawned(spawner, trigger_source), retries=0, max_tokens=most, jitter=lambda: 0.0)
-
     def _for(self, owner: Owner) -> "Learning":
         own = super()._for(owner)
         assert isinstance(own, Learning)
@@ -325,85 +312,6 @@ class Learning(Lessons):
         shown_by_lease = map(UUID, run.shown.get("episodes", ()))
         ids = {*shown_by_lease, *(episode.id for episode in (*shown.episodes, *shown.silent))}
         return await self._teach(run, offers, shown, learned_from=ids, errors=result.parse_errors)
-
-    # -- runs --------------------------------------------------------------------------------------------------
-
-    def _new_run(
-        self, job: Literal["consolidation", "extraction"], butler: str | None, model: str | None, owner: Owner
-    ) -> Run:
-        now = self._env.clock()
-        return Run(
-            tenant_id=self.caller.tenant_id,
-            id=self._env.ids(),
-            job=job,
-            butler=self.bound.scope or intake.optional_name("butler", butler),
-            owner=owner.key,
-            user_id=owner.user_id,
-            household_id=owner.household_id,
-            persona_id=owner.persona_id,
-            actor=self.caller.actor,
-            model=model,
-            lease_until=now + self._lease,
-            created_at=now,
-        )
-
-    @property
-    def _lease(self) -> timedelta:
-        """Longer than any answer can take."""
-        llm = self._env.config.llm
-        return max(LEASE, timedelta(seconds=(llm.timeout + LONGEST_WAIT) * (llm.retries + 1)))
-
-    async def _leased(self, lease: MemoryId | None) -> Run:
-        """The run whose prompt was handed out under a lease."""
-        now, tenant = self._env.clock(), self.caller.tenant_id
-        if lease is None:
-            found = await self._read(storage.runs.recent, tenant, "", MOST_LEASES, "open")
-        else:
-            found = [await self._read(storage.runs.get, tenant, intake.memory_id("lease", lease))]
-        for run in found:
-            if (
-                run is not None
-                and run.model is None
-                and run.status == "open"
-                and (run.lease_until or now) > now
-                and self.bound.owner.covers(run)  # pyright: ignore[reportArgumentType]
-                and self.bound.scope in (None, run.butler)
-            ):
-                return run
-        raise storage.runs.used_lease()
-
-    async def _ask(self, run: Run, model: LanguageModel, prompt: str) -> str:
-        """A model's answer, if the tenant may spend what it can cost."""
-        now, cost = self._env.clock(), model.cost(prompt)
-        await self._write(storage.runs.reserve, run, cost, self._env.config.llm, now, now + self._lease)
-        spent = 0, 0
-        try:
-            completion = await model.ask(prompt)
-            spent = model.spent(prompt, completion)
-            return completion.text
-        except UnusableAnswer as error:
-            spent = error.input_tokens, error.output_tokens
-            raise
-        finally:
-            await self._write(storage.runs.spend, run, cost, *spent)
-
-    @asynccontextmanager
-    async def _closing(self, run: Run) -> AsyncIterator[Callable[[], None]]:
-        """Close a run, whatever comes of it, unless what this yields is called: then it waits for an answer."""
-        problem, kept = None, list[bool]()
-        try:
-            yield lambda: kept.append(True)
-        except BaseException as error:
-            problem = described(error)
-            raise
-        finally:
-            if not kept:
-                await self._write(storage.runs.close, run, problem, self._env.clock())
-
-
-def described(error: BaseException) -> str:
-    """An error as it is recorded: errors of ours name no text of a memory, others may."""
-    return f"{type(error).__name__}: {error}"[:300] if isinstance(error, TulvingError) else type(error).__name__
 
 
 def _parsed(run: Run, answer: str, shown: Material) -> Extraction | ConsolidationResult:

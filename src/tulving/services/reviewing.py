@@ -60,8 +60,8 @@ class Reviewing(Learning):
         if run_id is not None:
             run = await self._known_run(run_id)
             return [RunReport(run=run, held=held[run.id], changes=await self._read(_changes, run))]
-        found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound.owner.key, limit)
-        return [RunReport(run=run, held=held[run.id]) for run in found if self._reaches(run)]
+        found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound, limit)
+        return [RunReport(run=run, held=held[run.id]) for run in found]
 
     @operation("memory_undo", effect="destroy", command="undo", positional=("run_id",), standard=False)
     async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
@@ -143,7 +143,7 @@ class Reviewing(Learning):
 
     def _reaches(self, run: Run) -> bool:
         """Whether this connection may see a run: that of its owner and of its scope, if it is bound to one."""
-        return self.bound.owner.key in ("", run.owner) and self.bound.scope in (None, run.butler)
+        return self.bound.owner.covers(run) and self.bound.scope in (None, run.butler)
 
     def _owned(self, run: Run) -> Lessons:
         return self._for(Owner(run.user_id, run.household_id, run.persona_id))

@@ -8,7 +8,7 @@ from uuid import UUID
 from tulving.domain.events import Audit
 from tulving.domain.learning import Action, Proposal, Run
 from tulving.domain.scope import Address, Bound
-from tulving.storage import events
+from tulving.storage import events, runs
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
 
@@ -31,12 +31,10 @@ def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], r
 
 def held(conn: Connection, tenant_id: str, bound: Bound, condition: str = "TRUE", **params: Any) -> list[Proposal]:
     """All that waits for a person's decision, oldest first; of one owner and agent, if the caller is bound to them."""
-    if bound.owner.key:
-        condition += " AND owner = :owner"
-    if bound.scope is not None:
-        condition += " AND run_id IN (SELECT id FROM learning_runs WHERE tenant_id = :tenant_id AND butler = :butler)"
-    mine = {"tenant_id": tenant_id, "owner": bound.owner.key, "butler": bound.scope}
-    return _where(conn, condition, {**mine, **params})
+    reached, mine = runs.reach(bound)
+    if mine:
+        condition += f" AND run_id IN (SELECT id FROM learning_runs WHERE tenant_id = :tenant_id AND {reached})"
+    return _where(conn, condition, {"tenant_id": tenant_id, **mine, **params})
 
 
 def of_ids(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID]) -> list[Proposal]:

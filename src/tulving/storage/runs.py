@@ -6,11 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from tulving.domain.learning import Run, day_of
+from tulving.domain.scope import Bound
 from tulving.errors import InvalidInput, SpendLimitReached
 from tulving.settings import LlmConfig
 from tulving.storage import items
 from tulving.storage.connection import Connection
-from tulving.storage.rows import insert_statement
+from tulving.storage.rows import Row, insert_statement
 
 TAUGHT = ("facts_created", "facts_updated", "rules_created", "confirmations_made")
 HOST = "host"
@@ -75,14 +76,23 @@ def used_lease() -> InvalidInput:
     return InvalidInput("lease", "is unknown, used or over", "the lease of a prompt that waits for its answer")
 
 
-def recent(conn: Connection, tenant_id: str, owner: str, limit: int, status: str | None = None) -> list[Run]:
-    """The runs of a tenant, or of one of its owners, newest first."""
-    only = (" AND owner = :owner" if owner else "") + (" AND status = :status" if status else "")
+def recent(conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None) -> list[Run]:
+    """The runs of a tenant that a caller may see, newest first."""
+    where, params = reach(bound)
+    if status is not None:
+        where, params["status"] = f"{where} AND status = :status", status
     rows = conn.fetch_all(
-        f"{_RUNS}{only} ORDER BY created_at DESC, id DESC LIMIT :limit",
-        {"tenant_id": tenant_id, "owner": owner, "status": status, "limit": limit},
+        f"{_RUNS} AND {where} ORDER BY created_at DESC, id DESC LIMIT :limit",
+        {**params, "tenant_id": tenant_id, "limit": limit},
     )
     return [Run(**row) for row in rows]
+
+
+def reach(bound: Bound) -> tuple[str, Row]:
+    """The condition for the runs over what belongs to an owner and agent, as far as a caller is bound to them."""
+    parts = {name: getattr(bound.owner, name) for name in ("user_id", "household_id", "persona_id")}
+    params = {name: value for name, value in {**parts, "butler": bound.scope}.items() if value is not None}
+    return " AND ".join(["TRUE", *(f"{name} = :{name}" for name in params)]), params
 
 
 def change(conn: Connection, run: Run, **changes: Any) -> None:

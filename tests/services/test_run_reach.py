@@ -1,4 +1,4 @@
-"""Prompts that were handed out and not answered, and what a rolled back part leaves behind."""
+"""Whose runs are whose: prompts handed out anew, what a bound caller sees, and what a rolled back part leaves behind."""
 
 from collections.abc import Callable
 
@@ -48,3 +48,19 @@ async def test_a_secret_that_was_rolled_back_is_not_used(memory: Memory, sql: Ca
     done = await other.run_consolidation(cc_spawner=Spawner(answer))
     assert (done["facts_created"], len(done["errors"])) == (1, 1)
     assert len(sql("SELECT * FROM tenant_keys WHERE tenant_id = 'fresh'")) == 1
+
+
+async def test_a_bound_caller_sees_the_runs_over_what_belongs_to_it(memory: Memory):
+    """A user's episodes may also belong to a household, and so do the runs over them."""
+    anna = memory.bind(user_id="anna")
+    await tell(anna.bind(household_id="h"), "Anna has moved to Lyon")
+    answer = said(new_facts=[fact("Lyon", "home")], new_rules=[{"content": "Always ring twice"}])
+    done = await anna.run_consolidation(cc_spawner=Spawner(answer))
+    assert (done["facts_created"], done["held"]) == (1, 1)
+    for caller in (memory, anna, anna.bind(household_id="h")):
+        [report] = await caller.runs()
+        assert (report.held, len(await caller.proposals())) == (1, 1)
+        assert (await caller.runs(report.run.id))[0].changes
+    for other in (memory.bind(user_id="bob"), anna.bind(household_id="other"), anna.bind(scope="other")):
+        assert (await other.runs(), await other.proposals()) == ([], [])
+    assert len((await anna.undo(done["runs"][0])).retracted) == 1
