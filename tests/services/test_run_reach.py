@@ -1,4 +1,4 @@
-"""Whose runs are whose: prompts handed out anew, what a bound caller sees, and what a rolled back part leaves behind."""
+"""Whose runs are whose: prompts handed out anew, what a bound caller sees, what a rolled back part leaves behind."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ async def test_a_secret_that_was_rolled_back_is_not_used(memory: Memory, sql: Ca
 async def test_a_bound_caller_sees_the_runs_over_what_belongs_to_it(memory: Memory):
     """A user's episodes may also belong to a household, and so do the runs over them."""
     anna = memory.bind(user_id="anna")
-    await tell(anna.bind(household_id="h"), "Anna has moved to Lyon")
+    await tell(anna.bind(household_id="h"), "Anna has moved to Lyon", "Always ring twice")
     answer = said(new_facts=[fact("Lyon", "home")], new_rules=[{"content": "Always ring twice"}])
     done = await anna.run_consolidation(cc_spawner=Spawner(answer))
     assert (done["facts_created"], done["held"]) == (1, 1)

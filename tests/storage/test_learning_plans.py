@@ -11,7 +11,7 @@ from fault_parts import opened
 
 from tulving.domain.learning import Run
 from tulving.domain.scope import Bound, Owner
-from tulving.settings import LlmConfig
+from tulving.settings import LearningConfig, LlmConfig
 from tulving.storage import events, learning, runs
 from tulving.storage.connection import Connection
 
@@ -22,14 +22,14 @@ ANN = Bound(Owner(user_id="ann"))
 ASKED: dict[str, tuple[Callable[[Connection], Any], str, str]] = {
     "due groups": (lambda conn: learning.groups(conn, "t", ANN, NOW, "b"), "FROM episodes", "ix_episodes_pending"),
     "due episodes": (
-        lambda conn: learning.material(conn, "t", ANN, "b", 50, NOW),
+        lambda conn: learning.material(conn, "t", ANN, "b", LearningConfig(), NOW),
         "FROM episodes",
         "ix_episodes_pending",
     ),
     "due shards": (lambda conn: learning.shards(conn, NOW), "SELECT DISTINCT tenant_id, butler", "ix_episodes_pending"),
     "tokens of a day": (lambda conn: runs.spent_since(conn, "t", NOW), "SUM(input_tokens", "ix_learning_runs_age"),
     "before a question": (
-        lambda conn: runs.reserve(conn, RUN, 1, LlmConfig(), NOW, NOW),
+        lambda conn: (runs.begin(conn, RUN), runs.reserve(conn, RUN, 1, LlmConfig(), NOW, NOW)),
         "SUM(input_tokens",
         "ix_learning_runs_age",
     ),
