@@ -300,6 +300,12 @@ MAKERS = {
     ("services/items.py", "_address"): "the check",
     ("domain/scope.py", "address_of"): "of a memory that was read",
     ("storage/facts.py", "_known"): "of the fact that has the offer's own key",
+    ("storage/links.py", "derived_alone"): "of the other end of a link; who asks checks what it may change",
+    ("storage/links.py", "_sources"): "the same",
+    ("storage/undoing.py", "undo"): "of what a run of the caller has changed",
+    ("services/reviewing.py", "_changes"): "the same",
+    ("services/reviewing.py", "_accepting"): "of what a proposal of the caller has just stored",
+    ("services/reviewing.py", "decide"): "the same",
     ("storage/requests.py", "_unpacked"): "of the answer to an earlier request of the same caller",
 }
 

@@ -20,7 +20,7 @@ from tulving.domain.learning import (
     happened_at,
 )
 from tulving.domain.model import Episode, Fact, NewFact, NewRule, Rule, Stored
-from tulving.domain.scope import GLOBAL, Address, Bound, Owner
+from tulving.domain.scope import GLOBAL, Bound, Owner, address_of
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.facts import Facts
 from tulving.services.rules import Rules
@@ -152,8 +152,7 @@ class Lessons(Facts, Rules):
         if target is None or not self.bound.may_change(target):
             raise NotFound(f"there is no fact {offer.target_id} that it may update")
         new = NewFact(**said, **_identity(target), permanence=offer.permanence or target.permanence)
-        address = Address(run.tenant_id, "fact", target.id)
-        return replace(step, item=self._learned(run, new), target=address)
+        return replace(step, item=self._learned(run, new), target=address_of(target))
 
     def _learned(self, run: Run, offer: NewFact) -> Fact:
         return replace(self._fact(offer, self._env.clock()), run_id=run.id)

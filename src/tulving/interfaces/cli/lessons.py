@@ -106,7 +106,9 @@ def proposals(held: Sequence[Proposal]) -> Iterator[Line]:
 
 
 def overview(learning: Mapping[str, Any]) -> Iterator[Line]:
-    """The model, what it has cost today, and what waits for a person."""
+    """The model, what it has cost today, and what waits for a person; nothing where none was ever used."""
+    if not (learning["model"] or learning["runs"]):
+        return
     spent, most, held = learning["tokens_today"], learning["tokens_per_day"], learning["held"]
     last = learning.get("last_run")
     shown = {
