@@ -155,6 +155,27 @@ def test_what_was_learned_is_seen_and_undone(cli, with_model):
     assert cli("runs", "01a1e422-5bd7-7b67-b8fb-40e943ed7b9e").code == 3
 
 
+def test_what_was_learned_from_an_episode_alone_is_forgotten_with_it(cli, with_model):
+    episode = told(cli("store", "episode", HARMLESS, "--json"))["id"]
+    cli("consolidate")
+    assert CITY in cli("derived", "episode", episode).out
+    forgotten = cli("forget", "episode", episode, "--derived")
+    assert forgotten.out.startswith(f"forgotten episode {episode}\nand what was learned from it alone:\n")
+    assert CITY in forgotten.out and facts(cli) == []
+    assert told(cli("forget", "episode", episode, "--derived", "--json")) == {"forgotten": True, "derived": []}
+    assert told(cli("forget", "episode", episode, "--json")) == {"forgotten": True}
+    assert cli("forget", "fact", "01a1e422-5bd7-7b67-b8fb-40e943ed7b9e").code == 3
+    assert cli("forget", "nothing", episode).code == 2
+
+
+def test_a_prompt_is_handed_out_anew(cli):
+    cli("store", "episode", HARMLESS)
+    assert cli("learn", "--prompt").code == 0
+    refused = cli("learn", "--prompt")
+    assert (refused.code, refused.out) == (3, "") and "another prompt about 1 episode is awaited" in refused.err
+    assert HARMLESS in cli("learn", "--prompt", "--again").out
+
+
 def test_the_worker_shows_what_it_learned(cli, with_model):
     cli("store", "episode", HARMLESS)
     shown = cli("worker", "--once", "consolidation")

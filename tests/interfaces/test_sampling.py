@@ -78,8 +78,8 @@ def within(path: Path, asks: None) -> Connect:
 
 
 @pytest.fixture
-def over_stdio(environ: dict[str, str]) -> Connect:
-    """A client of a server process."""
+def over_stdio(path: Path, environ: dict[str, str]) -> Connect:
+    """A client of a server process, on SQLite: the protocol does not depend on the engine."""
 
     @asynccontextmanager
     async def client(mode: str, model: Model | None = None, **changed: str) -> AsyncIterator[Client]:

@@ -74,8 +74,8 @@ def _print_prompt(context: typer.Context, conversation: Any, butler: str | None,
         typer.echo(f"a prompt about {about}; its answer is taken{until} under the lease {offered.lease}", err=True)
     if offered.lease is None:
         complain(
-            f"{lessons.counted(offered.episodes, 'episode')} wait for the answer to another prompt, until"
-            f" {moment(offered.expires_at)}; --again hands them out anew if that prompt was yours"
+            f"the answer to another prompt about {lessons.counted(offered.episodes, 'episode')} is awaited until"
+            f" {moment(offered.expires_at)}; --again hands it out anew if it was yours"
             if offered.expires_at
             else "there is nothing to learn from: no episode waits"
         )

@@ -139,7 +139,7 @@ def _items(items: Sequence[Item]) -> Iterator[Line]:
         yield 2, (" · ".join(filter(None, details)), "dim")
 
 
-def _derived(items: Sequence[Item]) -> Iterator[Line]:
+def derived(items: Sequence[Item]) -> Iterator[Line]:
     yield from _items(items) if items else [(0, "nothing was learned from it alone")]
 
 
@@ -275,7 +275,7 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     list[model.EntityCandidate]: _candidates,
     list[Event]: events,
     list[Fact]: _history,
-    list[Item]: _derived,
+    list[Item]: derived,
     list[Link]: links,
     list[Revision]: _revisions,
     Consolidated: lessons.consolidated,
