@@ -135,6 +135,7 @@ def new_url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
     def new() -> str:
         if engine == "sqlite":
             made.append(str(tmp_path / ("memory.db" if not made else f"memory{len(made)}.db")))
+            shutil.copy(request.getfixturevalue("sqlite_template"), made[-1])
         else:
             server, template = (request.getfixturevalue(name) for name in ("postgres", "postgres_template"))
             made.append(in_thread(server.create_database(template=template)))
@@ -155,16 +156,9 @@ def url(new_url: Callable[[], str]) -> str:
 
 @pytest.fixture
 async def memory(
-    url: str,
-    engine: str,
-    sqlite_template: Path,
-    clock: ManualClock,
-    embedder: WordEmbedder,
-    config: MemoryModuleConfig,
+    url: str, clock: ManualClock, embedder: WordEmbedder, config: MemoryModuleConfig
 ) -> AsyncIterator[Memory]:
     """Nothing works in its background, where it would draw ids and fill in vectors while a test looks."""
-    if engine == "sqlite" and not Path(url).exists():
-        shutil.copy(sqlite_template, url)
     ids = SequentialIds()
     async with open_memory(url, config=config, embedder=embedder, clock=clock, ids=ids, background=False) as memory:
         yield memory

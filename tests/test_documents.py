@@ -93,7 +93,7 @@ class Reader:
             line = re.sub(r"\bID\b", self._an_id(), line)
         if line.startswith("make "):
             self.run(["make", "--dry-run", *shlex.split(line, comments=True)[1:]], block, folder=ROOT)
-        elif line.startswith(SERVERS):
+        elif line.startswith(SERVERS) and "--once" not in line:
             self._serve(line, block)
         elif line.startswith("export "):
             said = self.run(["bash", "-c", f"{line}\nenv -0"], block)

@@ -36,6 +36,8 @@ from tulving.services.tokens import Authentication, Tokens
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
+ONE_ENGINE = pytest.mark.usefixtures("path")
+"""For what does not depend on the engine: starting a server takes a second."""
 ADDRESS = Endpoint("127.0.0.1", 8321)
 BASE = "http://127.0.0.1:8321"
 STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
@@ -343,6 +345,7 @@ async def test_revocation_and_expiry_count_from_the_next_request(environ, clock)
         assert (await here.send(headers=bearer(long))).status_code == 401
 
 
+@ONE_ENGINE
 async def test_an_open_server_closes_with_the_first_token_and_stays_closed(server, token, process):
     served = server("--open")
     assert served.post().status_code == 200
@@ -367,6 +370,7 @@ async def test_what_was_forwarded_from_elsewhere_needs_a_token_though_the_server
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "0.0.0.0:0"])
+@ONE_ENGINE
 def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: str):
     """A proxy's requests look local with its default settings, so only a person can know that there is none."""
     ran = process("mcp", "--http", address)
@@ -378,6 +382,7 @@ def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: st
 
 
 @pytest.mark.parametrize(("address", "names"), [("0.0.0.0:0", "none"), ("127.0.0.1:0", "memory.example.com")])
+@ONE_ENGINE
 def test_it_is_never_open_where_others_can_reach_it(process, address: str, names: str):
     ran = process("mcp", "--http", address, "--open", TULVING_ALLOWED_HOSTS=names)
     assert ran.code == 2
@@ -398,6 +403,7 @@ def test_open_is_a_word_about_http(process):
     assert ran.err == "error: open: is for a server over HTTP; allowed: --http HOST:PORT --open\n"
 
 
+@ONE_ENGINE
 def test_with_tokens_it_listens_anywhere_and_still_wants_one(server, token, process):
     made = token()
     served = server(address="0.0.0.0:0")
@@ -559,6 +565,7 @@ def test_a_malformed_request_is_refused_and_the_server_goes_on(server):
     assert "Traceback" not in err
 
 
+@ONE_ENGINE
 def test_an_upload_that_is_broken_off_is_worth_one_short_line(server):
     served = server("--open")
     for number in range(40):
@@ -726,6 +733,7 @@ def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: P
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@ONE_ENGINE
 def test_a_request_under_way_is_answered_before_the_end(server, process, number: int):
     served = server("--open")
     call = {"name": "memory_store_rule", "arguments": {"content": "finish what you began"}}

@@ -15,6 +15,8 @@ from raw_sql import run_sql
 
 from tulving.interfaces.mcp.stdio import BATCHES, Refused, decode, parse
 
+pytestmark = pytest.mark.usefixtures("path")  # the transport does not depend on the engine
+
 LIST = {"jsonrpc": "2.0", "id": 5, "method": "tools/list"}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 NOT_MESSAGES = {
