@@ -258,6 +258,16 @@ async def test_progress_ends_with_the_whole(memory):
     assert seen == [(2, 3), (3, 3)]
 
 
+@pytest.mark.parametrize("config", [MemoryModuleConfig(learning=LearningConfig(episodes_at_a_time=2))])
+async def test_progress_is_told_after_each_prompt(memory):
+    await tell(memory, *"12345", butler="a")
+    await tell(memory, "6", butler="b")
+    seen = []
+    answers = Spawner(NOTHING, NOTHING, "", NOTHING)
+    await memory.run_consolidation(cc_spawner=answers, progress=lambda *at: seen.append(at))
+    assert seen == [(2, 6), (4, 6), (5, 6), (6, 6)], "the third prompt fails, and its group is over"
+
+
 # -- what becomes of an answer ---------------------------------------------------------------------------------
 
 

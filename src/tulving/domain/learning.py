@@ -105,7 +105,7 @@ class Group:
 class Run:
     """One run of a model over the episodes of an agent, or over a conversation. Its id is in every event it caused.
 
-    While it is `open`, nobody else learns from the same episodes until `lease_until`. `shown` has the ids that the
+    While it is `open`, its episodes are leased to it until `lease_until`. `shown` has the ids that the
     prompt showed; `counts` says what came of it.
     """
 

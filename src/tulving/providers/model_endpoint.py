@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -44,7 +45,7 @@ class Answer:
         self.output_tokens = output_tokens if _is_count(output_tokens) else self.output_tokens
 
 
-class ModelEndpoint:
+class ModelEndpoint(ABC):
     """The base of the dialects. With a URL of one's own no key is sent, unless a variable is named for it."""
 
     HOME: ClassVar[str]
@@ -82,15 +83,15 @@ class ModelEndpoint:
             else:
                 return Completion(answer.text or "", answer.truncated, answer.input_tokens, answer.output_tokens)
 
-    def _body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _body(self, prompt: str, max_tokens: int) -> dict[str, Any]: ...
 
-    def _headers(self, key: str) -> dict[str, str]:
-        raise NotImplementedError
+    @abstractmethod
+    def _headers(self, key: str) -> dict[str, str]: ...
 
+    @abstractmethod
     def _take(self, answer: Answer, event: Any) -> None:
         """Add an event of a stream, or a whole answer, which has the same values in other places."""
-        raise NotImplementedError
 
     async def _ask(self, body: dict[str, Any], prompt: str, most: int) -> Answer:
         import httpx2

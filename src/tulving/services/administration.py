@@ -112,8 +112,8 @@ class Administration(Moving, Tokens):
         return [f"{quote(tenant, safe='')}:{quote(butler, safe='')}" for tenant, butler in found]
 
     async def consolidate_shard(self, shard: str) -> Consolidated:
-        """Learn from the episodes of one of them, with the configured model. Raises while somebody else does, so that
-        the worker tries again."""
+        """Learn from the episodes of one shard, with the configured model. Raises `StoreBusy` while another process
+        holds its lease, so that the worker tries again."""
         tenant, butler = map(unquote, shard.split(":"))
         result = await Learning(self._env, self._actor(tenant)).run_consolidation(butler=butler)
         if result["errors"] and not result["runs"]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -135,12 +135,18 @@ class Learning(Runs):
         problem = NO_MODEL if model is None else model.unready()
         if dry_run or model is None or problem:
             return Consolidated(**{**result, "warning": None if dry_run else f"nothing was learned: {problem}"})
-        done = 0
+        done = told = 0
+
+        def tell(read: int) -> None:
+            nonlocal told
+            if progress and done + read > told:  # a batch that ends a group is told once
+                told = min(done + read, waiting.total())
+                progress(told, waiting.total())
+
         for group in found:
-            await self._consolidate(group, model, result)
+            await self._consolidate(group, model, result, tell)
             done += group.episodes
-            if progress:
-                progress(done, waiting.total())
+            tell(0)
         return Consolidated(**result)
 
     @operation("memory_learn_prompt", effect="write", standard=False)
@@ -152,8 +158,8 @@ class Learning(Runs):
     ) -> LearnPrompt:
         """Get a prompt for your own model: answer it, and pass the answer to memory_learn_apply with the lease.
 
-        No key is needed. While the lease lasts, nobody else learns from the same episodes. Without a lease there is
-        nothing to learn, or the `episodes` that wait are being learned from until `expires_at`.
+        No key is needed. The lease reserves the episodes for you until it expires. Without a lease there is nothing to
+        learn, or another lease holds the `episodes` that wait until `expires_at`.
         """
         if conversation is not None:
             turns = self._own_words(conversation)
@@ -249,8 +255,11 @@ class Learning(Runs):
 
     # -- episodes ----------------------------------------------------------------------------------------------
 
-    async def _consolidate(self, group: Group, model: LanguageModel, result: dict[str, Any]) -> None:
-        """001-045, 001-101: learn from one group. What goes wrong concerns this group alone."""
+    async def _consolidate(
+        self, group: Group, model: LanguageModel, result: dict[str, Any], tell: Callable[[int], None]
+    ) -> None:
+        """001-045, 001-101: learn from one group. What goes wrong concerns this group alone. `tell` is told how many of
+        its episodes have been learned from so far."""
         run = self._new_run("consolidation", group.butler, model.name, group.owner)
         until = await self._write(storage.runs.begin, run)
         if until is not None:
@@ -262,6 +271,7 @@ class Learning(Runs):
             async with own._closing(run):
                 while (batch := await own._learn_batch(run, model)) is not None:
                     learned += batch
+                    tell(learned.episodes_consolidated)
         except (IntegrityError, StoreUnavailable):
             raise
         except Exception as error:

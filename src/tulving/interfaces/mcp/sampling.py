@@ -86,7 +86,7 @@ class Rounds:
             return await self._next(who, _Call(model_name(context), self._config, work, progress))
         call = self._waiting.pop((who, params.request_state), None)
         if call is None:
-            return failure("this call has ended meanwhile; what it was about can be asked for in a new one")
+            return failure("this call has ended: it timed out or was answered before; make a new one")
         call.progress = progress
         call.answers.put_nowait((params.input_responses or {}).get(KEY))
         return await self._next(who, call)
