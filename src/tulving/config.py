@@ -16,6 +16,7 @@ from tulving.errors import ConfigError
 from tulving.project import DATABASE, Project, find
 from tulving.settings import (
     NUMBERS,
+    ConflictsConfig,
     EndpointConfig,
     HttpConfig,
     LearningConfig,
@@ -26,6 +27,7 @@ from tulving.settings import (
     RerankerConfig,
     RetrievalConfig,
     ScheduleConfig,
+    ToolTextConfig,
 )
 
 
@@ -79,6 +81,8 @@ _TABLES = {
     "reranker": RerankerConfig,
     "llm": LlmConfig,
     "learning": LearningConfig,
+    "conflicts": ConflictsConfig,
+    "tool_text": ToolTextConfig,
 }
 
 

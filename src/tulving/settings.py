@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tulving.domain import conflicts
 from tulving.domain.context import SECTION_QUOTAS
 from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
@@ -223,6 +224,36 @@ class LearningConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ConflictsConfig(conflicts.Detection):
+    """When an unkeyed fact is in conflict with known ones, and which settlements wait for a person: those less certain
+    than `review_below`, and of merges in a model's run those less certain than `review_model_merges_below`."""
+
+    enabled: bool = True
+    neighbours: int = 10
+    review_below: float = 0.0
+    review_model_merges_below: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check("conflicts.mode", self.mode in conflicts.MODES, ", ".join(conflicts.MODES))
+        for name in ("semantic_threshold", "keyword_threshold", "importance_delta", "review_below"):
+            _check(f"conflicts.{name}", 0 <= getattr(self, name) <= 1, "0 to 1")
+        _check("conflicts.review_model_merges_below", 0 <= self.review_model_merges_below <= 1, "0 to 1")
+        _check("conflicts.time_window", 0 <= self.time_window <= 31_536_000, "0 to 31536000 seconds")
+        _check("conflicts.neighbours", 1 <= self.neighbours <= 100, "1 to 100")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTextConfig:
+    """How tool calls are read from the text of a model: ABP, and VCP where that fails."""
+
+    dual_protocol: bool = False
+    max_calls: int = 20
+
+    def __post_init__(self) -> None:
+        _check("tool_text.max_calls", 1 <= self.max_calls <= 1000, "1 to 1000")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -254,6 +285,8 @@ class MemoryModuleConfig:
     reranker: RerankerConfig = field(default_factory=RerankerConfig)
     llm: LlmConfig = field(default_factory=LlmConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
+    conflicts: ConflictsConfig = field(default_factory=ConflictsConfig)
+    tool_text: ToolTextConfig = field(default_factory=ToolTextConfig)
 
     def __post_init__(self) -> None:
         _check("embedder", self.embedder in EMBEDDERS, ", ".join(EMBEDDERS))

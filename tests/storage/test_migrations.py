@@ -408,6 +408,7 @@ def test_an_export_has_every_table(empty_store: Path) -> None:
         "embedding_versions",
         "next_embeddings",
         "forgotten_values",
+        "tool_text_counts",
         "sqlite_sequence",
         "stale_words",
         "tenant_keys",

@@ -21,6 +21,10 @@ DIRECTIONS: tuple[Direction, ...] = ("outgoing", "incoming", "both")
 
 Outcome = Literal["stored", "confirmed", "duplicate", "superseded", "outdated", "kept", "merged", "rejected", "held"]
 
+SettlementAction = Literal["keep", "merge", "reject"]
+SettlementStatus = Literal["applied", "held", "reverted", "dismissed"]
+SETTLEMENT_STATUSES: tuple[SettlementStatus, ...] = ("applied", "held", "reverted", "dismissed")
+
 FactState = Literal["active", "fading", "superseded", "expired", "retracted"]
 FACT_STATES: tuple[FactState, ...] = ("active", "fading", "superseded", "expired", "retracted")
 
@@ -274,9 +278,40 @@ class EntitiesMerged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How a conflict between two unkeyed facts was settled: 000's ArbitrationResult, the signals of the conflict
+    (`conflicts.Signal`), and the merge rule that was applied. A `held` one waits for a person; until then both facts
+    stay in use."""
+
+    tenant_id: str
+    id: UUID
+    candidate_id: UUID
+    existing_id: UUID
+    merged_id: UUID | None = None
+    owner: str = ""
+    user_id: str | None = None
+    household_id: str | None = None
+    persona_id: str | None = None
+    scope: str = "global"
+    project: str | None = None
+    outcome: Outcome
+    action: SettlementAction
+    winner_id: UUID | None = None
+    loser_id: UUID | None = None
+    confidence: float
+    reason: str
+    signals: Sequence[Mapping[str, Any]] = ()
+    rule: str
+    status: SettlementStatus = "applied"
+    run_id: UUID | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """The answer of every store verb: the outcome of the offer, and the ids concerned. An outdated fact was stored as
-    history, and `superseded_by` is the current one."""
+    history, and `superseded_by` is the current one. `conflict` says how one with a known fact was settled."""
 
     id: UUID
     outcome: Outcome
@@ -285,6 +320,7 @@ class Stored:
     expires_at: datetime | None = None
     ref: str | None = None
     warning: str | None = None
+    conflict: Settlement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

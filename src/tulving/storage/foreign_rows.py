@@ -22,7 +22,17 @@ from tulving.domain.learning import (
     RunStatus,
     UpdatedFact,
 )
-from tulving.domain.model import ENTITY_TYPES, KINDS, RELATIONS, Entity, Link, canonical_state
+from tulving.domain.model import (
+    ENTITY_TYPES,
+    KINDS,
+    RELATIONS,
+    SETTLEMENT_STATUSES,
+    Entity,
+    Link,
+    Settlement,
+    SettlementAction,
+    canonical_state,
+)
 from tulving.domain.profile import BLOCKS
 from tulving.domain.resolution import aliases, folded
 from tulving.domain.scope import Caller, Owner
@@ -39,6 +49,7 @@ MOST_COUNTED = 1_000_000_000
 """Counters continue from the imported value; their columns hold twice as much."""
 FASTEST_DECAY = 1_000.0
 VALIDITIES = ("active", "superseded", "expired", "retracted")
+SETTLED = ("kept", "superseded", "merged", "rejected", "held")
 
 _RECORDS = {
     "entities": Entity,
@@ -46,6 +57,7 @@ _RECORDS = {
     "memory_events": Event,
     "memory_links": Link,
     "proposals": Proposal,
+    "settlements": Settlement,
 }
 _NULLABLE = {
     **{table: optional(record) for table, record in _RECORDS.items()},
@@ -54,6 +66,7 @@ _NULLABLE = {
     "rule_applications": frozenset({"context"}),
     "revisions": frozenset({"importance"}),
     "profile_blocks": frozenset({"user_id", "household_id", "persona_id", "run_id"}),
+    "merge_rules": frozenset(),
 }
 
 
@@ -160,6 +173,10 @@ def _object(name: str, value: Any) -> dict[str, Any]:
         raise InvalidInput(error.field.replace("metadata", name, 1), error.problem, error.allowed) from None
 
 
+def _objects(name: str, value: Any) -> list[dict[str, Any]]:
+    return [_object(name, each) for each in intake.items(name, value, None, "a list of objects")]
+
+
 def _ids(name: str, value: Any) -> list[str]:
     return [str(intake.memory_id(name, each)) for each in intake.items(name, value, None, "a list of UUIDs")]
 
@@ -241,6 +258,11 @@ _CHECKS: dict[str, Check] = {
     "relation": partial(intake.one_of, allowed=RELATIONS),
     "entities.entity_type": partial(intake.one_of, allowed=ENTITY_TYPES),
     "outcome": partial(intake.one_of, allowed=("helpful", "harmful")),
+    "settlements.outcome": partial(intake.one_of, allowed=SETTLED),
+    "settlements.action": partial(intake.one_of, allowed=get_args(SettlementAction)),
+    "settlements.status": partial(intake.one_of, allowed=SETTLEMENT_STATUSES),
+    "signals": _objects,
+    "rules": _objects,
 }
 # What is looked up together, beside the tenant.
 _KEYS: dict[str, Sequence[tuple[str, ...]]] = {

@@ -1,7 +1,7 @@
 """Rows on their way between stores: one stream out of a store and one writer into it, for export, import and copy.
 
 Access tokens and the secrets of tenants stay behind: they belong to a server and to a store, not to the memory. So do
-the hashes of forgotten values, which are keyed with those secrets.
+the hashes of forgotten values, which are keyed with those secrets, and the counts of tool calls in plain text.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Literal
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Entity, Kind, Link, canonical_state
+from tulving.domain.model import Entity, Kind, Link, Settlement, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError
 from tulving.storage import embeddings, events
@@ -65,6 +65,8 @@ MOVED = {
     "revisions": Moved((*_REVISION_KEY, *"content tags metadata importance created_at".split()), _REVISION_KEY),
     "learning_runs": Moved(_of(Run)),
     "proposals": Moved(_of(Proposal)),
+    "settlements": Moved(_of(Settlement)),
+    "merge_rules": Moved(tuple("tenant_id rules version updated_at".split()), ("tenant_id",)),
     "profile_blocks": Moved(
         (*_BLOCK_KEY, *"user_id household_id persona_id content run_id created_at".split()), _BLOCK_KEY
     ),
@@ -98,7 +100,7 @@ def stream(
     moved, params = MOVED[table], Row(tenant_id=tenant_id, limit=limit)
     where = f"{_mine(conn, tenant_id)} AND {_kept(table)} AND {where}"
     order = ("tenant_id", moved.sequence) if moved.sequence and not by_key else moved.key
-    order = order if tenant_id is None else order[1:]
+    order = order if tenant_id is None else order[1:] or order
     if after is not None:
         where += f" AND ({', '.join(order)}) > ({', '.join(f':after_{name}' for name in order)})"
         params |= {f"after_{name}": after[name] for name in order}

@@ -11,12 +11,12 @@ from tulving.domain.access import Token
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Entity, Episode, Fact, Link, Rule
+from tulving.domain.model import Entity, Episode, Fact, Link, Rule, Settlement
 
 Row = dict[str, Any]
 Params = Mapping[str, Any]
 
-_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision, Run, Proposal)
+_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision, Run, Proposal, Settlement)
 ARRAYS = frozenset({"aliases"})
 """Lists that are arrays on PostgreSQL. All other lists, and all lists on SQLite, are JSON documents."""
 # Columns that are not a field of one of these records.
@@ -24,8 +24,8 @@ _OTHERS: dict[str, Any] = {
     **dict.fromkeys(("memory_id", "rule_id"), UUID),
     **dict.fromkeys(("started_at", "ended_at", "applied_at"), datetime),
     **dict.fromkeys(("due_at", "lease_until", "last_started_at", "last_finished_at"), datetime),
-    **dict.fromkeys(("context", "result"), Any),
-    **dict.fromkeys(("tool_calls", "embedding_version"), int),
+    **dict.fromkeys(("context", "result", "rules"), Any),
+    **dict.fromkeys(("tool_calls", "embedding_version", "version", "texts"), int),
 }
 
 
