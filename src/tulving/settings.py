@@ -225,17 +225,14 @@ class LearningConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConflictsConfig(conflicts.Detection):
-    """When an unkeyed fact is in conflict with known ones, and which settlements wait for a person: those less certain
-    than `review_below`, and of merges in a model's run those less certain than `review_model_merges_below`."""
+    """Whether and how unkeyed facts are compared with known ones, and with how many."""
 
     enabled: bool = True
     neighbours: int = 10
-    review_below: float = 0.0
-    review_model_merges_below: float = 1.0
 
     def __post_init__(self) -> None:
         _check("conflicts.mode", self.mode in conflicts.MODES, ", ".join(conflicts.MODES))
-        for name in ("semantic_threshold", "keyword_threshold", "importance_delta", "review_below"):
+        for name in "semantic_threshold keyword_threshold importance_delta review_below".split():
             _check(f"conflicts.{name}", 0 <= getattr(self, name) <= 1, "0 to 1")
         _check("conflicts.review_model_merges_below", 0 <= self.review_model_merges_below <= 1, "0 to 1")
         _check("conflicts.time_window", 0 <= self.time_window <= 31_536_000, "0 to 31536000 seconds")

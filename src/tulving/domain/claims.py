@@ -54,6 +54,11 @@ def key(fact: Fact) -> str:
     return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
 
 
+def neighbourhood(fact: Fact) -> str:
+    """Among which facts an unkeyed one is compared with others: those of its owner, in its scope."""
+    return repr((fact.tenant_id, fact.scope, fact.owner, "unkeyed"))
+
+
 def decide(offer: Fact, current: Claim | None) -> Decision:
     """001-017, 004-008: a free slot is taken, and different content supersedes, unless it is dated before the current
     fact: then it is history. Equal content confirms a keyed fact, which may have begun earlier than was known; an

@@ -14,10 +14,13 @@ MODES: tuple[Mode, ...] = ("cautious", "signals", "literal")
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """When two facts are in conflict. A threshold is reached at its value.
+    """When two facts are in conflict, and when a person must decide. A threshold is reached at its value.
 
     `cautious`: a semantic or keyword signal, and the texts say the same or the opposite (`likeness`). `signals`: a
     semantic or keyword signal. `literal`: any signal (000-022 to 000-025 to the letter).
+
+    A settlement less certain than `review_below` waits for a person; a merge in a model's run also if it is less
+    certain than `review_model_merges_below`.
     """
 
     mode: str = "cautious"
@@ -25,6 +28,8 @@ class Detection:
     keyword_threshold: float = 0.5
     time_window: float = 300.0
     importance_delta: float = 0.4
+    review_below: float = 0.0
+    review_model_merges_below: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from tulving.domain.intake import identifier
-from tulving.domain.model import KIND_OF, Episode, Item, Kind
+from tulving.domain.model import KIND_OF, Episode, Fact, Item, Kind
 
 GLOBAL = "global"
 """The scope of facts and rules that are readable from every scope."""
@@ -124,7 +124,8 @@ class Filter(Bound):
     """Which live memories of the caller's tenant a read may return.
 
     `as_of` asks for what held at that moment instead of now, or with the state `any` for all that had begun by then;
-    never for what was forgotten. `unfaded` leaves out facts and rules that are fading now, or due to fade.
+    never for what was forgotten. `unfaded` leaves out facts and rules that are fading now, or due to fade. `beside`
+    leaves only the other unkeyed facts of the same owner, scope and project as that fact.
     """
 
     type: str | None = None
@@ -134,3 +135,4 @@ class Filter(Bound):
     state: str | None = None
     as_of: datetime | None = None
     unfaded: bool = False
+    beside: Fact | None = None

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Stored
+from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Settlement, Stored
 from tulving.domain.text import shortened
 from tulving.interfaces.parameters import json_type, returned, without_none
 from tulving.services.operations import Operation
@@ -16,7 +16,7 @@ from tulving.services.operations import Operation
 LONGEST_CONTENT = 4_000
 """Characters of a memory's content in hits and lists."""
 INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate", "shown"})
-LEFT_OUT = frozenset({"ref", "warning", "closest", "superseded_by"})
+LEFT_OUT = frozenset({"ref", "warning", "closest", "superseded_by", "conflict"})
 """Parts of an answer that are there only when they have a value."""
 RENAMED = {"hits": "results"}
 PROMISED = {
@@ -44,7 +44,7 @@ def wire(value: Any) -> Any:
             return value.isoformat()
         case Episode() | Fact() | Rule():
             return _item(value)
-        case Run() | Proposal():
+        case Run() | Proposal() | Settlement():
             return {name: part for name, part in _plain(value).items() if name not in INTERNAL}
         case Hit():
             item = {name: part for name, part in _brief(_item(value.item)).items() if part is not None}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
+from uuid import UUID
 
 from tulving import storage
 from tulving.domain import claims, intake
@@ -89,10 +90,14 @@ class Facts(Service):
         permanence: Annotated[str, SLOWLY] = "standard",
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
+        source: Annotated[str | None, "Who said it: user, conversation, skill, system, inferred, or another"] = None,
+        occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
     ) -> Stored:
         """Remember a fact that has no subject and predicate of its own.
 
-        The same content again, whatever its case, is skipped as a duplicate.
+        The same content again, whatever its case, is skipped as a duplicate. If a known note says the same in other
+        words, or the opposite, one of them is superseded, or both are merged: the outcome and the conflict say which
+        and why.
         """
         return await self._store_facts([offered(NewFact, locals())], itemgetter(0))
 
@@ -111,10 +116,22 @@ class Facts(Service):
         warning = self.warning
 
         def store(conn: Connection) -> T:
-            stored = storage.facts.store(conn, rows, self._audit(now), self.bound)
+            stored = storage.facts.store(conn, rows, self._audit(now), self.bound, self._env.config.conflicts)
+            merged.extend(one.id for one in stored if one.outcome == "merged")
             return of([replace(one, warning=warning) for one in stored] if warning else stored)
 
-        return await self._write_once(store)
+        merged: list[UUID] = []
+        answer = await self._write_once(store)
+        await self._embed(merged)
+        return answer
+
+    async def _embed(self, ids: Sequence[UUID]) -> None:
+        """Give merged facts their vectors. Whatever prevents that, maintenance does it later."""
+        if ids:
+            facts = await self._read(storage.settlements.facts_of, self.caller.tenant_id, ids)
+            entries = await self._env.embedding.index(facts)
+            made = [("fact", fact, entry) for fact, entry in zip(facts, entries, strict=True) if entry.embedding]
+            await self._write(storage.embeddings.set_embeddings, made, self._audit_of())
 
     @operation(
         "memory_fact_history",

@@ -57,6 +57,7 @@ class Learned:
     below_threshold: int = 0
     unwanted: int = 0
     outdated: int = 0
+    outweighed: int = 0
     evicted: int = 0
     held: int = 0
     errors: list[str] = field(default_factory=list)
@@ -93,7 +94,7 @@ class Lessons(Facts, Rules):
         audit = self._run_audit(run)
 
         def take(conn: Connection) -> Applied:
-            settings = self._env.config.learning
+            settings = self._env.config
             applied = storage.learning.apply(
                 conn, run, steps, learned_from, profile or {}, settings, audit, self.bound, decided=decided
             )
@@ -102,6 +103,7 @@ class Lessons(Facts, Rules):
             return applied
 
         applied = await self._write(take)
+        await self._embed([stored.id for stored in applied.stored if stored.outcome == "merged"])
         counts = {name: applied.counts[name] for name in _COUNTED}
         told = [*errors, *problems, *applied.errors]
         return Learned(run_id=run.id, stored=applied.stored, profile=applied.profile, errors=told, **counts)

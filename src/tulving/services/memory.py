@@ -1,6 +1,7 @@
 """The memory itself: all verbs of one tenant, for one caller."""
 
 from tulving.ports import Publisher
+from tulving.services.conflicts import Conflicts
 from tulving.services.context import Context
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
@@ -11,7 +12,7 @@ from tulving.services.reviewing import Reviewing
 from tulving.services.statistics import Counting
 
 
-class Memory(Episodes, Reviewing, Profiles, Entities, Context, Counting, Moving, HealthCheck):
+class Memory(Episodes, Conflicts, Reviewing, Profiles, Entities, Context, Counting, Moving, HealthCheck):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

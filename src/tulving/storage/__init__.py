@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tulving.storage import items as items
     from tulving.storage import learning as learning
     from tulving.storage import links as links
+    from tulving.storage import merge_rules as merge_rules
     from tulving.storage import moving as moving
     from tulving.storage import names as names
     from tulving.storage import profiles as profiles
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tulving.storage import rules as rules
     from tulving.storage import runs as runs
     from tulving.storage import search as search
+    from tulving.storage import settlements as settlements
     from tulving.storage import statistics as statistics
     from tulving.storage import tokens as tokens
     from tulving.storage import undoing as undoing

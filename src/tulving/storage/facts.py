@@ -8,14 +8,16 @@ from uuid import UUID
 
 from tulving.domain import claims, intake
 from tulving.domain.claims import Claim
-from tulving.domain.editing import differing, restated, split, superseded
+from tulving.domain.editing import differing, in_use, restated, split, superseded
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Fact, Stored
 from tulving.domain.scope import Address, Bound, Filter, address_of
+from tulving.domain.settling import Verdict, settle
 from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import as_it_was, latest, redated, start
 from tulving.errors import InvalidInput
-from tulving.storage import edits, events, items, links
+from tulving.settings import ConflictsConfig
+from tulving.storage import edits, events, items, links, merge_rules, refs, settlements
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import renumbered
 from tulving.storage.filters import visible
@@ -33,32 +35,41 @@ _CLAIM = f"CAST(:place AS INTEGER) AS place, folded_predicate, {', '.join(Claim.
 _SINCE = "COALESCE(occurred_at, created_at)"
 _KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at", "restated_at")
 """Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
-_BY_REF = "SELECT id, ref FROM facts WHERE tenant_id = :tenant_id AND ref = :ref"
 
 
 def store(
-    conn: Connection, offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]], audit: Audit, bound: Bound
+    conn: Connection,
+    offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]],
+    audit: Audit,
+    bound: Bound,
+    conflicts: ConflictsConfig | None = None,
 ) -> list[Stored]:
-    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each.
+    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each, and `settling.settle` on
+    unkeyed ones that are in conflict with others, unless `conflicts` is None.
 
     Each offer has the columns that its caller gave explicitly, which an existing fact with equal content takes over.
     """
     entries = renumbered(conn, (entry for _, entry, _ in offers))
     facts = [fact for fact, _, _ in offers]
-    conn.lock(*map(claims.key, facts))
+    compared = [fact for fact in facts if conflicts is not None and conflicts.enabled and not fact.keyed]
+    conn.lock(*map(claims.key, facts), *map(claims.neighbourhood, compared))
     _check_entities(conn, facts)
     items.check_sources(conn, bound, facts)
-    batch = _Batch(conn, audit, facts)
+    batch = _Batch(conn, audit, facts, conflicts if compared else None)
     stored = [batch.take(fact, entry, given) for (fact, _, given), entry in zip(offers, entries, strict=True)]
-    batch.write()
-    events.append(conn, *batch.log)
+    batch.finish()
     return stored
 
 
-def id_of_ref(conn: Connection, tenant_id: str, ref: str) -> UUID | None:
-    """The id behind a short reference such as fact_1a2b3c4d."""
-    row = conn.fetch_one(_BY_REF, {"tenant_id": tenant_id, "ref": ref})
-    return row["id"] if row else None
+def rival(
+    conn: Connection, fact: Fact, entry: IndexEntry, conflicts: ConflictsConfig, audit: Audit
+) -> Verdict | None:
+    """How a conflict of an unkeyed fact with a known one would be settled; None if it has none."""
+    near = settlements.neighbours(conn, fact, entry, conflicts, audit)
+    if not near:
+        return None
+    rules = merge_rules.load(conn, fact.tenant_id)
+    return settle(fact, near, conflicts, rules, by_model=audit.run_id is not None)
 
 
 def history(
@@ -130,18 +141,20 @@ class _Batch:
     """A batch of offers. Existing facts are looked up for all of them at once, and new rows are written together: over
     a network each statement costs a round trip."""
 
-    def __init__(self, conn: Connection, audit: Audit, facts: Sequence[Fact]) -> None:
-        self._conn, self._audit = conn, audit
+    def __init__(
+        self, conn: Connection, audit: Audit, facts: Sequence[Fact], conflicts: ConflictsConfig | None
+    ) -> None:
+        self._conn, self._audit, self._facts, self._conflicts = conn, audit, facts, conflicts
         self._current = _current(conn, facts)
-        self._refs = _taken_refs(conn, facts)
+        self._refs = refs.taken(conn, facts)
         self._new: dict[UUID, tuple[Fact, IndexEntry]] = {}
-        self.log: list[Event] = []
+        self._events: list[Event] = []
 
     def take(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any]) -> Stored:
         current = self._current.get(claims.key(fact))
         decision = claims.decide(fact, current)
         if current is None:
-            return self._store(fact, entry)
+            return self._store(fact, entry) if fact.keyed or self._conflicts is None else self._compare(fact, entry)
         if decision == "duplicate":
             return Stored(id=current.id, outcome="duplicate", ref=current.ref)
         if current.id in self._new or decision in ("antedate", "outdated"):
@@ -160,9 +173,40 @@ class _Batch:
             items.insert(self._conn, "fact", list(self._new.values()))
             self._new.clear()
 
+    def finish(self) -> None:
+        """Insert the rest, and append the events."""
+        self.write()
+        events.append(self._conn, *self._events)
+        self._events.clear()
+
+    def _compare(self, fact: Fact, entry: IndexEntry) -> Stored:
+        """Store an unkeyed fact; if it is in conflict with a known one, that is settled at once or held."""
+        assert self._conflicts is not None
+        self.finish()  # the facts of this batch are known by now
+        while (verdict := rival(self._conn, fact, entry, self._conflicts, self._audit)) is not None:
+            known = items.get(self._conn, address_of(verdict.conflict.existing), to_change=True)
+            if isinstance(known, Fact) and in_use(known) and known.content == verdict.conflict.existing.content:
+                return self._settle(fact, entry, known, verdict)
+        return self._store(fact, entry)
+
+    def _settle(self, fact: Fact, entry: IndexEntry, known: Fact, verdict: Verdict) -> Stored:
+        stored = self._store(fact, entry)
+        self.finish()
+        left = fact = replace(fact, ref=stored.ref)
+        settlement = settlements.record(self._conn, fact, verdict, self._audit)
+        if not verdict.held:
+            same = verdict.conflict.same
+            settlement, left = settlements.carry_out(self._conn, settlement, fact, known, self._audit, same=same)
+            self._current = _current(self._conn, self._facts)
+        replaced = known.id if settlement.outcome in ("superseded", "merged") else None
+        return replace(
+            stored, id=left.id, ref=left.ref, outcome=settlement.outcome, superseded_id=replaced, conflict=settlement
+        )
+
     def _store(self, fact: Fact, entry: IndexEntry) -> Stored:
         if fact.ref is not None:
-            fact = replace(fact, ref=self._free_ref(fact))
+            fact = replace(fact, ref=refs.free(self._conn, fact, self._refs, self._audit.new_id))
+            self._refs.add(str(fact.ref))
         self._add(fact, entry)
         self._current[claims.key(fact)] = claims.claim(fact)
         return Stored(id=fact.id, outcome="stored", ref=fact.ref)
@@ -269,16 +313,8 @@ class _Batch:
         assert isinstance(known, Fact)
         return known
 
-    def _free_ref(self, fact: Fact) -> str:
-        """Eight hex digits collide now and then: try others until the reference is free in the tenant."""
-        ref = fact.ref or ""
-        while ref in self._refs or (ref != fact.ref and id_of_ref(self._conn, fact.tenant_id, ref) is not None):
-            ref = f"fact_{self._audit.new_id().hex[-8:]}"
-        self._refs.add(ref)
-        return ref
-
     def _log(self, event_type: str, id_: UUID, **payload: object) -> None:
-        self.log.append(self._audit.event(event_type, "fact", id_, **payload))
+        self._events.append(self._audit.event(event_type, "fact", id_, **payload))
 
 
 def _plain(value: object) -> object:
@@ -329,11 +365,6 @@ def _names(subject: str, predicate: str) -> Row:
         "folded_subject": claims.folded(subject),
         "folded_predicate": claims.folded(predicate),
     }
-
-
-def _taken_refs(conn: Connection, facts: Sequence[Fact]) -> set[str]:
-    asked = [{"tenant_id": fact.tenant_id, "ref": fact.ref} for fact in facts if fact.ref is not None]
-    return {row["ref"] for row in conn.fetch_for_each(_BY_REF, asked)} if asked else set()
 
 
 def _check_entities(conn: Connection, facts: Sequence[Fact]) -> None:

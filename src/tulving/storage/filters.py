@@ -16,6 +16,10 @@ _UNFADED = (
     "(m.decay_rate = 0 OR m.last_confirmed_at IS NOT NULL AND (m.status IS NULL OR m.status <> 'fading')"
     " AND (m.next_review_at IS NULL OR m.next_review_at > :now))"
 )
+_BESIDE = (
+    "NOT m.keyed AND m.scope = :its_scope AND m.owner = :its_owner AND COALESCE(m.project, '') = :its_project"
+    " AND m.id <> :its_id"
+)
 
 
 def reach(kind: Kind, tenant_id: str, bound: Bound) -> tuple[str, Row]:
@@ -77,6 +81,9 @@ def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: d
         clauses.append(table.alive if wanted.as_of is None else table.lasting)
     if wanted.unfaded and table.reviewed and wanted.as_of is None:
         clauses.append(_UNFADED)
+    if wanted.beside is not None:
+        clauses.append(_BESIDE)
+        params |= {f"its_{name}": getattr(wanted.beside, name) or "" for name in ("id", "scope", "owner", "project")}
     if wanted.type is not None:
         clauses.append("m.type = :type")
         params["type"] = wanted.type

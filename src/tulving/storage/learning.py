@@ -25,7 +25,7 @@ from tulving.domain.learning import (
 from tulving.domain.model import KINDS, Episode, Fact, Kind, Link, Relation, Rule, Stored
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput, NotFound
-from tulving.settings import LearningConfig
+from tulving.settings import ConflictsConfig, LearningConfig, MemoryModuleConfig
 from tulving.storage import events, facts, items, links, profiles, proposals, runs
 from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection, savepoint
@@ -38,6 +38,8 @@ log = logging.getLogger("tulving")
 _OWNERS = "user_id, household_id, persona_id"
 _DUE = """NOT m.forgotten AND m.consolidation_status = 'pending'
     AND (m.next_consolidation_retry_at IS NULL OR m.next_consolidation_retry_at <= :now)"""
+_ADDED = ("stored", "superseded", "merged", "held")
+"""Outcomes by which a run has added a fact that is in use."""
 ISOLATED = (InvalidInput, NotFound, IntegrityError)
 """Errors that concern one action; the others of its run still take place."""
 
@@ -185,7 +187,7 @@ def apply(
     steps: Sequence[Step],
     learned_from: Collection[UUID],
     profile: Mapping[str, str],
-    settings: LearningConfig,
+    settings: MemoryModuleConfig,
     audit: Audit,
     bound: Bound,
     *,
@@ -201,11 +203,11 @@ def apply(
     waiting = episodes_of(conn, run.tenant_id, learned_from)
     if len(waiting) < len(learned_from):
         raise Withdrawn("an episode that was shown has been forgotten, deleted or learned from since")
-    executor = _Executor(conn, run, audit, bound, applied, decided)
+    executor = _Executor(conn, run, audit, bound, applied, settings.conflicts, decided)
     conn.lock(*(claims.key(step.item) for step in steps if isinstance(step.item, Fact)))
-    lost = executor.lost(steps, settings.max_facts)
+    lost = executor.lost(steps, settings.learning.max_facts)
     before, total = run.counts.get("facts_lost", 0), _count_facts(conn, run.tenant_id)
-    if not decided and is_too_much(lost + before, total, settings.max_loss):
+    if not decided and is_too_much(lost + before, total, settings.learning.max_loss):
         reason = f"the run would take {lost + before} of {total} facts out of use (learning.max_loss)"
         steps, profile, lost = [replace(step, reason=reason) for step in steps], {}, 0
     for step in steps:
@@ -219,7 +221,7 @@ def apply(
             problem = f"{type(error).__name__}{told}"
             log.warning("the run %s could not take a %s: %s", run.id, step.action, problem)
             applied.errors.append(f"{step.action}: {problem}")
-    executor.make_room(settings.max_facts)
+    executor.make_room(settings.learning.max_facts)
     applied.profile = profiles.update(conn, run.tenant_id, bound.owner, profile, audit) if profile else []
     applied.counts["episodes_consolidated"] = _consolidated(conn, waiting, audit)
     applied.counts["facts_lost"] = lost
@@ -231,9 +233,18 @@ def apply(
 class _Executor:
     """Takes the steps of one run."""
 
-    def __init__(self, conn: Connection, run: Run, audit: Audit, bound: Bound, applied: Applied, decided: bool) -> None:
+    def __init__(
+        self,
+        conn: Connection,
+        run: Run,
+        audit: Audit,
+        bound: Bound,
+        applied: Applied,
+        conflicts: ConflictsConfig,
+        decided: bool,
+    ) -> None:
         self._conn, self._run, self._audit, self._bound = conn, run, audit, bound
-        self._applied, self._decided = applied, decided
+        self._applied, self._conflicts, self._decided = applied, conflicts, decided
 
     def lost(self, steps: Iterable[Step], max_facts: int) -> int:
         """How many facts the steps would take out of use."""
@@ -247,11 +258,12 @@ class _Executor:
                     lost += 1
                 elif current is None:
                     new.append(step.item)
+                    lost += self._would_replace(step.item, step.entry)
         return lost + (len(surplus(self._learned(), new, max_facts)) if new else 0)
 
     def make_room(self, max_facts: int) -> None:
         """003-010: if the owner has too many learned facts now, the least certain of the earlier ones go."""
-        added = {stored.id for stored in self._applied.stored if stored.outcome == "stored"}
+        added = {stored.id for stored in self._applied.stored if stored.outcome in _ADDED}
         if not added:
             return
         learned = self._learned()
@@ -315,13 +327,24 @@ class _Executor:
                 self._applied.stored.append(Stored(id=current.id, outcome="kept"))
                 self._applied.counts["outdated"] += 1
             case _ if not self._is_unwanted(fact):
-                [stored] = facts.store(self._conn, [(fact, step.entry, {})], self._audit, self._bound)
+                compared = None if target is not None else self._conflicts
+                [stored] = facts.store(self._conn, [(fact, step.entry, {})], self._audit, self._bound, compared)
                 if target is not None and not fact.keyed:
                     self._replace(target, fact)
                     stored = replace(stored, outcome="superseded", superseded_id=target.id)
-                self._derive("fact", stored.id, step.evidence)
+                self._derive("fact", fact.id, step.evidence)
                 self._applied.stored.append(stored)
-                self._applied.counts["facts_updated" if step.action == "updated_fact" else "facts_created"] += 1
+                if stored.outcome in _ADDED:
+                    self._applied.counts["facts_updated" if step.action == "updated_fact" else "facts_created"] += 1
+                else:
+                    self._applied.counts["outweighed"] += 1
+
+    def _would_replace(self, fact: Fact, entry: IndexEntry | None) -> bool:
+        """Whether a conflict with a known fact would take that one out of use."""
+        if entry is None or not self._conflicts.enabled:
+            return False
+        verdict = facts.rival(self._conn, fact, entry, self._conflicts, self._audit)
+        return verdict is not None and verdict.takes_out_of_use
 
     def _learned(self) -> list[Fact]:
         """The learned facts in use that count for the limit: an owner's unkeyed ones."""

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain.model import KIND_OF, EntitiesMerged, Entity, EntityCreated, Item, Stored
-from tulving.domain.scope import Address
+from tulving.domain.model import KIND_OF, EntitiesMerged, Entity, EntityCreated, Item, Settlement, Stored
+from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput, NotFound
-from tulving.storage import entities, items
+from tulving.storage import entities, items, settlements
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import insert_statement
@@ -108,6 +108,8 @@ def _packed(value: Any) -> Any:
             return {"memory": KIND_OF[type(value)], "id": str(value.id), "values": _wordless(value)}
         case Entity():
             return {"entity": str(value.id)}
+        case Settlement():
+            return {"settlement": str(value.id)}
     raise TypeError(f"{type(value).__name__} can't be kept as an answer")
 
 
@@ -129,6 +131,8 @@ def _unpacked(conn: Connection, tenant_id: str, value: Any) -> Any:
             return _memory(conn, Address(tenant_id, kind, UUID(id_)), values)
         case {"entity": id_}:
             return entities.get(conn, tenant_id, UUID(id_))
+        case {"settlement": id_}:
+            return settlements.get(conn, tenant_id, UUID(id_), Bound())
         case list():
             return [_unpacked(conn, tenant_id, inner) for inner in value]
     return value

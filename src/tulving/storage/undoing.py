@@ -14,7 +14,7 @@ from tulving.domain.learning import Run
 from tulving.domain.model import KIND_OF, Fact, Item, Rule
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput
-from tulving.storage import events, facts, items, links, profiles, proposals, runs
+from tulving.storage import events, facts, items, links, profiles, proposals, runs, settlements
 from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection
 
@@ -57,6 +57,7 @@ def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
                 undoing.take(event, Address(run.tenant_id, kind, id_))
     for proposal in proposals.of_ids(conn, run.tenant_id, Bound(), [run.id]):
         proposals.remove(conn, proposal, "withdrawn", audit)
+    settlements.mark_undone(conn, run.tenant_id, run.id, audit)
     if undone.retracted or undone.restored or undone.profile or not undone.refused:
         runs.change(conn, run, status="undone")
         events.append(conn, audit.event("run_undone", "run", run.id, refused=len(undone.refused)))

@@ -18,7 +18,7 @@ from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
     "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "
-    "config, trust, worker, learn, review, forget, mcp, token create, token list, token revoke"
+    "config, trust, worker, learn, review, conflicts, forget, mcp, token create, token list, token revoke"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
 another."""

@@ -22,6 +22,7 @@ SKIPPED = {
     "below_threshold": "too uncertain",
     "unwanted": "forgotten by a person before",
     "outdated": "older than what is known",
+    "outweighed": "outweighed by what is known",
     "evicted": "removed to make room",
 }
 ACTIONS = {"new_fact": "store fact", "updated_fact": "update fact", "new_rule": "store rule", "confirmation": "confirm"}

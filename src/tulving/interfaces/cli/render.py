@@ -32,6 +32,9 @@ OUTCOMES = {
     "confirmed": "known already, so confirmed:",
     "duplicate": "known already:",
     "outdated": "kept as history:",
+    "kept": "a known note won:",
+    "merged": "merged with a known note:",
+    "held": "stored, but in conflict with a known note:",
 }
 
 
@@ -46,7 +49,7 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
         case bool():
             lines([_verdict(str(operation.answer), arguments, result)])
         case Stored():
-            lines([_stored((operation.command or operation.tool).split()[-1], result)])
+            lines(_stored((operation.command or operation.tool).split()[-1], result))
         case Page(items=[]):
             lines([(0, f"no {arguments['memory_type']}s")])
         case _:
@@ -172,13 +175,17 @@ def _headline(item: Item) -> Iterator[Part]:
     yield content
 
 
-def _stored(noun: str, stored: Stored) -> Line:
+def _stored(noun: str, stored: Stored) -> Iterator[Line]:
     ref = f" ({stored.ref})" if stored.ref else ""
     old = f", which supersedes {stored.superseded_id}" if stored.superseded_id else ""
     old += f", since {stored.superseded_by} is newer" if stored.superseded_by else ""
     end = f", expires {moment(stored.expires_at)}" if stored.expires_at else ""
     outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
-    return 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
+    yield 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
+    if stored.conflict is not None:
+        yield 2, ("why: ", "dim"), f"{stored.conflict.reason} (confidence {stored.conflict.confidence:.2f})"
+        verb = "settle it with: tulving conflicts accept" if stored.outcome == "held" else "undo: tulving conflicts revert"
+        yield 2, (f"{verb} {stored.conflict.id}", "dim")
 
 
 def _entity(entity: model.Entity) -> Iterator[Line]:

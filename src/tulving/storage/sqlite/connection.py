@@ -34,6 +34,8 @@ class SqliteConnection:
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
         self.raw, self.vectors = raw, vectors
         self.events: list[Event] = []
+        self.searched: set[str] = set()
+        """The tenants in whose vectors this transaction has searched: the cache may have its uncommitted changes."""
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -94,6 +96,9 @@ class SqliteConnection:
     def similar_name(self, name: str, names: str, parameter: str) -> str | None:
         return "TRUE"
 
+    def forget_uncommitted(self) -> None:
+        self.vectors.forget(self.searched)
+
     def lock(self, *names: str) -> None:
         pass
 
@@ -130,6 +135,7 @@ class SqliteConnection:
         return prefixed(tenant_id, search_text.split(" ")) if search_text else ""
 
     def lanes(self, request: LaneRequest) -> Lanes:
+        self.searched.add(request.tenant_id)
         with named_errors():
             return find_lanes(self, self.vectors, request)
 

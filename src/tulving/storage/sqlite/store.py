@@ -230,6 +230,7 @@ class SqliteStore:
         except BaseException as error:
             with suppress(sqlite3.Error):
                 self._writer.raw.rollback()
+            self._writer.forget_uncommitted()
             if isinstance(error, DamagedStore):
                 self._damage = error
             elif isinstance(error, IntegrityError) and len(group) > 1:
@@ -243,6 +244,7 @@ class SqliteStore:
 
     def _begin(self, group: list[_Job]) -> None:
         """Wait for the write lock in short steps, as long as a caller still waits for an answer."""
+        self._writer.searched.clear()
         pauses = max(1, math.ceil(self._busy_timeout / LONGEST_PAUSE))
         self._control(f"PRAGMA busy_timeout = {int(min(self._busy_timeout, LONGEST_PAUSE) * 1000)}")
         try:
@@ -263,6 +265,7 @@ class SqliteStore:
             if self._writer.raw.in_transaction:
                 self._control("ROLLBACK TO job")
                 self._control("RELEASE job")
+            self._writer.forget_uncommitted()
             raise
         self._control("RELEASE job")
         return result

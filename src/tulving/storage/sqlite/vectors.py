@@ -268,6 +268,13 @@ class VectorCache:
             self._weigh(partition)
         return rankings
 
+    def forget(self, tenants: Iterable[str]) -> None:
+        """Load the vectors of these tenants anew when they are next needed."""
+        for tenant_id in tenants:
+            partition = self._partition(tenant_id)
+            with partition.lock:
+                partition.version = None
+
     def mismatches(self, conn: "SqliteConnection", version: int, dimension: int) -> list[str]:
         """Where the cache and the rows disagree, for each tenant that has rows."""
         problems = []

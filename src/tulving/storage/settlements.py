@@ -1,0 +1,343 @@
+"""Settled conflicts between unkeyed facts: which facts are compared, what a settlement changes, and how it is reverted."""
+
+from array import array
+from collections.abc import Collection
+from dataclasses import asdict, fields, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.claims import key
+from tulving.domain.conflicts import Neighbour
+from tulving.domain.decay import reviewed
+from tulving.domain.editing import confirmed, forgotten, in_use, superseded
+from tulving.domain.events import Audit
+from tulving.domain.merging import merge
+from tulving.domain.model import Fact, Link, Settlement
+from tulving.domain.scope import Address, Bound, Filter, address_of
+from tulving.domain.settling import Verdict, merged_fact, outcome
+from tulving.domain.text import found_by, lookup_terms, search_text
+from tulving.domain.validity import start
+from tulving.errors import InvalidInput
+from tulving.settings import ConflictsConfig
+from tulving.storage import events, items, links, merge_rules, refs
+from tulving.storage import forgotten as unwanted
+from tulving.storage.connection import Connection
+from tulving.storage.filters import reach, visible
+from tulving.storage.kinds import KIND
+from tulving.storage.lanes import LaneRequest
+from tulving.storage.rows import IndexEntry, insert_statement
+
+_COLUMNS = tuple(each.name for each in fields(Settlement))
+_INSERT = insert_statement("settlements", _COLUMNS)
+_SELECT = f"SELECT {', '.join(f'm.{name}' for name in _COLUMNS)} FROM settlements AS m"
+
+
+# -- which facts are compared ----------------------------------------------------------------------------------
+
+
+def neighbours(
+    conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit
+) -> list[Neighbour]:
+    """The known facts that an offer may be in conflict with: the most similar ones, by meaning if it has a vector and
+    else by words; where any signal counts, also those of about the same time."""
+    wanted = Filter(beside=fact)
+    request = LaneRequest(
+        tenant_id=fact.tenant_id,
+        kinds=("fact",),
+        filter=wanted,
+        now=audit.now,
+        limit=settings.neighbours,
+        terms=() if entry.embedding else lookup_terms(fact.content),
+        vector=array("f", entry.embedding) if entry.embedding else None,
+        alike=True,
+        embedding_version=entry.embedding_version,
+    )
+    lanes = conn.lanes(request)
+    rows = conn.memories(fact.tenant_id, lanes.semantic.keys() | lanes.keyword.keys())
+    found = {row["id"]: Neighbour(Fact(**row), lanes.similarities.get(key)) for key, row in rows.items()}
+    if settings.mode == "literal":
+        found = {near.fact.id: near for near in _of_about_the_same_time(conn, fact, wanted, settings, audit)} | found
+    return sorted(found.values(), key=lambda near: (-(near.similarity or 0.0), near.fact.id))
+
+
+def _of_about_the_same_time(
+    conn: Connection, fact: Fact, wanted: Filter, settings: ConflictsConfig, audit: Audit
+) -> list[Neighbour]:
+    where, params = visible(conn, "fact", fact.tenant_id, wanted, audit.now)
+    window = timedelta(seconds=settings.time_window)
+    dated = KIND["fact"].dated_by
+    rows = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE {where} AND {dated} BETWEEN :earliest AND :latest"
+        f" ORDER BY {dated} DESC, m.id LIMIT :most",
+        {
+            **params,
+            "earliest": start(fact) - window,
+            "latest": start(fact) + window,
+            "most": settings.neighbours,
+        },
+    )
+    return [Neighbour(Fact(**row)) for row in rows]
+
+
+# -- what a settlement changes ---------------------------------------------------------------------------------
+
+
+def record(conn: Connection, candidate: Fact, verdict: Verdict, audit: Audit) -> Settlement:
+    """Write down how a conflict is to be settled. It is carried out next, unless it is held for a person."""
+    arbitration, existing = verdict.arbitration, verdict.conflict.existing
+    settlement = Settlement(
+        **{name: getattr(candidate, name) for name in _OF_CANDIDATE},
+        id=audit.new_id(),
+        candidate_id=candidate.id,
+        existing_id=existing.id,
+        outcome="held" if verdict.held else outcome(arbitration.action, arbitration.loser, existing.id),
+        action=arbitration.action,
+        winner_id=arbitration.winner,
+        loser_id=arbitration.loser,
+        confidence=arbitration.confidence,
+        reason=arbitration.reason,
+        signals=[_plain(asdict(signal)) for signal in verdict.conflict.signals],
+        rule=verdict.rule.name,
+        status="held" if verdict.held else "applied",
+        run_id=audit.run_id,
+        created_at=audit.now,
+        updated_at=audit.now,
+    )
+    conn.execute(_INSERT, {name: getattr(settlement, name) for name in _COLUMNS})
+    events.append(conn, _event(settlement, "held" if verdict.held else "settled", audit))
+    return settlement
+
+
+_OF_CANDIDATE = ("tenant_id", "owner", "user_id", "household_id", "persona_id", "scope", "project")
+
+
+def _plain(signal: dict[str, Any]) -> dict[str, Any]:
+    return {**signal, "target_id": str(signal["target_id"])}
+
+
+def carry_out(
+    conn: Connection,
+    settlement: Settlement,
+    candidate: Fact,
+    existing: Fact,
+    audit: Audit,
+    *,
+    same: bool = False,
+) -> tuple[Settlement, Fact]:
+    """Change the two facts as the settlement says; both are in use. The loser is superseded, a rejected candidate is
+    retracted, and a merge is a new fact derived from both: nothing is destroyed. If both say the `same`, the one that
+    stays is confirmed. The second value is the fact that stands for the candidate now."""
+    done = replace(settlement, status="applied", updated_at=audit.now)
+    done = replace(done, outcome=outcome(done.action, done.loser_id, existing.id))
+    left = candidate
+    match done.outcome:
+        case "superseded":
+            items.update(conn, (candidate, replace(candidate, supersedes_id=existing.id)))
+            _supersede(conn, existing, candidate.id, start(candidate), audit)
+        case "kept":
+            _supersede(conn, candidate, existing.id, start(candidate), audit)
+            left = existing
+            if same:
+                items.update(conn, (existing, confirmed(existing, audit.now)))
+                events.append(conn, audit.event("fact_confirmed", "fact", existing.id, by="repetition"))
+        case "merged":
+            left = _merge(conn, done, candidate, existing, audit)
+            done = replace(done, merged_id=left.id)
+        case _:
+            items.update(conn, (candidate, forgotten(candidate, audit.now)))
+            events.append(conn, audit.event("fact_retracted", "fact", candidate.id, by="conflict"))
+    if done != settlement:
+        _change(conn, done)
+    return done, left
+
+
+def _supersede(
+    conn: Connection, fact: Fact, by: UUID, since: Any, audit: Audit, *, relation: Any = "supersedes"
+) -> None:
+    """Take a fact out of use for another one; it has held at least for a moment."""
+    items.update(conn, (fact, superseded(fact, max(since, start(fact)), audit.now)))
+    link = Link(
+        source_type="fact",
+        source_id=by,
+        target_type="fact",
+        target_id=fact.id,
+        relation=relation,
+        created_at=audit.now,
+    )
+    links.insert(conn, fact.tenant_id, link)
+    events.append(conn, audit.event("fact_superseded", "fact", fact.id, superseded_by=str(by)))
+
+
+def _merge(conn: Connection, settlement: Settlement, candidate: Fact, existing: Fact, audit: Audit) -> Fact:
+    """The new fact, or the one that says the same already. Its vector follows when it is embedded."""
+    rule = merge_rules.load(conn, settlement.tenant_id).get_rule(settlement.rule)
+    similarity = next((signal["score"] for signal in settlement.signals if signal["kind"] == "semantic"), None)
+    result = merge(
+        existing, candidate, rule.merge, similarity=similarity, source_priorities=rule.arbitration.source_priorities
+    )
+    merged = merged_fact(candidate, existing, result, audit.new_id(), audit.now)
+    merged = replace(merged, ref=refs.free(conn, merged, refs.taken(conn, [merged]), audit.new_id))
+    conn.lock(key(merged))
+    known = _same_content(conn, merged, candidate, existing)
+    for fact in (existing, candidate):
+        _supersede(conn, fact, (known or merged).id, start(candidate), audit, relation="derived_from")
+    if known is None:
+        items.insert(conn, "fact", [(merged, IndexEntry(search_text(found_by(merged)), None, None))])
+        payload = {"content_hash": merged.content_hash, "importance": merged.importance, "by": "merge"}
+        events.append(conn, audit.event("fact_created", "fact", merged.id, **payload))
+    return known or merged
+
+
+def _same_content(conn: Connection, fact: Fact, *but: Fact) -> Fact | None:
+    """Another unkeyed fact in use with this content."""
+    rows = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE m.tenant_id = :tenant_id AND m.scope = :scope AND m.owner = :owner"
+        " AND m.content_hash = :content_hash AND NOT m.keyed AND m.validity = 'active'",
+        {name: getattr(fact, name) for name in ("tenant_id", "scope", "owner", "content_hash")},
+    )
+    others = {fact.id, *(each.id for each in but)}
+    return next((Fact(**row) for row in rows if row["id"] not in others), None)
+
+
+# -- what a person does with it --------------------------------------------------------------------------------
+
+
+def get(
+    conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change: bool = False
+) -> Settlement | None:
+    where, params = reach("fact", tenant_id, bound)
+    lock = conn.for_update if to_change else ""
+    row = conn.fetch_one(f"{_SELECT} WHERE {where} AND m.id = :id{lock}", {**params, "id": id_})
+    return Settlement(**row) if row else None
+
+
+def listing(
+    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None
+) -> list[tuple[Settlement, Fact, Fact, Fact | None]]:
+    """The settlements that a caller may see, newest first, each with both sides and what was merged of them."""
+    where, params = reach("fact", tenant_id, bound)
+    if status is not None:
+        where, params["status"] = f"{where} AND m.status = :status", status
+    rows = conn.fetch_all(
+        f"{_SELECT} WHERE {where} ORDER BY m.created_at DESC, m.id DESC LIMIT :limit", {**params, "limit": limit}
+    )
+    found = [Settlement(**row) for row in rows]
+    ids = {id_ for each in found for id_ in (each.candidate_id, each.existing_id, each.merged_id) if id_}
+    facts = {fact.id: fact for fact in facts_of(conn, tenant_id, ids)}
+    return [
+        (each, facts[each.candidate_id], facts[each.existing_id], facts[each.merged_id] if each.merged_id else None)
+        for each in found
+    ]
+
+
+def facts_of(conn: Connection, tenant_id: str, ids: Collection[UUID]) -> list[Fact]:
+    """The facts with these ids."""
+    rows = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
+        {"tenant_id": tenant_id, "ids": list(ids)},
+    )
+    return [Fact(**row) for row in rows]
+
+
+def count_held(conn: Connection, tenant_id: str) -> int:
+    """How many settlements wait for a person."""
+    row = conn.fetch_one(
+        "SELECT COUNT(*) AS waiting FROM settlements WHERE tenant_id = :tenant_id AND status = 'held'",
+        {"tenant_id": tenant_id},
+    )
+    return row["waiting"] if row else 0
+
+
+def accept(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
+    """Carry out what was held."""
+    _check_status(settlement, "held")
+    candidate, existing = _sides(conn, settlement)
+    for fact in (candidate, existing):
+        if not in_use(fact):
+            raise _refused(settlement, f"the note {fact.id} is no longer in use")
+    events.append(conn, _event(settlement, "accepted", audit))
+    return carry_out(conn, settlement, candidate, existing, audit)[0]
+
+
+def dismiss(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
+    """Leave both sides of a held settlement as they are, for good."""
+    _check_status(settlement, "held")
+    done = replace(settlement, status="dismissed", updated_at=audit.now)
+    _change(conn, done)
+    events.append(conn, _event(done, "dismissed", audit))
+    return done
+
+
+def revert(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
+    """Put both sides back into use, and retract what was merged of them. What a person has forgotten since, or what
+    another note says by now, does not come back: then nothing changes."""
+    _check_status(settlement, "applied")
+    sides = _sides(conn, settlement)
+    if settlement.merged_id is not None:
+        merged = items.get(conn, Address(settlement.tenant_id, "fact", settlement.merged_id), to_change=True)
+        if isinstance(merged, Fact) and in_use(merged) and merged.supersedes_id == settlement.existing_id:
+            items.update(conn, (merged, forgotten(merged, audit.now)))
+            events.append(conn, audit.event("fact_retracted", "fact", merged.id, by="revert"))
+    for fact in sides:
+        if not in_use(fact):
+            _restore(conn, settlement, fact, audit)
+    done = replace(settlement, status="reverted", updated_at=audit.now)
+    _change(conn, done)
+    events.append(conn, _event(done, "reverted", audit))
+    return done
+
+
+def mark_undone(conn: Connection, tenant_id: str, run_id: UUID, audit: Audit) -> None:
+    """A run was undone, and with it what it had settled."""
+    conn.execute(
+        "UPDATE settlements SET status = CASE WHEN status = 'held' THEN 'dismissed' ELSE 'reverted' END,"
+        " updated_at = :now WHERE tenant_id = :tenant_id AND run_id = :run_id AND status IN ('applied', 'held')",
+        {"tenant_id": tenant_id, "run_id": run_id, "now": audit.now},
+    )
+
+
+def _restore(conn: Connection, settlement: Settlement, fact: Fact, audit: Audit) -> None:
+    noted = unwanted.noted_at(conn, fact, audit.new_id)
+    if noted is not None and noted >= settlement.created_at:
+        raise _refused(settlement, f"the note {fact.id} was forgotten since")
+    conn.lock(key(fact))
+    if (other := _same_content(conn, fact)) is not None:
+        raise _refused(settlement, f"the note {other.id} says the same by now")
+    now = audit.now
+    back = replace(fact, validity="active", status=None, ended_at=None, updated_at=now)
+    items.update(conn, (fact, reviewed(back, now, now).item))
+    events.append(conn, audit.event("fact_restored", "fact", fact.id, by="revert"))
+
+
+def _sides(conn: Connection, settlement: Settlement) -> tuple[Fact, Fact]:
+    """The candidate and the known fact, locked. Neither can have been deleted: the settlement would be too."""
+    candidate, existing = (
+        items.get_to_change(conn, Address(settlement.tenant_id, "fact", id_))
+        for id_ in (settlement.candidate_id, settlement.existing_id)
+    )
+    assert isinstance(candidate, Fact)
+    assert isinstance(existing, Fact)
+    return candidate, existing
+
+
+def _check_status(settlement: Settlement, status: str) -> None:
+    if settlement.status != status:
+        raise _refused(settlement, f"is {settlement.status}", f"one that is {status}")
+
+
+def _refused(settlement: Settlement, problem: str, allowed: str = "a settlement whose notes have not changed") -> InvalidInput:
+    return InvalidInput("settlement", f"{settlement.id} can't be changed: {problem}", allowed)
+
+
+def _change(conn: Connection, settlement: Settlement) -> None:
+    conn.execute(
+        "UPDATE settlements SET status = :status, outcome = :outcome, merged_id = :merged_id, updated_at = :updated_at"
+        f" {items.THIS}",
+        {name: getattr(settlement, name) for name in ("tenant_id", "id", "status", "outcome", "merged_id", "updated_at")},
+    )
+
+
+def _event(settlement: Settlement, what: str, audit: Audit) -> Any:
+    facts = {name: str(getattr(settlement, name)) for name in ("candidate_id", "existing_id")}
+    return audit.event(f"conflict_{what}", "settlement", settlement.id, **facts, outcome=settlement.outcome)
