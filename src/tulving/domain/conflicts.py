@@ -1,11 +1,13 @@
 """Conflicts between an unkeyed fact that is offered and those that are known: what tells of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
+from tulving.domain.likeness import compare, keywords
 from tulving.domain.model import Fact
+from tulving.domain.validity import start
 
 SignalKind = Literal["semantic", "keyword", "time", "importance"]
 Mode = Literal["cautious", "signals", "literal"]
@@ -66,3 +68,61 @@ class Conflict:
     def severity(self) -> float:
         """000-031: the total score of its signals."""
         return sum(signal.score for signal in self.signals)
+
+
+def detect(candidate: Fact, neighbours: Sequence[Neighbour], settings: Detection) -> list[Conflict]:
+    """The known facts that an offered one is in conflict with, the most severe first. 000-022 to 000-025."""
+    terms = frozenset(keywords(candidate.content))
+    found: list[Conflict] = []
+    for neighbour in neighbours:
+        if not _concerns_the_same(candidate, neighbour.fact):
+            continue
+        signals = [*_of_texts(terms, neighbour, settings), *_of_circumstances(candidate, neighbour.fact, settings)]
+        if any(settings.mode == "literal" or signal.kind in ("semantic", "keyword") for signal in signals):
+            known, similarity = neighbour.fact, neighbour.similarity
+            likeness = compare(candidate.content, known.content, similarity)
+            if settings.mode != "cautious" or likeness.verdict != "different":
+                fuller = {"first": candidate.id, "second": known.id, None: None}[likeness.fuller]
+                same = likeness.verdict == "same"
+                found.append(Conflict(existing=known, signals=signals, similarity=similarity, same=same, fuller=fuller))
+    return sorted(found, key=lambda conflict: (-conflict.severity, conflict.existing.id))
+
+
+def _concerns_the_same(candidate: Fact, known: Fact) -> bool:
+    """Whether both are of the same tenant and user, and of no two personas or households; and are two."""
+    return (
+        candidate.id != known.id
+        and (candidate.tenant_id, candidate.user_id) == (known.tenant_id, known.user_id)
+        and _agree(candidate.persona_id, known.persona_id)
+        and _agree(candidate.household_id, known.household_id)
+    )
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def _of_texts(terms: Collection[str], neighbour: Neighbour, settings: Detection) -> Iterator[Signal]:
+    """The signals that what the facts say gives: 000-022 and 000-023."""
+    target, similarity = neighbour.fact.id, neighbour.similarity
+    if similarity is not None and similarity >= settings.semantic_threshold:
+        yield Signal(kind="semantic", score=min(1.0, similarity), target_id=target)
+    known = frozenset(keywords(neighbour.fact.content))
+    if shared := known.intersection(terms):
+        share = len(shared) / min(len(known), len(terms))
+        if share >= settings.keyword_threshold:
+            yield Signal(kind="keyword", score=share, target_id=target, evidence={"keywords": sorted(shared)})
+
+
+def _of_circumstances(candidate: Fact, known: Fact, settings: Detection) -> Iterator[Signal]:
+    """The signals that when they hold and how important they are gives: 000-024 and 000-025."""
+    delta, window = abs((start(candidate) - start(known)).total_seconds()), settings.time_window
+    if delta <= window:
+        score = 1 - delta / window if window else 1.0
+        evidence = {"delta_seconds": delta, "window_seconds": window}
+        yield Signal(kind="time", score=score, target_id=known.id, evidence=evidence)
+    difference = round(abs(candidate.importance - known.importance) / 10, 9)  # 0.4 for 8.1 and 4.1, too
+    if difference >= settings.importance_delta:
+        room = 1 - settings.importance_delta
+        score = min(1.0, difference / room) if room else 1.0
+        yield Signal(kind="importance", score=score, target_id=known.id, evidence={"difference": difference})
