@@ -165,6 +165,13 @@ def whole(field: str, value: object, low: int, high: int) -> int:
     return value
 
 
+def flag(field: str, value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {type(value).__name__}", "true, false")
+    return value
+
+
 def one_of(field: str, value: object, allowed: Sequence[T]) -> T:
     """One of the allowed words."""
     for word in allowed:

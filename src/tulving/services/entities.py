@@ -128,8 +128,7 @@ class Entities(Service):
             limit = intake.whole("limit", limit, 1, LARGEST_LIMIT)
         if entity_type is not None:
             entity_type = intake.one_of("entity_type", entity_type, ENTITY_TYPES)
-        if not isinstance(enable_fuzzy, bool):
-            raise InvalidInput("enable_fuzzy", f"must be true or false, not {type(enable_fuzzy).__name__}")
+        enable_fuzzy = intake.flag("enable_fuzzy", enable_fuzzy)
         hints = resolution.read_hints(context_hints)
         if hints.skipped:
             log.warning("domain scores that are not numbers were ignored: %s", ", ".join(map(repr, hints.skipped[:10])))

@@ -160,12 +160,6 @@ def _moment(name: str, value: Any) -> datetime | None:
         raise InvalidInput(name, f"{text!r:.80} is not a time", "a time such as 2026-01-31T12:00:00+00:00") from None
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(name, f"must be true or false, not {type(value).__name__}", "true, false")
-    return value
-
-
 def _object(name: str, value: Any) -> dict[str, Any]:
     try:
         return intake.metadata(value)
@@ -223,7 +217,7 @@ def _vector(name: str, value: Any) -> bytes:
 _CHECKS: dict[str, Check] = {
     **dict.fromkeys(TIMES, _moment),
     **dict.fromkeys(UUIDS, intake.memory_id),
-    **dict.fromkeys(FLAGS, _flag),
+    **dict.fromkeys(FLAGS, intake.flag),
     **dict.fromkeys(WHOLE_NUMBERS, partial(intake.whole, low=0, high=MOST_COUNTED)),
     **dict.fromkeys(
         "tenant_id owner user_id household_id persona_id actor request_id content_hash folded_name"
