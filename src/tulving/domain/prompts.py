@@ -110,6 +110,12 @@ def extraction(
     )
 
 
+def merging(template: str, first: Fact, second: Fact) -> str:
+    """000-032: the template, then two notes of which one is to be made."""
+    notes = (f"<note>\n{_quoted(fact.content)}\n</note>" for fact in (first, second))
+    return _GAP.join((template.strip(), "---", *notes))
+
+
 def turns(conversation: str | Sequence[Mapping[str, object]]) -> list[tuple[str, str]]:
     """The turns of a conversation as role and text: from text with labels such as `User:`, or from messages.
 

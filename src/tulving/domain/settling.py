@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tulving.domain.arbitration import Arbitration, arbitrate, most_severe
 from tulving.domain.claims import folded
-from tulving.domain.conflicts import Conflict, Detection, Neighbour, detect
+from tulving.domain.conflicts import Conflict, Detection
 from tulving.domain.decay import decay_rate, next_review_at
 from tulving.domain.merge_rules import MergeRuleRegistry, ResolvedRule
 from tulving.domain.merging import MergeResult
@@ -34,13 +34,10 @@ class Verdict:
         )
 
 
-def settle(
-    offer: Fact, neighbours: Sequence[Neighbour], settings: Detection, rules: MergeRuleRegistry, *, by_model: bool
-) -> Verdict | None:
-    """000-031: how the most severe conflict of an offer is settled; None if it has none."""
-    conflicts = detect(offer, neighbours, settings)
-    if not conflicts:
-        return None
+def verdict(
+    offer: Fact, conflicts: Sequence[Conflict], settings: Detection, rules: MergeRuleRegistry, *, by_model: bool
+) -> Verdict:
+    """000-031: how the most severe conflict of an offer is to be settled."""
     conflict = most_severe(conflicts)
     rule = rules.find_matching_rule(offer, conflict.existing)
     arbitration = arbitrate(offer, [conflict], rule.arbitration)

@@ -1,18 +1,23 @@
 """Verbs about conflicts between notes: how they were settled, and what a person does about it."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
-from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake
+from tulving.domain import intake, prompts
 from tulving.domain.events import Audit
 from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Settlement
-from tulving.errors import NotFound
-from tulving.services.facts import Facts
+from tulving.domain.scope import Owner
+from tulving.errors import NotFound, TulvingError, UnusableAnswer
+from tulving.services.learning import template
+from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
+from tulving.services.runs import Runs
 from tulving.storage.connection import Connection
+
+log = logging.getLogger("tulving")
 
 MOST_CONFLICTS = 1000
 
@@ -29,7 +34,7 @@ class ConflictReport:
     merged: Fact | None = None
 
 
-class Conflicts(Facts):
+class Conflicts(Runs):
     """Verbs about conflicts between notes."""
 
     @operation("memory_conflicts", effect="read", answer="conflicts", standard=False)
@@ -58,12 +63,35 @@ class Conflicts(Facts):
     async def accept_conflict(self, conflict_id: MemoryId) -> Settlement:
         """Settle a conflict that was held, as it was proposed."""
         settled = await self._settled(conflict_id, storage.settlements.accept)
-        await self._embed([settled.merged_id] if settled.merged_id else [])
+        await self._finish_merges([settled])
         return settled
 
     async def dismiss_conflict(self, conflict_id: MemoryId) -> Settlement:
         """Leave both sides of a conflict that was held in use."""
         return await self._settled(conflict_id, storage.settlements.dismiss)
+
+    async def _finish_merges(self, merges: Sequence[Settlement]) -> None:
+        """000-032: where the merge rule wants it so, the model writes what was merged. If it fails, that stays as it
+        was made of the words of both sides."""
+        model = self._env.model
+        for settlement in merges if model is not None else ():
+            report = await self._read(storage.settlements.to_summarize, settlement)
+            if report is not None and model is not None:
+                try:
+                    await self._summarize(model, *report)
+                except TulvingError as error:
+                    log.warning("the model could not summarize the conflict %s: %s", settlement.id, error)
+        await super()._finish_merges(merges)
+
+    async def _summarize(self, model: LanguageModel, candidate: Fact, existing: Fact, merged: Fact) -> None:
+        owner = Owner(merged.user_id, merged.household_id, merged.persona_id)
+        run = self._new_run("extraction", merged.scope, model.name, owner)
+        await self._write(storage.runs.begin, run)
+        async with self._closing(run):
+            text = await self._ask(run, model, prompts.merging(template("merging"), existing, candidate))
+            if len(text) > 2 * (len(candidate.content) + len(existing.content)):
+                raise UnusableAnswer(f"the answer of {model.name} is longer than both notes")
+            await self.edit("fact", merged.id, content=text.strip())
 
     async def _settled(self, conflict_id: MemoryId, change: Change) -> Settlement:
         id_, audit = intake.memory_id("conflict_id", conflict_id), self._audit(self._env.clock())

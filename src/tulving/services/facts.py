@@ -5,12 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
-from uuid import UUID
 
 from tulving import storage
 from tulving.domain import claims, intake
 from tulving.domain.decay import decay_rate, next_review_at
-from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Stored
+from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Settlement, Stored
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
@@ -117,17 +116,17 @@ class Facts(Service):
 
         def store(conn: Connection) -> T:
             stored = storage.facts.store(conn, rows, self._audit(now), self.bound, self._env.config.conflicts)
-            merged.extend(one.id for one in stored if one.outcome == "merged")
+            merged[:] = [one.conflict for one in stored if one.conflict is not None and one.conflict.merged_id]
             return of([replace(one, warning=warning) for one in stored] if warning else stored)
 
-        merged: list[UUID] = []
+        merged: list[Settlement] = []
         answer = await self._write_once(store)
-        await self._embed(merged)
+        await self._finish_merges(merged)
         return answer
 
-    async def _embed(self, ids: Sequence[UUID]) -> None:
+    async def _finish_merges(self, merges: Sequence[Settlement]) -> None:
         """Give merged facts their vectors. Whatever prevents that, maintenance does it later."""
-        if ids:
+        if ids := [merge.merged_id for merge in merges if merge.merged_id is not None]:
             facts = await self._read(storage.settlements.facts_of, self.caller.tenant_id, ids)
             entries = await self._env.embedding.index(facts)
             made = [("fact", fact, entry) for fact, entry in zip(facts, entries, strict=True) if entry.embedding]

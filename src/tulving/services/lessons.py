@@ -103,7 +103,7 @@ class Lessons(Facts, Rules):
             return applied
 
         applied = await self._write(take)
-        await self._embed([stored.id for stored in applied.stored if stored.outcome == "merged"])
+        await self._finish_merges([stored.conflict for stored in applied.stored if stored.conflict is not None])
         counts = {name: applied.counts[name] for name in _COUNTED}
         told = [*errors, *problems, *applied.errors]
         return Learned(run_id=run.id, stored=applied.stored, profile=applied.profile, errors=told, **counts)

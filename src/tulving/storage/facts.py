@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain import claims, intake
+from tulving.domain import claims, intake, settling
 from tulving.domain.claims import Claim
+from tulving.domain.conflicts import detect
 from tulving.domain.editing import differing, in_use, restated, split, superseded
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Fact, Stored
 from tulving.domain.scope import Address, Bound, Filter, address_of
-from tulving.domain.settling import Verdict, settle
 from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import as_it_was, latest, redated, start
 from tulving.errors import InvalidInput
@@ -44,7 +44,7 @@ def store(
     bound: Bound,
     conflicts: ConflictsConfig | None = None,
 ) -> list[Stored]:
-    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each, and `settling.settle` on
+    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each, and `settling.verdict` on
     unkeyed ones that are in conflict with others, unless `conflicts` is None.
 
     Each offer has the columns that its caller gave explicitly, which an existing fact with equal content takes over.
@@ -63,13 +63,13 @@ def store(
 
 def rival(
     conn: Connection, fact: Fact, entry: IndexEntry, conflicts: ConflictsConfig, audit: Audit
-) -> Verdict | None:
+) -> settling.Verdict | None:
     """How a conflict of an unkeyed fact with a known one would be settled; None if it has none."""
-    near = settlements.neighbours(conn, fact, entry, conflicts, audit)
-    if not near:
+    found = detect(fact, settlements.neighbours(conn, fact, entry, conflicts, audit), conflicts)
+    if not found:
         return None
     rules = merge_rules.load(conn, fact.tenant_id)
-    return settle(fact, near, conflicts, rules, by_model=audit.run_id is not None)
+    return settling.verdict(fact, found, conflicts, rules, by_model=audit.run_id is not None)
 
 
 def history(
@@ -189,7 +189,7 @@ class _Batch:
                 return self._settle(fact, entry, known, verdict)
         return self._store(fact, entry)
 
-    def _settle(self, fact: Fact, entry: IndexEntry, known: Fact, verdict: Verdict) -> Stored:
+    def _settle(self, fact: Fact, entry: IndexEntry, known: Fact, verdict: settling.Verdict) -> Stored:
         stored = self._store(fact, entry)
         self.finish()
         left = fact = replace(fact, ref=stored.ref)

@@ -12,7 +12,8 @@ from tulving.domain.conflicts import Neighbour
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, forgotten, in_use, superseded
 from tulving.domain.events import Audit
-from tulving.domain.merging import merge
+from tulving.domain.merge_rules import ResolvedRule
+from tulving.domain.merging import MergeResult, merge
 from tulving.domain.model import Fact, Link, Settlement
 from tulving.domain.scope import Address, Bound, Filter, address_of
 from tulving.domain.settling import Verdict, merged_fact, outcome
@@ -171,11 +172,9 @@ def _supersede(
 
 def _merge(conn: Connection, settlement: Settlement, candidate: Fact, existing: Fact, audit: Audit) -> Fact:
     """The new fact, or the one that says the same already. Its vector follows when it is embedded."""
-    rule = merge_rules.load(conn, settlement.tenant_id).get_rule(settlement.rule)
-    similarity = next((signal["score"] for signal in settlement.signals if signal["kind"] == "semantic"), None)
-    result = merge(
-        existing, candidate, rule.merge, similarity=similarity, source_priorities=rule.arbitration.source_priorities
-    )
+    rules = merge_rules.load(conn, settlement.tenant_id)
+    rule = rules.get_rule(settlement.rule) or rules.find_matching_rule(candidate, existing)  # it may be deleted by now
+    result = _merged(candidate, existing, settlement, rule)
     merged = merged_fact(candidate, existing, result, audit.new_id(), audit.now)
     merged = replace(merged, ref=refs.free(conn, merged, refs.taken(conn, [merged]), audit.new_id))
     conn.lock(key(merged))
@@ -187,6 +186,25 @@ def _merge(conn: Connection, settlement: Settlement, candidate: Fact, existing: 
         payload = {"content_hash": merged.content_hash, "importance": merged.importance, "by": "merge"}
         events.append(conn, audit.event("fact_created", "fact", merged.id, **payload))
     return known or merged
+
+
+def to_summarize(conn: Connection, settlement: Settlement) -> tuple[Fact, Fact, Fact] | None:
+    """The candidate, the known fact and what was merged of them, if a model is to write that."""
+    rules = merge_rules.load(conn, settlement.tenant_id)
+    rule = rules.get_rule(settlement.rule)
+    ids = [id_ for id_ in (settlement.candidate_id, settlement.existing_id, settlement.merged_id) if id_ is not None]
+    found = {fact.id: fact for fact in facts_of(conn, settlement.tenant_id, ids)}
+    if rule is None or len(found) < 3 or rule.merge.summarize_with != "model":
+        return None
+    candidate, existing, merged = (found[id_] for id_ in ids)
+    result = _merged(candidate, existing, settlement, rule)
+    return (candidate, existing, merged) if result.strategy == "summarize" else None
+
+
+def _merged(candidate: Fact, existing: Fact, settlement: Settlement, rule: ResolvedRule) -> MergeResult:
+    similarity = next((signal["score"] for signal in settlement.signals if signal["kind"] == "semantic"), None)
+    priorities = rule.arbitration.source_priorities
+    return merge(existing, candidate, rule.merge, similarity=similarity, source_priorities=priorities)
 
 
 def _same_content(conn: Connection, fact: Fact, *but: Fact) -> Fact | None:
