@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tulving.storage import items as items
     from tulving.storage import learning as learning
     from tulving.storage import links as links
+    from tulving.storage import merge_rules as merge_rules
     from tulving.storage import moving as moving
     from tulving.storage import names as names
     from tulving.storage import profiles as profiles
