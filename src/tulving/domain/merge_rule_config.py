@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from tulving.domain import intake
 from tulving.domain.arbitration import ArbitrationPolicy
 from tulving.domain.merging import MergePolicy
+from tulving.domain.text import fold
 from tulving.errors import InvalidInput
 
 DEFAULT = "default"
@@ -114,7 +115,7 @@ def _at(where: str, name: str) -> str:
 
 def _source(where: str, value: Any) -> str:
     """A source in the form that `source_of` gives it for a fact."""
-    return intake.identifier(where, value, most=200).strip().casefold()
+    return fold(intake.identifier(where, value, most=200))
 
 
 def _one_or_more(check: Check, where: str, value: Any) -> str | list[str]:

@@ -22,6 +22,7 @@ from tulving.domain.learning import (
     RunStatus,
     UpdatedFact,
 )
+from tulving.domain.merge_rules import MergeRuleRegistry
 from tulving.domain.model import (
     ENTITY_TYPES,
     KINDS,
@@ -256,7 +257,8 @@ _CHECKS: dict[str, Check] = {
     "settlements.action": partial(intake.one_of, allowed=get_args(SettlementAction)),
     "settlements.status": partial(intake.one_of, allowed=SETTLEMENT_STATUSES),
     "signals": _objects,
-    "rules": _objects,
+    "rules": lambda name, value: MergeRuleRegistry(value).export_rules(),
+    "merge_rules.version": partial(intake.whole, low=1, high=MOST_COUNTED),
 }
 # What is looked up together, beside the tenant.
 _KEYS: dict[str, Sequence[tuple[str, ...]]] = {

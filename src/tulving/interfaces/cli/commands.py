@@ -1,7 +1,7 @@
 """Which commands there are. Each one is made, and its module loaded, when it is asked for."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -18,15 +18,18 @@ from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
     "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "
-    "config, trust, worker, learn, review, conflicts, forget, mcp, token create, token list, token revoke"
+    "config, trust, worker, learn, review, conflicts, forget, mcp, token create, token list, token revoke, "
+    "merge-rules, merge-rules show, merge-rules add, merge-rules update, merge-rules delete, merge-rules export, "
+    "merge-rules load"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
-another."""
+another. A group that is named here alone too does something without a command of its own."""
 MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
 GROUPS = {
     "store": "Store an episode, a fact, a note or a rule.",
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
+    "merge-rules": "List or change the rules that settle conflicts.",
 }
 FIRST = ("init", "demo", "store", "recall", "search", "context", "learn", "entity")
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
@@ -73,16 +76,15 @@ class Commands(Mapping[str, Any]):
         return None
 
     def _group(self, word: str) -> TyperGroup:
-        app = typer.Typer(name=word, help=GROUPS[word], callback=_help, invoke_without_command=True, **_PLAIN)
-        words = [command.split() for command in (*self._operations, *BY_HAND)]
-        return _with(app, {rest[0]: self._command(f"{word} {rest[0]}") for first, *rest in words if first == word})
+        alone = _by_hand(word) if word in BY_HAND else _help
+        app = typer.Typer(name=word, help=GROUPS[word], callback=alone, invoke_without_command=True, **_PLAIN)
+        commands = (command for command in (*self._operations, *BY_HAND) if command.startswith(f"{word} "))
+        return _with(app, {command.split()[1]: self._command(command) for command in commands})
 
     def _command(self, command: str) -> Any:
-        first, last = command.split()[0], command.split()[-1]
         if command in BY_HAND:
-            module = import_module(f"{__package__}.{MODULES.get(first, first)}")
-            function = getattr(module, last, None) or getattr(module, f"{last}_")
-            text = function.__doc__
+            function = _by_hand(command)
+            text = function.__doc__ or ""
         else:
             from tulving.interfaces.cli import operation
             from tulving.interfaces.parameters import describe
@@ -90,8 +92,14 @@ class Commands(Mapping[str, Any]):
             function = operation.command(self._operations[command], self._settings)
             text = describe(self._operations[command])
         app = typer.Typer(**_PLAIN)
-        app.command(last, help=text, short_help=_short(text))(function)
+        app.command(command.split()[-1], help=text, short_help=_short(text))(function)
         return get_command(app)
+
+
+def _by_hand(command: str) -> Callable[..., None]:
+    words = command.replace("-", "_").split()
+    module = import_module(f"{__package__}.{MODULES.get(words[0], words[0])}")
+    return getattr(module, words[-1], None) or getattr(module, f"{words[-1]}_")
 
 
 def _with(app: typer.Typer, commands: Mapping[str, Any]) -> TyperGroup:
