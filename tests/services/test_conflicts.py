@@ -225,9 +225,7 @@ async def test_without_vectors_notes_are_compared_by_their_words(memory, embedde
 
 @pytest.mark.scenario("000-024")
 @pytest.mark.scenario("000-025")
-async def test_time_and_importance_strengthen_a_conflict_but_make_one_only_to_the_letter(
-    memory, url, clock
-):
+async def test_time_and_importance_strengthen_a_conflict_but_make_one_only_to_the_letter(memory, url, clock):
     await memory.store_note("The boat is called Freya", importance=9)
     clock.advance(minutes=5)
     assert (await memory.store_note("Yesterday it rained", importance=2)).outcome == "stored"

@@ -1,4 +1,4 @@
-"""What comes of an unkeyed fact that is in conflict with a known one: signals, rule, arbitration, and the facts after it."""
+"""What comes of an unkeyed fact that is in conflict with a known one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,9 @@ class Verdict:
     @property
     def takes_out_of_use(self) -> bool:
         """Whether the known fact would be replaced."""
-        return not self.held and outcome(self.arbitration.action, self.arbitration.loser, self.conflict.existing.id) in (
+        return not self.held and outcome(
+            self.arbitration.action, self.arbitration.loser, self.conflict.existing.id
+        ) in (
             "superseded",
             "merged",
         )

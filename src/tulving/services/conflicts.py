@@ -11,7 +11,7 @@ from tulving.domain.events import Audit
 from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Settlement
 from tulving.domain.scope import Owner
 from tulving.errors import NotFound, TulvingError, UnusableAnswer
-from tulving.services.learning import template
+from tulving.services.learning import instructions
 from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
 from tulving.services.runs import Runs
@@ -88,7 +88,7 @@ class Conflicts(Runs):
         run = self._new_run("extraction", merged.scope, model.name, owner)
         await self._write(storage.runs.begin, run)
         async with self._closing(run):
-            text = await self._ask(run, model, prompts.merging(template("merging"), existing, candidate))
+            text = await self._ask(run, model, prompts.merging(instructions("merging"), existing, candidate))
             if len(text) > 2 * (len(candidate.content) + len(existing.content)):
                 raise UnusableAnswer(f"the answer of {model.name} is longer than both notes")
             await self.edit("fact", merged.id, content=text.strip())

@@ -15,6 +15,7 @@ from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import Service, T, offered
 from tulving.storage.connection import Connection
+from tulving.storage.embeddings import Indexed
 
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
 LONGEST_HISTORY = 1000
@@ -129,7 +130,8 @@ class Facts(Service):
         if ids := [merge.merged_id for merge in merges if merge.merged_id is not None]:
             facts = await self._read(storage.settlements.facts_of, self.caller.tenant_id, ids)
             entries = await self._env.embedding.index(facts)
-            made = [("fact", fact, entry) for fact, entry in zip(facts, entries, strict=True) if entry.embedding]
+            indexed = zip(facts, entries, strict=True)
+            made: list[Indexed] = [("fact", fact, entry) for fact, entry in indexed if entry.embedding]
             await self._write(storage.embeddings.set_embeddings, made, self._audit_of())
 
     @operation(

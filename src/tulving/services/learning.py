@@ -25,7 +25,8 @@ from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
 from tulving.services.runs import Runs, described
 from tulving.services.upkeep import Progress
-from tulving.storage.learning import Material, Withdrawn
+from tulving.storage.learning import Material
+from tulving.storage.lessons import Withdrawn
 
 log = logging.getLogger("tulving")
 
@@ -234,7 +235,7 @@ class Learning(Runs):
         blocks = await self._read(storage.profiles.current, run.tenant_id, owner)
         texts = {name: block.content for name, block in blocks.items()}
         most = self._env.config.llm.max_characters
-        return prompts.next_extraction(template("extraction"), turns, texts, facts, most)
+        return prompts.next_extraction(instructions("extraction"), turns, texts, facts, most)
 
     async def _extract(self, run: Run, extraction: Extraction, session_id: UUID | None) -> Learned:
         """003-003: store what is certain enough."""
@@ -313,7 +314,7 @@ class Learning(Runs):
         told = [episode for episode in own_words if episode.content.strip()]
         if not told:
             return replace(found, episodes=(), silent=silent), ""
-        template, room = template("consolidation"), settings.llm.max_characters
+        template, room = instructions("consolidation"), settings.llm.max_characters
         fitting = prompts.fit(template, butler, told, found.facts, found.rules, room)
         return Material(*fitting, silent), prompts.consolidation(template, butler, *fitting)
 
@@ -332,6 +333,6 @@ def _parsed(run: Run, answer: str, shown: Material) -> Extraction | Consolidatio
 
 
 @cache
-def template(name: str) -> str:
+def instructions(name: str) -> str:
     """The instructions of a prompt."""
     return files("tulving").joinpath("prompts", name, "SKILL.md").read_text(encoding="utf-8")

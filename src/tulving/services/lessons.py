@@ -25,7 +25,8 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.services.facts import Facts
 from tulving.services.rules import Rules
 from tulving.storage.connection import Connection
-from tulving.storage.learning import Applied, Material, Step
+from tulving.storage.learning import Material
+from tulving.storage.lessons import Applied, Step
 
 log = logging.getLogger("tulving")
 
@@ -95,7 +96,7 @@ class Lessons(Facts, Rules):
 
         def take(conn: Connection) -> Applied:
             settings = self._env.config
-            applied = storage.learning.apply(
+            applied = storage.lessons.apply(
                 conn, run, steps, learned_from, profile or {}, settings, audit, self.bound, decided=decided
             )
             if decide is not None and not problems:

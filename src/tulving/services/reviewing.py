@@ -17,7 +17,8 @@ from tulving.services.learning import Learning
 from tulving.services.lessons import Decide, Learned, Lessons, read
 from tulving.services.operations import operation
 from tulving.storage.connection import Connection
-from tulving.storage.learning import Applied, Material
+from tulving.storage.learning import Material
+from tulving.storage.lessons import Applied
 from tulving.storage.undoing import Undone
 
 MOST_RUNS = 1000

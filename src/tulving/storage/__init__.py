@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tulving.storage import health as health
     from tulving.storage import items as items
     from tulving.storage import learning as learning
+    from tulving.storage import lessons as lessons
     from tulving.storage import links as links
     from tulving.storage import merge_rules as merge_rules
     from tulving.storage import moving as moving

@@ -119,7 +119,11 @@ def pending(conn: Connection, tenant_id: str | None, limit: int) -> list[tuple[K
     return found
 
 
-def set_embeddings(conn: Connection, pending: Sequence[tuple[Kind, Item, IndexEntry]], audit_of: AuditOf) -> int:
+Indexed = tuple[Kind, Item, IndexEntry]
+"""A memory and what it is found by."""
+
+
+def set_embeddings(conn: Connection, pending: Sequence[Indexed], audit_of: AuditOf) -> int:
     """Add missing vectors; returns how many. A memory that was deleted, has a vector by now, or has other content is
     skipped."""
     entries = renumbered(conn, (entry for _, _, entry in pending))

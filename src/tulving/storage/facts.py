@@ -17,7 +17,7 @@ from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import as_it_was, latest, redated, start
 from tulving.errors import InvalidInput
 from tulving.settings import ConflictsConfig
-from tulving.storage import edits, events, items, links, merge_rules, refs, settlements
+from tulving.storage import edits, events, items, links, merge_rules, neighbours, refs, settlements
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import renumbered
 from tulving.storage.filters import visible
@@ -44,8 +44,8 @@ def store(
     bound: Bound,
     conflicts: ConflictsConfig | None = None,
 ) -> list[Stored]:
-    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each, and `settling.verdict` on
-    unkeyed ones that are in conflict with others, unless `conflicts` is None.
+    """001-017: store all offers in one transaction, in order; `claims.decide` decides on each. Unless `conflicts` is
+    None, unkeyed ones are compared with others, and `settling.verdict` decides on those in conflict.
 
     Each offer has the columns that its caller gave explicitly, which an existing fact with equal content takes over.
     """
@@ -65,7 +65,7 @@ def rival(
     conn: Connection, fact: Fact, entry: IndexEntry, conflicts: ConflictsConfig, audit: Audit
 ) -> settling.Verdict | None:
     """How a conflict of an unkeyed fact with a known one would be settled; None if it has none."""
-    found = detect(fact, settlements.neighbours(conn, fact, entry, conflicts, audit), conflicts)
+    found = detect(fact, neighbours.find(conn, fact, entry, conflicts, audit), conflicts)
     if not found:
         return None
     rules = merge_rules.load(conn, fact.tenant_id)

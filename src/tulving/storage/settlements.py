@@ -1,84 +1,32 @@
-"""Settled conflicts between unkeyed facts: which facts are compared, what a settlement changes, and how it is reverted."""
+"""Settled conflicts between unkeyed facts: what a settlement changes, and how it is reverted."""
 
-from array import array
 from collections.abc import Collection
 from dataclasses import asdict, fields, replace
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from tulving.domain.claims import key
-from tulving.domain.conflicts import Neighbour
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, forgotten, in_use, superseded
 from tulving.domain.events import Audit
 from tulving.domain.merge_rules import ResolvedRule
 from tulving.domain.merging import MergeResult, merge
 from tulving.domain.model import Fact, Link, Settlement
-from tulving.domain.scope import Address, Bound, Filter, address_of
+from tulving.domain.scope import Address, Bound
 from tulving.domain.settling import Verdict, merged_fact, outcome
-from tulving.domain.text import found_by, lookup_terms, search_text
+from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import start
 from tulving.errors import InvalidInput
-from tulving.settings import ConflictsConfig
 from tulving.storage import events, items, links, merge_rules, refs
 from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection
-from tulving.storage.filters import reach, visible
+from tulving.storage.filters import reach
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import LaneRequest
 from tulving.storage.rows import IndexEntry, insert_statement
 
 _COLUMNS = tuple(each.name for each in fields(Settlement))
 _INSERT = insert_statement("settlements", _COLUMNS)
 _SELECT = f"SELECT {', '.join(f'm.{name}' for name in _COLUMNS)} FROM settlements AS m"
-
-
-# -- which facts are compared ----------------------------------------------------------------------------------
-
-
-def neighbours(
-    conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit
-) -> list[Neighbour]:
-    """The known facts that an offer may be in conflict with: the most similar ones, by meaning if it has a vector and
-    else by words; where any signal counts, also those of about the same time."""
-    wanted = Filter(beside=fact)
-    request = LaneRequest(
-        tenant_id=fact.tenant_id,
-        kinds=("fact",),
-        filter=wanted,
-        now=audit.now,
-        limit=settings.neighbours,
-        terms=() if entry.embedding else lookup_terms(fact.content),
-        vector=array("f", entry.embedding) if entry.embedding else None,
-        alike=True,
-        embedding_version=entry.embedding_version,
-    )
-    lanes = conn.lanes(request)
-    rows = conn.memories(fact.tenant_id, lanes.semantic.keys() | lanes.keyword.keys())
-    found = {row["id"]: Neighbour(Fact(**row), lanes.similarities.get(key)) for key, row in rows.items()}
-    if settings.mode == "literal":
-        found = {near.fact.id: near for near in _of_about_the_same_time(conn, fact, wanted, settings, audit)} | found
-    return sorted(found.values(), key=lambda near: (-(near.similarity or 0.0), near.fact.id))
-
-
-def _of_about_the_same_time(
-    conn: Connection, fact: Fact, wanted: Filter, settings: ConflictsConfig, audit: Audit
-) -> list[Neighbour]:
-    where, params = visible(conn, "fact", fact.tenant_id, wanted, audit.now)
-    window = timedelta(seconds=settings.time_window)
-    dated = KIND["fact"].dated_by
-    rows = conn.fetch_all(
-        f"{KIND['fact'].select} WHERE {where} AND {dated} BETWEEN :earliest AND :latest"
-        f" ORDER BY {dated} DESC, m.id LIMIT :most",
-        {
-            **params,
-            "earliest": start(fact) - window,
-            "latest": start(fact) + window,
-            "most": settings.neighbours,
-        },
-    )
-    return [Neighbour(Fact(**row)) for row in rows]
 
 
 # -- what a settlement changes ---------------------------------------------------------------------------------
@@ -221,9 +169,7 @@ def _same_content(conn: Connection, fact: Fact, *but: Fact) -> Fact | None:
 # -- what a person does with it --------------------------------------------------------------------------------
 
 
-def get(
-    conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change: bool = False
-) -> Settlement | None:
+def get(conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change: bool = False) -> Settlement | None:
     where, params = reach("fact", tenant_id, bound)
     lock = conn.for_update if to_change else ""
     row = conn.fetch_one(f"{_SELECT} WHERE {where} AND m.id = :id{lock}", {**params, "id": id_})
@@ -341,18 +287,20 @@ def _sides(conn: Connection, settlement: Settlement) -> tuple[Fact, Fact]:
 
 def _check_status(settlement: Settlement, status: str) -> None:
     if settlement.status != status:
-        raise _refused(settlement, f"is {settlement.status}", f"one that is {status}")
+        raise _refused(settlement, f"it is {settlement.status}", f"one that is {status}")
 
 
-def _refused(settlement: Settlement, problem: str, allowed: str = "a settlement whose notes have not changed") -> InvalidInput:
+def _refused(
+    settlement: Settlement, problem: str, allowed: str = "a settlement whose notes have not changed"
+) -> InvalidInput:
     return InvalidInput("settlement", f"{settlement.id} can't be changed: {problem}", allowed)
 
 
 def _change(conn: Connection, settlement: Settlement) -> None:
+    changed = ("status", "outcome", "merged_id", "updated_at")
     conn.execute(
-        "UPDATE settlements SET status = :status, outcome = :outcome, merged_id = :merged_id, updated_at = :updated_at"
-        f" {items.THIS}",
-        {name: getattr(settlement, name) for name in ("tenant_id", "id", "status", "outcome", "merged_id", "updated_at")},
+        f"UPDATE settlements SET {', '.join(f'{name} = :{name}' for name in changed)} {items.THIS}",
+        {name: getattr(settlement, name) for name in ("tenant_id", "id", *changed)},
     )
 
 

@@ -30,9 +30,7 @@ def conflicts(
         list[str] | None,
         typer.Argument(metavar="list|revert|accept|dismiss ID", help="What to do [default: list], and with which ones"),
     ] = None,
-    status: Annotated[
-        str | None, typer.Option(metavar="|".join(SETTLEMENT_STATUSES), help="List only these")
-    ] = None,
+    status: Annotated[str | None, typer.Option(metavar="|".join(SETTLEMENT_STATUSES), help="List only these")] = None,
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many are listed, the newest first")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +40,9 @@ def conflicts(
     if verb not in ("list", *VERBS):
         raise InvalidInput("conflicts", f"{verb!r:.80} is not known", "list, revert ID, accept ID, dismiss ID")
     if (verb == "list") != (not ids):
-        raise InvalidInput("conflicts", "it is not clear which ones are meant", "list, or a verb and the ids of conflicts")
+        raise InvalidInput(
+            "conflicts", "it is not clear which ones are meant", "list, or a verb and the ids of conflicts"
+        )
     if verb == "list":
         found = context.obj.run(lambda memory: memory.conflicts(status, limit))
         if as_json:

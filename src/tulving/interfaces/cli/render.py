@@ -184,7 +184,9 @@ def _stored(noun: str, stored: Stored) -> Iterator[Line]:
     yield 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
     if stored.conflict is not None:
         yield 2, ("why: ", "dim"), f"{stored.conflict.reason} (confidence {stored.conflict.confidence:.2f})"
-        verb = "settle it with: tulving conflicts accept" if stored.outcome == "held" else "undo: tulving conflicts revert"
+        verb = (
+            "settle it with: tulving conflicts accept" if stored.outcome == "held" else "undo: tulving conflicts revert"
+        )
         yield 2, (f"{verb} {stored.conflict.id}", "dim")
 
 

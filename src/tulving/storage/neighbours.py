@@ -1,0 +1,59 @@
+"""The known facts that an unkeyed fact is compared with when it is stored."""
+
+from array import array
+from datetime import timedelta
+
+from tulving.domain.conflicts import Neighbour
+from tulving.domain.events import Audit
+from tulving.domain.model import Fact
+from tulving.domain.scope import Filter
+from tulving.domain.text import lookup_terms
+from tulving.domain.validity import start
+from tulving.settings import ConflictsConfig
+from tulving.storage.connection import Connection
+from tulving.storage.filters import visible
+from tulving.storage.kinds import KIND
+from tulving.storage.lanes import LaneRequest
+from tulving.storage.rows import IndexEntry
+
+
+def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit) -> list[Neighbour]:
+    """The known facts that an offer may be in conflict with: the most similar ones, by meaning if it has a vector and
+    else by words; where any signal counts, also those of about the same time."""
+    wanted = Filter(beside=fact)
+    request = LaneRequest(
+        tenant_id=fact.tenant_id,
+        kinds=("fact",),
+        filter=wanted,
+        now=audit.now,
+        limit=settings.neighbours,
+        terms=() if entry.embedding else lookup_terms(fact.content),
+        vector=array("f", entry.embedding) if entry.embedding else None,
+        alike=True,
+        embedding_version=entry.embedding_version,
+    )
+    lanes = conn.lanes(request)
+    rows = conn.memories(fact.tenant_id, lanes.semantic.keys() | lanes.keyword.keys())
+    found = {row["id"]: Neighbour(Fact(**row), lanes.similarities.get(key)) for key, row in rows.items()}
+    if settings.mode == "literal":
+        found = {near.fact.id: near for near in _of_about_the_same_time(conn, fact, wanted, settings, audit)} | found
+    return sorted(found.values(), key=lambda near: (-(near.similarity or 0.0), near.fact.id))
+
+
+def _of_about_the_same_time(
+    conn: Connection, fact: Fact, wanted: Filter, settings: ConflictsConfig, audit: Audit
+) -> list[Neighbour]:
+    where, params = visible(conn, "fact", fact.tenant_id, wanted, audit.now)
+    window = timedelta(seconds=settings.time_window)
+    dated = KIND["fact"].dated_by
+    rows = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE {where} AND {dated} BETWEEN :earliest AND :latest"
+        f" ORDER BY {dated} DESC, m.id LIMIT :most",
+        {
+            **params,
+            "earliest": start(fact) - window,
+            "latest": start(fact) + window,
+            "most": settings.neighbours,
+        },
+    )
+    return [Neighbour(Fact(**row)) for row in rows]
