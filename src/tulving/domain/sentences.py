@@ -1,0 +1,115 @@
+"""The sentences of a text, and which of them only repeat others.
+
+To leave a sentence out must lose nothing. So it has to be said by another one in the same order of words, and without
+a negation that only the other one has; case, white space, punctuation and a few empty words do not count.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from tulving.domain import stems
+from tulving.domain.stopwords import STOP_WORDS
+from tulving.domain.text import clean, fold
+
+Words = tuple[str, ...]
+
+MOST_SENTENCES = 5_000
+"""What follows these in a text counts as one more."""
+MOST_COMPARED = 200
+"""Of more sentences, only equal ones are found, since comparing takes quadratic time."""
+LONGEST_COMPARED = 2_000
+"""Characters. A longer sentence counts as one word."""
+FILLERS = frozenset("a also an just really that the very".split())
+NEGATIONS = frozenset(
+    """
+    no not never nor neither nobody none nothing nowhere cannot without t hardly longer stopped
+    nicht nie niemals kein keine keinen keinem keiner nichts ohne
+    ne n pas jamais rien aucun aucune sans nunca jamás nada ningún ninguna sin não nem sem
+    non mai senza niente niet geen 不 没 沒 無 无 非 未 别 別 否 な ず ん 안 못
+    """.split()
+)
+"""Single ideographs and kana, as they are compared."""
+
+# An initial, a number in a list or a title does not end a sentence. A run of full stops is looked at once, from its
+# first one, and the expression begins with a set, to which the search can jump.
+_CLOSING = r"[\"'”’»)\]」』）*_]*+"
+_END = re.compile(
+    r"[.!?…。！？｡؟।\n](?:(?<=\n)|(?<=[。！？｡؟।])[。！？｡؟।]*+" + _CLOSING + r"|(?<=[.!?…])(?<![.!?…].)"
+    r"(?<!\b\w.)(?<!\b\d\d.)(?<!\b[DM]r.)(?<!\bM[sx].)(?<!\bMrs.)(?<!\bSt.)(?<!\bvs.)[.!?…]*+"
+    + _CLOSING
+    + r"(?=\s))\s*+"
+)
+_BETWEEN = re.compile(r"(?:[\s.,;:!?…'\"‘’“”„«»()\[\]{}`*_|•·–—。｡、，；：！？؟।「」『』（）]|-(?!\d))+")
+_IDEOGRAPH = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f])")
+
+
+class Sentence(NamedTuple):
+    """A part of a text up to the next one, and its words as they are compared."""
+
+    text: str
+    words: Words
+
+
+def sentences(text: str) -> list[Sentence]:
+    """The sentences and lines of a text, which together are the text. What has no word belongs to a neighbour."""
+    found: list[Sentence] = []
+    start = since = 0
+    ends = islice(_END.finditer(text), MOST_SENTENCES)
+    for end in (*(match.end() for match in ends), len(text)):
+        if words := _compared(text[since:end]):
+            found.append(Sentence(text[start:end], words))
+            start = end
+        since = end
+    if start < len(text):
+        last = found.pop() if found else Sentence("", ())
+        found.append(Sentence(last.text + text[start:], last.words))
+    return found
+
+
+def keywords(words: Words) -> Words:
+    """The stems of words that are no stop words, in order; all negations are one. If there is none, the words."""
+    kept = (word for word in words if word in NEGATIONS or word not in STOP_WORDS)
+    return tuple("not" if word in NEGATIONS else _stem(word) for word in kept) or words
+
+
+def unrepeated(offered: Sequence[Words], threshold: float, known: Sequence[Words] = ()) -> list[int]:
+    """The places of those that neither a known one says nor one before, to a share of at least `threshold`."""
+    said = {words: frozenset(words) for words in known}
+    few = len(known) + len(offered) <= MOST_COMPARED
+    kept: list[int] = []
+    for place, words in enumerate(offered):
+        if words in said or (few and any(_says(*other, words, threshold) for other in said.items())):
+            continue
+        kept.append(place)
+        said[words] = frozenset(words)
+    return kept
+
+
+def _says(full: Words, known: frozenset[str], words: Words, threshold: float) -> bool:
+    """Whether a sentence, given with the set of its words, says all that another one says, and has that share of words
+    in common with it."""
+    asked = set(words)
+    if len(known & asked) / (max(len(known), len(asked)) or 1) < threshold:
+        return False
+    if not asked - known <= FILLERS or not NEGATIONS.isdisjoint(known - asked):
+        return False
+    rest = iter(full)
+    return all(word in rest for word in words if word not in FILLERS)
+
+
+def _compared(text: str) -> Words:
+    """The words of a text. Accents and signs such as those in `C++` count, unlike in the index of words: without them,
+    sentences that say different things would be the same."""
+    folded = fold(clean(text))
+    if len(folded) > LONGEST_COMPARED:
+        return (folded,)
+    if not folded.isascii():
+        folded = _IDEOGRAPH.sub(r" \1 ", unicodedata.normalize("NFC", folded))
+    return tuple(_BETWEEN.sub(" ", folded).split())
+
+
+def _stem(word: str) -> str:
+    return stems.stem(word) if len(word) <= stems.LONGEST else word  # very long ones would fill the cache
