@@ -17,12 +17,14 @@ ImportanceStrategy = Literal["max", "boost", "average"]
 TimestampStrategy = Literal["max", "min"]
 KeywordStrategy = Literal["union", "intersection"]
 SourceStrategy = Literal["prefer-higher", "first", "second"]
+SummaryStrategy = Literal["words", "model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePolicy:
     """How two facts become one. `smart` summarizes texts that are more similar than `similarity_threshold`, and
-    concatenates others. The keywords of 000 are tags here; `boost_amount` is on its scale of importance, 0 to 1."""
+    concatenates others; a summary is made of the words of both texts, or then written anew by the configured model. The
+    keywords of 000 are tags here; `boost_amount` is on its scale of importance, 0 to 1."""
 
     content_strategy: ContentStrategy = "smart"
     similarity_threshold: float = 0.7
@@ -33,6 +35,7 @@ class MergePolicy:
     timestamp: TimestampStrategy = "max"
     keywords: KeywordStrategy = "union"
     source: SourceStrategy = "prefer-higher"
+    summarize_with: SummaryStrategy = "words"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from tulving.domain.claims import key
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, forgotten, in_use, superseded
 from tulving.domain.events import Audit
-from tulving.domain.merge_rules import ResolvedRule
-from tulving.domain.merging import MergeResult, merge
+from tulving.domain.merging import content_strategy, merge
 from tulving.domain.model import Fact, Link, Settlement
 from tulving.domain.scope import Address, Bound
 from tulving.domain.settling import Verdict, merged_fact, outcome
@@ -122,7 +121,8 @@ def _merge(conn: Connection, settlement: Settlement, candidate: Fact, existing: 
     """The new fact, or the one that says the same already. Its vector follows when it is embedded."""
     rules = merge_rules.load(conn, settlement.tenant_id)
     rule = rules.get_rule(settlement.rule) or rules.find_matching_rule(candidate, existing)  # it may be deleted by now
-    result = _merged(candidate, existing, settlement, rule)
+    similarity, priorities = _similarity(settlement), rule.arbitration.source_priorities
+    result = merge(existing, candidate, rule.merge, similarity=similarity, source_priorities=priorities)
     merged = merged_fact(candidate, existing, result, audit.new_id(), audit.now)
     merged = replace(merged, ref=refs.free(conn, merged, refs.taken(conn, [merged]), audit.new_id))
     conn.lock(key(merged))
@@ -145,14 +145,12 @@ def to_summarize(conn: Connection, settlement: Settlement) -> tuple[Fact, Fact, 
     if rule is None or len(found) < 3 or rule.merge.summarize_with != "model":
         return None
     candidate, existing, merged = (found[id_] for id_ in ids)
-    result = _merged(candidate, existing, settlement, rule)
-    return (candidate, existing, merged) if result.strategy == "summarize" else None
+    strategy = content_strategy(existing, candidate, rule.merge, _similarity(settlement))
+    return (candidate, existing, merged) if strategy == "summarize" else None
 
 
-def _merged(candidate: Fact, existing: Fact, settlement: Settlement, rule: ResolvedRule) -> MergeResult:
-    similarity = next((signal["score"] for signal in settlement.signals if signal["kind"] == "semantic"), None)
-    priorities = rule.arbitration.source_priorities
-    return merge(existing, candidate, rule.merge, similarity=similarity, source_priorities=priorities)
+def _similarity(settlement: Settlement) -> float | None:
+    return next((signal["score"] for signal in settlement.signals if signal["kind"] == "semantic"), None)
 
 
 def _same_content(conn: Connection, fact: Fact, *but: Fact) -> Fact | None:
