@@ -31,6 +31,7 @@ async def fill(memory):
     await memory.edit("rule", rule.id, content="offer black coffee")
     await memory.mark_helpful(rule.id, circumstances={"where": "here"})
     await memory.forget("fact", note.id)
+    await memory.register_merge_rule({"name": "drinks", "conditions": {"source": ["user"]}})
     await teach(memory)
 
 
@@ -355,6 +356,7 @@ async def use(memory, path):
         for candidate in await memory.resolve_entity(name):
             await memory.get_entity(candidate.entity_id)
     await memory.fact_history("user", "likes")
+    await memory.merge_rules()
     await memory.stats()
     await use_what_was_learned(memory)
     await memory.store_fact("user", "likes", "water")

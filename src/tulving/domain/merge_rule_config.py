@@ -4,7 +4,6 @@ The keys of `arbitration` and `merge` are the fields of the two policies.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
@@ -44,7 +43,13 @@ class MergeRule:
     def config(self) -> dict[str, Any]:
         """A copy as plain JSON, without what the rule does not say."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
-        return deepcopy({name: value for name, value in said.items() if value not in (None, {})})
+        return {name: _copied(value) for name, value in said.items() if value not in (None, {})}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _copied(inner) for name, inner in value.items()}
+    return list(value) if isinstance(value, list) else value
 
 
 def read_rules(rules: Sequence[Mapping[str, Any]]) -> dict[str, MergeRule]:

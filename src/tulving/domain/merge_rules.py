@@ -51,7 +51,7 @@ class ResolvedRule:
             self._wants("user_id", candidate.user_id, existing.user_id)
             and self._wants("persona_id", candidate.persona_id, existing.persona_id)
             and self._wants("source", source_of(candidate))
-            and span.get("min", 0) <= weight(candidate) <= span.get("max", 1)
+            and span.get("min", 0) <= round(weight(candidate), 9) <= span.get("max", 1)
         )
 
     def _wants(self, condition: str, *values: str | None) -> bool:
