@@ -18,7 +18,7 @@ from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
     "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "
-    "config, trust, worker, learn, review, forget, mcp, token create, token list, token revoke"
+    "config, trust, worker, learn, review, forget, mcp, token create, token list, token revoke, tools prompt, tools run"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
 another."""
@@ -27,6 +27,7 @@ GROUPS = {
     "store": "Store an episode, a fact, a note or a rule.",
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
+    "tools": "Let a model call tools in plain text: its instructions, and the calls in its answers.",
 }
 FIRST = ("init", "demo", "store", "recall", "search", "context", "learn", "entity")
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
