@@ -28,7 +28,8 @@ class HostTool:
         """The function's result in wire form, if the arguments fit the schema."""
         result = self.function(**self._accept(arguments))
         value = wire(await result if inspect.isawaitable(result) else result)
-        json.dumps(value, allow_nan=False)  # what JSON can't hold is a failure of this tool alone
+        if not _is_finite(value):
+            raise ValueError("the result holds a number that is not finite")
         return value
 
     def _accept(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,8 +38,10 @@ class HostTool:
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import best_match
 
-        known = self.tool.schema["properties"]
-        given = {name: unquoted(each, _type(known.get(name))) for name, each in arguments.items() if each is not None}
+        types = {name: each.get("type") for name, each in self.tool.schema["properties"].items()}
+        given = {name: unquoted(each, types.get(name)) for name, each in arguments.items() if each is not None}
+        if not _is_finite(given):
+            raise InvalidInput("parameters", "hold a number that is not finite", "JSON")
         if error := best_match(Draft202012Validator(self.tool.schema).iter_errors(given)):
             raise InvalidInput(".".join(map(str, error.path)) or "parameters", f"{error.message:.300}")
         return given
@@ -55,6 +58,14 @@ def host_tool(
         raise InvalidInput("description", "is missing", "what the tool does, here or as the function's docstring")
     taken = _checked(parameters) if parameters is not None else schema(_signature(function))
     return HostTool(Tool(name, description, taken), function)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _signature(function: Callable[..., Any]) -> list[Parameter]:
@@ -80,10 +91,6 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
         Draft202012Validator.check_schema(given)
     except SchemaError as error:
         raise InvalidInput("parameters", f"{error.message:.300}", "a JSON schema") from None
-    if given["type"] != "object":
-        raise InvalidInput("parameters", f"describes {given['type']!r:.80}", "the schema of an object")
+    if given["type"] != "object" or not all(isinstance(each, Mapping) for each in given["properties"].values()):
+        raise InvalidInput("parameters", "describes something else", "the JSON schema of an object with properties")
     return given
-
-
-def _type(described: Any) -> Any:
-    return described.get("type") if isinstance(described, Mapping) else None

@@ -75,7 +75,7 @@ def _type(schema: Mapping[str, Any]) -> str:
         kind = "time"
     elif kind == "array":
         kind = f"list of {_type(schema.get('items', {}))}"
-    elif "enum" in schema:
-        kind = " | ".join(map(str, schema["enum"]))
+    elif isinstance(words := schema.get("enum", kind), list):
+        kind = " | ".join(map(str, words))
     default = schema.get("default")
     return str(kind) if default is None else f"{kind}, default {json.dumps(default, default=str, ensure_ascii=False)}"

@@ -95,7 +95,7 @@ def json_type(hint: Any) -> JsonType:
 
 def unquoted(value: Any, type_: object) -> Any:
     """A value of this JSON type where text stands for it: some hosts, VCP and every command line have text only."""
-    if isinstance(value, str) and type_ in _TYPES and type_ != "string":
+    if isinstance(value, str) and type_ in ("number", "integer", "boolean", "array", "object"):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
     return value
