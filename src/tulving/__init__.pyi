@@ -36,6 +36,8 @@ from tulving.errors import WeightsError as WeightsError
 from tulving.interfaces.blocking import open_memory_sync as open_memory_sync
 from tulving.interfaces.host_module import MemoryModule as MemoryModule
 from tulving.interfaces.host_module import Module as Module
+from tulving.interfaces.tool_text import TextAnswer as TextAnswer
+from tulving.interfaces.tool_text import ToolRunner as ToolRunner
 from tulving.services.administration import Administration as Administration
 from tulving.services.memory import Memory as Memory
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig

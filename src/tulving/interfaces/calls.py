@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from tulving.errors import IntegrityError, InvalidInput, NotFound
+from tulving.errors import IntegrityError, InvalidInput, NotFound, TulvingError
 from tulving.interfaces import wire
 from tulving.interfaces.parameters import undescribed
 from tulving.services.memory import Memory
@@ -63,6 +63,17 @@ async def cancelled_once(work: Coroutine[Any, Any, T]) -> T:
 
 def log_failure(operation: Operation, error: Exception) -> None:
     log.error("%s failed, and its caller goes on without it: %s", operation.tool, error, exc_info=error)
+
+
+def told(tool: str, error: Exception) -> str:
+    """What a model is told of a call that failed, for it to read and correct. What it can't correct is logged."""
+    if isinstance(error, InvalidInput | NotFound):
+        return str(error)
+    if isinstance(error, TulvingError):
+        log.error("%s: %s", tool, error)
+        return str(error)
+    log.error("%s failed unexpectedly", tool, exc_info=error)
+    return f"{tool} failed unexpectedly ({type(error).__name__}); its log says more"
 
 
 async def invoke(

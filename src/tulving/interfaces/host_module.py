@@ -17,7 +17,7 @@ from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
 from tulving.ports import Embedder
 from tulving.services.memory import Memory
-from tulving.services.operations import Operation
+from tulving.services.operations import Operation, offered
 from tulving.settings import MemoryModuleConfig
 
 if TYPE_CHECKING:
@@ -111,12 +111,12 @@ class MemoryModule(Module):
         The server is anything with FastMCP's decorator `tool`. `config` decides which operations there are and what
         their defaults are; `db` is part of the contract only, since tools use the database of the start.
         """
-        from tulving.interfaces.mcp.tools import offered, tool
+        from tulving.interfaces.mcp.tools import tool
 
         settings = (self._config or _settings(None)) if config is None else _settings(config)
         understood = inspect.signature(mcp.tool).parameters
         takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in understood.values())
-        for name, operation in offered(settings).items():
+        for name, operation in offered(settings.tools).items():
             made = tool(operation, settings)
             about = {word: getattr(made, word) for word in ("title", "description", "annotations")}
             known = {word: value for word, value in about.items() if takes_all or word in understood}

@@ -3,7 +3,7 @@
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,6 +30,8 @@ class Parameter:
     default: Any = None
     choices: tuple[str, ...] = ()
     is_time: bool = False
+    items: JsonType = "string"
+    """What an array is of."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -37,7 +39,7 @@ class Parameter:
         schema: dict[str, Any] = {"type": self.type, "description": self.help}
         words = {"enum": list(self.choices)} if self.choices else {}
         if self.type == "array":
-            schema["items"] = {"type": "string", **words}
+            schema["items"] = {"type": self.items, **words}
         else:
             schema.update(words)
         if self.is_time:
@@ -47,14 +49,10 @@ class Parameter:
         return schema
 
     def read(self, value: Any) -> Any:
-        """The value that the method takes. Text that holds a number, a list or an object is read as such: some hosts,
-        and every command line, send all values as text."""
+        """The value that the method takes."""
         if self.is_time:
             return _time(self.name, value)
-        given = value
-        if isinstance(value, str) and self.type != "string":
-            with suppress(ValueError, RecursionError):
-                value = json.loads(value)
+        given, value = value, unquoted(value, self.type)
         if self.type == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)
         name, fits = _TYPES[self.type]
@@ -95,6 +93,14 @@ def json_type(hint: Any) -> JsonType:
     return _JSON_TYPES.get(get_origin(present) or present, "object")
 
 
+def unquoted(value: Any, type_: object) -> Any:
+    """A value of this JSON type where text stands for it: some hosts, VCP and every command line have text only."""
+    if isinstance(value, str) and type_ in ("number", "integer", "boolean", "array", "object"):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
 def without_none(hint: Any) -> Any:
     """The type of a value that is given; the first one, if there are several."""
     if get_origin(hint) not in (Union, UnionType):
@@ -110,6 +116,16 @@ def parameters(operation: Operation, settings: MemoryModuleConfig | None = None)
         replace(parameter, default=configured[name]) if name in configured else parameter
         for name, parameter in _declared(operation.method).items()
     ]
+
+
+def schema(taken: Sequence[Parameter]) -> dict[str, Any]:
+    """The JSON schema of a call with these parameters."""
+    return {
+        "type": "object",
+        "properties": {parameter.name: parameter.schema for parameter in taken},
+        "required": [parameter.name for parameter in taken if parameter.required],
+        "additionalProperties": False,
+    }
 
 
 def undescribed(operation: Operation) -> set[str]:
@@ -152,11 +168,12 @@ def _hints(method: Callable[..., Any]) -> dict[str, Any]:
 def _declared(method: Callable[..., Any]) -> Mapping[str, Parameter]:
     hints, taken = _hints(method), inspect.signature(method).parameters
     described = [name for name in taken if get_origin(hints.get(name)) is Annotated]
-    return {name: _parameter(name, hints[name], taken[name].default) for name in described}
+    return {name: parameter(name, hints[name], taken[name].default) for name in described}
 
 
-def _parameter(name: str, hint: Any, default: Any) -> Parameter:
-    hint, note, *_ = get_args(hint)
+def parameter(name: str, hint: Any, default: Any) -> Parameter:
+    """A parameter of a function. Its type may be annotated with a description."""
+    hint, note, *_ = get_args(hint) if get_origin(hint) is Annotated else (hint, name)
     present = without_none(hint)
     element = get_args(present)[0] if get_origin(present) is list else present
     required = default is inspect.Parameter.empty
@@ -168,6 +185,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         default=None if required else default,
         choices=get_args(element) if get_origin(element) is Literal else (),
         is_time=element is datetime,
+        items=json_type(element),
     )
 
 

@@ -1,6 +1,7 @@
 """The JSON object in a model's answer. It may stand in prose, in a fence or behind a thought, and be slightly wrong."""
 
 import json
+import math
 import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 LONGEST_ANSWER = 1_000_000
 """Characters. A longer answer is not read."""
 DEEPEST = 100
+LONGEST_NUMBER = 300
 LONGEST_REPAIR = 50_000
 COSTLIEST_REPAIR = 20_000_000
 """The most that length times delimiters may be: a repair takes time in proportion, here about 2 seconds at most."""
@@ -121,11 +123,50 @@ def _repaired(block: str) -> tuple[dict[str, Any] | None, str]:
     """The object that was probably meant. An answer that was cut off is not repaired: its last text is not whole."""
     if not block.rstrip().endswith(("}", "]")):
         return None, "it is cut off"
-    if len(block) > LONGEST_REPAIR or len(block) * len(_DELIMITER.findall(block)) > COSTLIEST_REPAIR:
-        return None, "it is too long to be repaired"
+    mended, why, _ = _mended(block, COSTLIEST_REPAIR)
+    return (None, why) if mended is None else (_decoded(mended)[0], "")
+
+
+def decode(text: str) -> tuple[dict[str, Any] | None, str]:
+    """The object, exactly as it is written, or what is wrong. Numbers that are none in Python are refused."""
+    try:
+        value = json.loads(text, strict=False, parse_int=_whole, parse_float=_finite, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        return None, f"{error.msg} at line {error.lineno}, column {error.colno} of the block"
+    except ValueError as error:
+        return None, str(error)
+    return (value, "") if isinstance(value, dict) else (None, "not an object")
+
+
+def repair(block: str, costliest: int) -> tuple[dict[str, Any] | None, str, int]:
+    """The object that was probably meant, or what is wrong; and the cost, which is not to be above a limit."""
+    mended, why, cost = _mended(block, costliest)
+    return (None, why, cost) if mended is None else (*decode(mended), cost)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError(f"a number has more than {LONGEST_NUMBER} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _mended(block: str, costliest: int) -> tuple[str | None, str, int]:
+    cost = len(block) * len(_DELIMITER.findall(block))
+    if len(block) > LONGEST_REPAIR or cost > costliest:
+        return None, "it is too long to be repaired", 0
     from json_repair import repair_json
 
     try:
-        return _decoded(repair_json(block))[0], ""
+        return repair_json(block), "", cost
     except Exception as error:  # of many kinds: it guesses, and what it is given is arbitrary
-        return None, f"can't be repaired ({type(error).__name__})"
+        return None, f"can't be repaired ({type(error).__name__})", cost

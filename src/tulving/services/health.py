@@ -12,6 +12,7 @@ from tulving.errors import TulvingError
 from tulving.ports import Checkable, Embedder, Finding
 from tulving.services.operations import operation
 from tulving.services.service import Service
+from tulving.storage.connection import Connection
 from tulving.storage.jobs import Entry
 from tulving.storage.schema import HEAD
 
@@ -34,6 +35,7 @@ class Health:
     """All findings; `ok` if none has problems. The schema was checked when the store was opened.
 
     `pending` counts the caller's memories without a vector. `jobs` is None if the database user may not see them.
+    `tool_text` tells how models' texts were read for tool calls (000-004).
     """
 
     ok: bool
@@ -41,6 +43,7 @@ class Health:
     pending: int | None
     findings: list[Finding]
     jobs: list[JobState] | None
+    tool_text: dict[str, Any] | None = None
 
 
 class HealthCheck(Service):
@@ -50,7 +53,8 @@ class HealthCheck(Service):
     async def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id
-        reading, pending = await _tried("read", self._read(storage.embeddings.count_pending, tenant_id))
+        reading, read = await _tried("read", self._read(_counts, tenant_id))
+        pending, tool_text = read or (None, None)
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
         embedding = await asyncio.to_thread(embedder_problems, env.embedder)
         if env.embedding.version is None:
@@ -78,7 +82,7 @@ class HealthCheck(Service):
             *learning,
             Finding("jobs", listing.problems + failed),
         ]
-        return Health(not any(each.problems for each in findings), HEAD, pending, findings, jobs)
+        return Health(not any(each.problems for each in findings), HEAD, pending, findings, jobs, tool_text)
 
 
 def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
@@ -90,6 +94,10 @@ def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
     except Exception as error:  # whatever it raises is the answer
         return (f"{embedder.model} says that it is ready, but fails: {str(error) or type(error).__name__}",)
     return tuple(embedder.problems()) if isinstance(embedder, Checkable) else ()
+
+
+def _counts(conn: Connection, tenant_id: str) -> tuple[int, dict[str, Any]]:
+    return storage.embeddings.count_pending(conn, tenant_id), storage.tool_texts.summary(conn, tenant_id)
 
 
 async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:

@@ -39,6 +39,11 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 
 
+def offered(tools: str) -> dict[str, Operation]:
+    """The operations of a tool set, `standard` or `all`, by the names of their tools."""
+    return {name: each for name, each in OPERATIONS.items() if each.standard or tools == "all"}
+
+
 def operation(tool: str, **described: Any) -> Callable[[Method], Method]:
     """Register a method as an operation with the fields of `Operation`; the method itself is unchanged."""
 

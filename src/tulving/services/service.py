@@ -124,6 +124,11 @@ class Service:
         return self._env.embedding.warning
 
     @property
+    def config(self) -> MemoryModuleConfig:
+        """The settings of this memory."""
+        return self._env.config
+
+    @property
     def _tenant_id(self) -> str | None:
         """Whose rows the verbs work on; None means all tenants'."""
         return self.caller.tenant_id

@@ -1,4 +1,4 @@
-"""The verb that counts memories."""
+"""The verbs that count."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ class Statistics(TypedDict):
 
 
 class Counting(Service):
-    """The verb that counts memories."""
+    """The verbs that count memories and texts of models."""
 
     @operation("memory_stats", effect="read", command="stats", by_person="overview")
     async def stats(
@@ -39,11 +39,17 @@ class Counting(Service):
         return {"episodes": counts["episode"], "facts": counts["fact"], "rules": counts["rule"]}
 
     async def overview(self, scope: str | None = None) -> dict[str, Any]:
-        """The counts of `stats`, and what learning has cost: the tokens spent today of those that may be spent."""
-        llm, now = self._env.config.llm, self._env.clock()
-        learning = await self._read(storage.runs.summary, self.caller.tenant_id, now)
+        """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), and how
+        tool calls in plain text were read."""
+        llm, now, tenant_id = self._env.config.llm, self._env.clock(), self.caller.tenant_id
+        learning = await self._read(storage.runs.summary, tenant_id, now)
         model = self._env.model and self._env.model.name
         return {
             **await self.stats(scope),
             "learning": {**learning, "tokens_per_day": llm.tokens_per_day, "model": model},
+            "tool_text": await self._read(storage.tool_texts.summary, tenant_id),
         }
+
+    async def count_tool_text(self, protocol: str, reason: str) -> None:
+        """000-004: count a model's text that was read for tool calls, and the reason if ABP was not used."""
+        await self._write(storage.tool_texts.count, self.caller.tenant_id, protocol, reason, self._env.clock())

@@ -53,6 +53,8 @@ def _show(found: Health, store: str, ignored: list[tuple[str, str]]) -> None:
         rows.append(("schema", found.schema))
     if found.pending:
         rows.append(("pending", f"{found.pending} memories wait for their vectors"))
+    if used := [f"{name} {each['texts']:,}" for name, each in (found.tool_text or {}).items() if each["texts"]]:
+        rows.append(("tool calls in text", ", ".join(used)))
     jobs = [
         (f"job {job.job}", f"{job.state}, last run {moment(job.last_run) if job.last_run else 'never'}")
         for job in found.jobs or ()

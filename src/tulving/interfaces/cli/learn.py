@@ -1,9 +1,7 @@
 """`tulving learn`: facts from a conversation, with the configured model or, by pipe, with any other."""
 
 import json
-import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +9,7 @@ import typer
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli import lessons
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import NOTHING, block, complain, lines, moment, print_json
+from tulving.interfaces.cli.terminal import NOTHING, block, complain, lines, moment, print_json, read_text
 from tulving.interfaces.wire import wire
 from tulving.services.lessons import Learned
 from tulving.services.memory import Memory
@@ -46,7 +44,7 @@ def learn(
         _print_prompt(context, _conversation(file) if file else None, butler, again, as_json)
         return
     # All parts of a pipe start at once: what the prompt was is known only when the answer has arrived.
-    given = _read(file or "-") if apply else _conversation(file or "-")
+    given = read_text(file) if apply else _conversation(file)
 
     async def teach(memory: Memory) -> tuple[Learned, list[Change]]:
         if apply:
@@ -82,21 +80,10 @@ def _print_prompt(context: typer.Context, conversation: Any, butler: str | None,
         raise typer.Exit(NOTHING)
 
 
-def _conversation(file: str) -> Any:
+def _conversation(file: str | None) -> Any:
     """What was said: text, or the messages of a JSON list."""
-    text = _read(file)
+    text = read_text(file)
     if text.lstrip().startswith("["):
         with suppress(ValueError):
             return json.loads(text)
-    return text
-
-
-def _read(file: str) -> str:
-    if file == "-" and sys.stdin.isatty():
-        raise InvalidInput("file", "is missing", "a file, or text on standard input")
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    if not text.strip():
-        raise InvalidInput(
-            "file", f"{'standard input' if file == '-' else file} is empty", "what a person or model said"
-        )
     return text

@@ -223,6 +223,9 @@ def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
         if kind == "learning":
             yield from lessons.overview(states)
             continue
+        if kind == "tool_text":
+            yield from tool_texts(states)
+            continue
         total, style = states["total"], KIND_STYLES[kind.removesuffix("s")]
         yield 0, (kind, style), "  ", (f"{total:,}", "bold")
         for state, count in states.items():
@@ -231,6 +234,16 @@ def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
                 yield 2, name, f"{count:12,.1f}"
             elif isinstance(count, int) and count and state != "total":
                 yield 2, name, f"{count:12,}  ", ("█" * max(1, round(BAR * count / total)), style)
+
+
+def tool_texts(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
+    """How models' texts were read for tool calls, and why not as ABP; nothing where there were none."""
+    if any(counted["texts"] for counted in counts.values()):
+        yield 0, ("tool calls in text", "cyan")
+    for protocol, counted in counts.items():
+        if counted["texts"]:
+            why = ", ".join(f"{reason}: {texts:,}" for reason, texts in counted["fallbacks"].items())
+            yield 2, (protocol.ljust(17), "dim"), f"{counted['texts']:12,}  ", (why, "dim")
 
 
 def _revisions(revisions: Sequence[Revision]) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""How a command speaks to the person: coloured and fitted to the width on a terminal, plain lines where it is piped."""
+"""How a command speaks to a person and listens: coloured and fitted to a terminal, plain lines where it is piped."""
 
 import json
 import os
@@ -6,9 +6,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import typer
+
+from tulving.errors import InvalidInput
 
 FAILED, REFUSED, NOTHING, INTERRUPTED = 1, 2, 3, 130
 """Exit codes."""
@@ -21,6 +24,17 @@ Line = tuple[int, *tuple[Part, ...]]
 Rows = Sequence[Sequence[str]]
 Progress = Callable[..., None]
 """Told how much is done, of how much, and optionally of what."""
+
+
+def read_text(file: str | None) -> str:
+    """What a person or model said, from a file or from standard input."""
+    piped = file in (None, "-")
+    if piped and sys.stdin.isatty():
+        raise InvalidInput("file", "is missing", "a file, or text on standard input")
+    text = sys.stdin.read() if piped else Path(str(file)).read_text(encoding="utf-8")
+    if not text.strip():
+        raise InvalidInput("file", f"{'standard input' if piped else file} is empty", "what a person or model said")
+    return text
 
 
 def complain(error: object) -> None:

@@ -1,0 +1,191 @@
+"""Tool calls in the ABP form: `[[ABP_TOOL:name]]`, a JSON object with the parameters, `[[END_ABP_TOOL]]`.
+
+What is certain is read, whatever stands around it. What is not is reported and never run: an object that is cut off,
+one that can be repaired only by adding or leaving out a word, and all that follows a string which is broken so that
+nobody can tell what it quotes.
+"""
+
+import json
+import re
+from re import Match
+from typing import Any, NamedTuple
+
+from tulving.parsing.json_blocks import DEEPEST, decode, repair
+from tulving.parsing.marked_text import MarkedText
+from tulving.parsing.text_call import Reading, TextCall, Unreadable, read_calls
+
+END = "[[END_ABP_TOOL]]"
+LOST_KEYS = "a part of its parameters is outside of the braces"
+COSTLIEST_REPAIRS = 2_000_000
+"""The most that all repairs in one text may cost, in units of json_blocks.COSTLIEST_REPAIR: 0.2 seconds at most."""
+COST_OF_REPAIR = 1_000
+"""What a repair costs in addition, however short it is."""
+
+_MARK = re.compile(
+    r"(?P<start>\[\[[ \t]*ABP_TOOL(?!\w)[ \t]*(?:[:：](?P<tool>[^\[\]\r\n]{0,200}))?(?P<closed>\]\])?)"
+    r"|\[\[[ \t]*END_ABP_TOOL[ \t]*(?:[:：][^\[\]\r\n]{0,200})?\]\]",
+    re.IGNORECASE,
+)
+_OPENING = re.compile(r"\{|\[(?=\s*[\"{])")
+_LEAD = re.compile(r"\s*(?:(?:`{3,}|~{3,})\w*\s*)?")
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_REST_OF_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
+_KEY = re.compile(r"[\w\"'“”]\s*[:：]")
+_LOST_KEY = re.compile(r"[\"'”]\s*[:：]|\}\s*,")
+_LOST_KEY_IN_LINE = re.compile(rf"[^\n\[]*?(?:{_LOST_KEY.pattern})")
+_END_OF_LINE = re.compile(r"[ \t\r]*(?:$|\[\[)", re.MULTILINE)
+_NOT_JSON = re.compile(r"[\[:,]\s*-?(?:NaN|Infinity)\b")
+_COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?<![:\w])//[^\n]*|/\*.*?\*/', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|(.))", re.DOTALL)
+
+
+class _Block(NamedTuple):
+    """A piece of the body that looks like JSON."""
+
+    start: int
+    end: int
+    closed: bool
+    deepest: int
+
+
+def read(text: str) -> tuple[Reading, bool]:
+    """The ABP calls in a text, and whether it has any mark of one, be it only quoted."""
+    reader = _Reader(text)
+    return read_calls("ABP", reader.marked, reader.read_call), bool(reader.marked.starts)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.marked = MarkedText(text, _MARK)
+        self.left_for_repairs = COSTLIEST_REPAIRS
+
+    def read_call(self, start: Match[str]) -> TextCall:
+        tool = (start["tool"] or "").strip()
+        blocks, end = self._body(start)
+        stop = end.end() if end else start.end()
+        if start["closed"] is None:
+            raise Unreadable("its start is not closed by ]]", stop)
+        if not tool:
+            raise Unreadable("write the tool's name into its start, [[ABP_TOOL:name]]", stop)
+        if end and not self.text[start.end() : end.start()].strip():
+            parameters, repaired = {}, False
+        elif end:
+            if self._has_lost_keys(start.end(), blocks, end.start()):
+                raise Unreadable(LOST_KEYS, stop)
+            parameters, repaired = self._chosen(blocks, stop)
+        elif blocks and _LEAD.fullmatch(self.text, start.end(), blocks[0].start):
+            stop = blocks[0].end
+            if _LOST_KEY_IN_LINE.match(self.text, stop):
+                raise Unreadable(LOST_KEYS, stop)
+            parameters, repaired = self._chosen(blocks[:1], stop)
+        else:
+            raise Unreadable(f"neither its parameters nor {END} follow its start", stop)
+        return TextCall(
+            tool=tool,
+            parameters=_unwrapped(parameters),
+            protocol="abp",
+            start=start.start(),
+            end=self._behind_fence(start.end(), stop),
+            repaired=repaired,
+        )
+
+    def _behind_fence(self, start: int, stop: int) -> int:
+        """The end of a fence that was opened within the call belongs to the call: it opens no other one."""
+        fence = _REST_OF_FENCE.match(self.text, stop)
+        return fence.end() if fence and len(_FENCE.findall(self.text, start, stop)) % 2 else stop
+
+    # -- where a call ends ---------------------------------------------------------------------------------------------
+
+    def _body(self, start: Match[str]) -> tuple[list[_Block], Match[str] | None]:
+        """The JSON behind a start, and the end mark, if there is one before the next start."""
+        blocks: list[_Block] = []
+        at = start.end()
+        while True:
+            mark = self.marked.next_mark(at)
+            opening = _OPENING.search(self.text, at, mark.start() if mark else len(self.text))
+            if opening is None:
+                return blocks, mark if mark and mark["start"] is None else None
+            span = self.marked.scan(opening.start())
+            block = _Block(opening.start(), span.end, span.closed, span.deepest)
+            if span.closed:
+                blocks.append(block)
+                at = span.end
+                continue
+            mark = self.marked.next_mark(span.end)
+            if span.torn and (mark is None or not self._is_end_in_torn_string(mark)):
+                raise Unreadable("a string is not closed, so nothing behind it was read", len(self.text))
+            if mark and mark["start"] is None:
+                return [*blocks, block], mark
+            if blocks and not _KEY.search(self.text, block.start, span.end):
+                return blocks, None  # a brace in the prose behind the call
+            if mark is None:
+                raise Unreadable("it is cut off", len(self.text))
+            raise Unreadable("its JSON is not closed before the next call", span.end, start.end())
+
+    def _is_end_in_torn_string(self, mark: Match[str]) -> bool:
+        """Whether the string lacks its quote, rather than quotes an end mark: then the mark ends a line, and no second
+        one follows before the next call."""
+        following = self.marked.next_mark(mark.end())
+        return (
+            mark["start"] is None
+            and _END_OF_LINE.match(self.text, mark.end()) is not None
+            and (following is None or following["start"] is not None)
+        )
+
+    # -- what its parameters are ---------------------------------------------------------------------------------------
+
+    def _has_lost_keys(self, at: int, blocks: list[_Block], end: int) -> bool:
+        """Whether a key stands outside of all braces: then an object is torn apart, and what is left of it is not what
+        was meant."""
+        gaps = zip([at, *(block.end for block in blocks)], [*(block.start for block in blocks), end], strict=True)
+        return any(_LOST_KEY.search(self.text, *gap) for gap in gaps)
+
+    def _chosen(self, blocks: list[_Block], stop: int) -> tuple[dict[str, Any], bool]:
+        """The last block that is an object, and whether it had to be repaired."""
+        problem = ""
+        for block in reversed(blocks):
+            source = self.text[block.start : block.end]
+            if source.startswith("["):
+                problem = problem or "a list, not an object"
+                continue
+            if block.deepest > DEEPEST:
+                raise Unreadable(f"its JSON is nested more than {DEEPEST} levels", stop)
+            value, why = decode(source) if block.closed else (None, "it is not closed")
+            if value is not None:
+                return value, False
+            if _KEY.search(source):
+                value, why = self._repaired(source, why)
+                if value is not None:
+                    return value, True
+            problem = problem or why
+        raise Unreadable(f"invalid JSON: {problem}" if problem else "no JSON object between its marks", stop)
+
+    def _repaired(self, source: str, why: str) -> tuple[dict[str, Any] | None, str]:
+        """The object that was meant, if it has the same words: only signs and comments may be added or left out."""
+        source = _COMMENT.sub(lambda found: found[1] or " ", source)
+        if _NOT_JSON.search(source):
+            return None, "NaN and Infinity are no JSON"
+        value, unrepairable, cost = repair(source, self.left_for_repairs)
+        self.left_for_repairs -= cost + COST_OF_REPAIR
+        if value is None:
+            return None, unrepairable or why
+        meant = json.dumps(value, ensure_ascii=False)
+        blanks = source.count('""') + source.count("''")
+        if _words(meant) != _words(source) or meant.count('""') > blanks:
+            return None, why
+        return value, ""
+
+
+def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the older form `{"action": "...", "parameters": {...}}`. A tool whose own parameters have just
+    these two names is called with this form around them."""
+    inner = parameters.get("parameters")
+    wrapped = parameters.keys() == {"action", "parameters"} and isinstance(parameters["action"], str)
+    return inner if wrapped and isinstance(inner, dict) else parameters
+
+
+def _words(text: str) -> str:
+    """What is left of a text without its signs, in lower case."""
+    text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2] or " ", text)
+    return re.sub(r"\bnone\b", "null", re.sub(r"\W+", " ", text.casefold())).replace(" ", "")
