@@ -128,8 +128,8 @@ SYNONYMS = tuple(
     forest woods; sea ocean; bag purse; hill slope; path trail track; floor ground; rabbit bunny; pan skillet;
     lawn grass; speak talk; jump leap hop; walk stroll; begin start; finish complete; buy purchase; cook prepare;
     cut slice chop; mend repair fix; fire shoot; throw toss; hit strike; fight wrestle; shout yell; like enjoy;
-    need require; help assist; reply answer respond; choose select pick; close shut; receive obtain; make create; live reside;
-    own possess; spread smear; mix stir; break crack; run jog; sleep nap; perform do
+    need require; help assist; reply answer respond; choose select pick; close shut; receive obtain; make create;
+    live reside; own possess; spread smear; mix stir; break crack; run jog; sleep nap; perform do
     """
     )
 )

@@ -78,7 +78,7 @@ def _compared(one: Reading, other: Reading, name: Side, other_name: Side) -> Lik
     opposed = one.negations != other.negations
     if not _comparable(one, other):
         return DIFFERENT
-    if not (one.english or other.english):
+    if {one.language, other.language} not in ({"en"}, {"en", ""}):
         alike = _differ_in_stop_words(one.words, other.words)
         return Likeness("opposite" if opposed else "same") if alike else DIFFERENT
     if not (_same_circumstances(one, other) and _much_in_common(one.terms, other.terms)):

@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from tulving.domain.lexicon import (
     AFTER_NEGATION,
@@ -21,24 +23,28 @@ from tulving.domain.lexicon import (
 )
 from tulving.domain.stems import stem
 from tulving.domain.stopwords import STOP_WORDS
-from tulving.domain.text import words
+from tulving.domain.text import understood, words
 
 _REWRITES = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in {
-        r"\bcan'?t\b|\bcannot\b": "can not",
-        r"\bwon't\b": "will not",
-        r"n't\b": " not",
-        r"\bn'(?=\w)": "ne ",
-        r"\bno one\b": "nobody",
-        r"\bnext to\b": "near",
-        r"\ba couple of\b": "two",
-        r"\b(\w{1,40}) made (?:out )?of (\w{1,40})": r"\2 \1",
-        r"\b(\w{1,40}),? (?:which|that|who) (?:is|are|looks?) (?:very )?(\w{1,40})"
-        r"(?=,|\W*$| (?:and|is|are|in|on|at|with|of|by|for|from|into)\b)": r"\2 \1",
-    }.items()
+    (sign, re.compile(pattern, re.IGNORECASE), replacement)
+    for sign, pattern, replacement in (
+        ("can", r"\bcan'?t\b|\bcannot\b", "can not"),
+        ("'", r"\bwon't\b", "will not"),
+        ("'", r"n't\b", " not"),
+        ("'", r"\bn'(?=\w)", "ne "),
+        ("no one", r"\bno one\b", "nobody"),
+        ("next to", r"\bnext to\b", "near"),
+        ("a couple of", r"\ba couple of\b", "two"),
+        (" made ", r"\b(\w{1,40}) made (?:out )?of (\w{1,40})", r"\2 \1"),
+        (
+            "h",  # of which, who, that
+            r"\b(\w{1,40}),? (?:which|that|who) (?:is|are|looks?) (?:very )?(\w{1,40})"
+            r"(?=,|\W*$| (?:and|is|are|in|on|at|with|of|by|for|from|into)\b)",
+            r"\2 \1",
+        ),
+    )
 )
-"""Forms that say the same, as one: "a hut that is small" is "a small hut"."""
+"""Forms that say the same, as one: "a hut that is small" is "a small hut". First, what every text with it contains."""
 
 _SPACE = re.compile(r"[\s，。、；：！…]+")
 _EDGES = ".,;:!?()[]{}<>\"'`´‘“”„«»*_~–—-¿¡？「」『』"
@@ -56,8 +62,7 @@ _JOINING = frozenset("and every each who which that".split()).union(LINKS, _BE)
 _AFTER_DOER = frozenset("and who which that is are".split()).union(LINKS) - {"of"}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word of a text, folded; or a `code` as it is written: with digits or signs, or a single capital letter."""
 
     word: str
@@ -68,8 +73,7 @@ class Token:
 _BREAK = Token("and")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """A keyword in its place. `apart`: a word that is none stands before it, and if `joined` one that joins phrases.
     `certain`: it is about certain things, not about all of a kind. `name`: it may be one, since it has a capital or is
     a code."""
@@ -84,7 +88,8 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text speaks of, and how. `words` are all but negations, `codes` those with digits or signs."""
+    """What a text speaks of, and how. `words` are all but negations, `codes` those with digits or signs. Without
+    a stop word of any, the language is unknown ("")."""
 
     terms: Sequence[Term]
     words: Sequence[str]
@@ -93,30 +98,33 @@ class Reading:
     links: frozenset[str]
     pronouns: frozenset[str]
     negations: int
-    english: bool
+    language: str
     past: bool
     possessive: bool
     asks: bool
 
 
+@lru_cache(64)  # an offered text is compared with several known ones
 def read(text: str) -> Reading:
     """Read a text. Beyond its words and negations, only English is understood."""
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
+    low = text.lower()
+    for sign, pattern, replacement in _REWRITES:
+        if sign in low:
+            text = pattern.sub(replacement, text)
     chunks = _SPACE.split(text)
     tokens = _active(list(_tokens(chunks)))
     plain = [token.word for token in tokens]
-    terms = list(_terms(tokens))
+    negations = _negations(plain)
     return Reading(
-        terms=terms,
+        terms=list(_terms(tokens)),
         words=[word for word in plain if word not in NEGATIONS],
         codes=frozenset(token.word for token in tokens if token.code),
-        frames=FRAMES.intersection(plain).difference(AFTER_NEGATION if _negations(plain) else ()),
+        frames=FRAMES.intersection(plain).difference(AFTER_NEGATION if negations else ()),
         links=frozenset(LINKS[word] for word in plain if word in LINKS),
         pronouns=frozenset(_PRONOUNS[word] for word in plain if word in _PRONOUNS),
-        negations=_negations(plain),
-        english=not STOP_WORDS.isdisjoint(plain),
+        negations=negations,
+        language=_language(text, plain),
         past=_is_past(plain),
         possessive=_POSSESSIVE.search(text) is not None,
         asks=any(chunk.endswith(("?", "？")) for chunk in chunks) or (plain[:1] != [] and plain[0] in _ASKING),
@@ -126,14 +134,17 @@ def read(text: str) -> Reading:
 def _tokens(chunks: Sequence[str]) -> Iterator[Token]:
     first = True
     for chunk in chunks:
-        core = _CONTRACTED.sub("", chunk.strip(_EDGES))
+        core = chunk.strip(_EDGES)
+        if "'" in core:
+            core = _CONTRACTED.sub("", core)
         if not core:
             continue
         letter = len(core) == 1 and core.isupper() and core != "I" and not first
         if letter or not core.replace("-", "").replace("'", "").isalpha():
             yield Token(core, code=True)
         else:
-            yield from (Token(word, core[0].isupper()) for word in words(core))
+            for word in words(core):
+                yield Token(word, core[0].isupper())
         first = False
 
 
@@ -190,6 +201,11 @@ def _negations(plain: Sequence[str]) -> int:
     """How often something is denied. French does it with two words."""
     found = [word for word in plain if word in NEGATIONS]
     return len(found) - ("ne" in found and len(found) > 1) + sum(stem(word) in DENIALS for word in plain)
+
+
+def _language(text: str, plain: Sequence[str]) -> str:
+    language = understood(text)[1]
+    return "" if language == "en" and STOP_WORDS.isdisjoint(plain) else language
 
 
 def _is_past(plain: Sequence[str]) -> bool:
