@@ -80,7 +80,7 @@ def detect(candidate: Fact, neighbours: Sequence[Neighbour], settings: Detection
         signals = [*_of_texts(terms, neighbour, settings), *_of_circumstances(candidate, neighbour.fact, settings)]
         if any(settings.mode == "literal" or signal.kind in ("semantic", "keyword") for signal in signals):
             known, similarity = neighbour.fact, neighbour.similarity
-            likeness = compare(candidate.content, known.content, similarity)
+            likeness = compare(candidate.content, known.content)
             if settings.mode != "cautious" or likeness.verdict != "different":
                 fuller = {"first": candidate.id, "second": known.id, None: None}[likeness.fuller]
                 same = likeness.verdict == "same"

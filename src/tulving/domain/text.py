@@ -77,13 +77,13 @@ def lookup_terms(query: str | None, most: int = 64) -> list[str]:
     Only English words are stemmed in the index. A term of another language therefore lists alternatives, separated by
     `|`; one that ends with `*` stands for every word that begins with it. Neither character occurs in a word.
     """
-    terms, language = _understood(query)
+    terms, language = understood(query)
     if language == "en":
         return terms[:most]
     return ["|".join(dict.fromkeys(_forms(term, language))) for term in terms[:most]]
 
 
-def _understood(query: str | None) -> tuple[list[str], str]:
+def understood(query: str | None) -> tuple[list[str], str]:
     """The words of a query without the stop words of its language, and the language: the one with the most stop words;
     without any, English if all is ASCII, else unknown ("")."""
     line = preprocess_search_query(query)
