@@ -17,7 +17,7 @@ SHORT_TEA = "Drinks green tea in the morning"
 
 
 async def contents(memory, state=None):
-    page = await memory.list("fact", state=state, limit=100)
+    page = await memory.list_memories("fact", state=state, limit=100)
     return sorted(item.content for item in page.items)
 
 
@@ -184,7 +184,7 @@ async def test_a_batch_is_compared_one_after_the_other(memory, clock):
     assert [one.outcome for one in stored][:2] == ["kept", "stored"]
     assert [one.outcome for one in stored][2] in ("superseded", "merged")
     assert stored[4].outcome == "stored"
-    active = [item for item in (await memory.list("fact", limit=50)).items if not item.keyed]
+    active = [item for item in (await memory.list_memories("fact", limit=50)).items if not item.keyed]
     assert len(active) <= 3
     assert (await memory.store_fact("user", "city", "Bergen")).conflict is None
 
@@ -196,8 +196,9 @@ async def test_only_notes_of_the_same_owner_scope_and_project_are_compared(memor
     anna, ben = memory.bind(user_id="anna"), memory.bind(user_id="ben")
     await anna.store_note(TEA)
     clock.advance(days=1)
-    for other in (ben, memory, anna.bind(persona_id="p"), anna.bind(household_id="h"), anna.bind(project="x")):
+    for other in (ben, memory, anna.bind(persona_id="p"), anna.bind(household_id="h")):
         assert (await other.store_note(NO_TEA)).outcome == "stored"
+    assert (await anna.bind(project="x").store_note(f"{NO_TEA}!")).outcome == "stored"
     stranger = memory.bind(caller=Caller("stranger"))
     assert (await stranger.store_note(NO_TEA)).outcome == "stored"
     assert (await anna.store_note(NO_TEA, scope="chef")).outcome == "stored"
@@ -235,7 +236,8 @@ async def test_time_and_importance_strengthen_a_conflict_but_make_one_only_to_th
     assert {signal["kind"] for signal in new.conflict.signals} == {"semantic", "keyword", "time", "importance"}
     clock.advance(days=1)
     literal = MemoryModuleConfig(conflicts=ConflictsConfig(mode="literal"))
-    async with reopened(url, clock, config=literal) as other:
+    async with reopened(url, clock, config=literal) as opened:
+        other = opened.bind(user_id="anna")
         await other.store_note("Somebody sang")
         clock.advance(minutes=5)
         late = await other.store_note("Quite another thing")
