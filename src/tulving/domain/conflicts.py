@@ -1,14 +1,15 @@
 """Conflicts between an unkeyed fact that is offered and those that are known: what tells of them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from tulving.domain.likeness import compare, keywords
 from tulving.domain.model import Fact
 from tulving.domain.validity import start
 
+Key = TypeVar("Key", bound=Hashable)
 SignalKind = Literal["semantic", "keyword", "time", "importance"]
 Mode = Literal["cautious", "signals", "literal"]
 MODES: tuple[Mode, ...] = ("cautious", "signals", "literal")
@@ -77,7 +78,8 @@ def detect(candidate: Fact, neighbours: Sequence[Neighbour], settings: Detection
     for neighbour in neighbours:
         if not _concerns_the_same(candidate, neighbour.fact):
             continue
-        signals = [*_of_texts(terms, neighbour, settings), *_of_circumstances(candidate, neighbour.fact, settings)]
+        of_texts = _of_texts(terms, neighbour.fact.id, neighbour.fact.content, neighbour.similarity, settings)
+        signals = [*of_texts, *_of_circumstances(candidate, neighbour.fact, settings)]
         if any(settings.mode == "literal" or signal.kind in ("semantic", "keyword") for signal in signals):
             known, similarity = neighbour.fact, neighbour.similarity
             likeness = compare(candidate.content, known.content)
@@ -86,6 +88,18 @@ def detect(candidate: Fact, neighbours: Sequence[Neighbour], settings: Detection
                 same = likeness.verdict == "same"
                 found.append(Conflict(existing=known, signals=signals, similarity=similarity, same=same, fuller=fuller))
     return sorted(found, key=lambda conflict: (-conflict.severity, conflict.existing.id))
+
+
+def resembling(text: str, known: Mapping[Key, tuple[str, float | None]], settings: Detection) -> set[Key]:
+    """Which known texts may be in conflict with an offered one, given each with its similarity: in the literal mode
+    any, else those that give a signal."""
+    if settings.mode == "literal":
+        return {*known}
+    terms = frozenset(keywords(text))
+    return {key for key, each in known.items() if any(_of_texts(terms, NOBODY, *each, settings))}
+
+
+NOBODY = UUID(int=0)
 
 
 def _concerns_the_same(candidate: Fact, known: Fact) -> bool:
@@ -102,12 +116,13 @@ def _agree(one: str | None, other: str | None) -> bool:
     return one is None or other is None or one == other
 
 
-def _of_texts(terms: Collection[str], neighbour: Neighbour, settings: Detection) -> Iterator[Signal]:
+def _of_texts(
+    terms: Collection[str], target: UUID, text: str, similarity: float | None, settings: Detection
+) -> Iterator[Signal]:
     """The signals that what the facts say gives: 000-022 and 000-023."""
-    target, similarity = neighbour.fact.id, neighbour.similarity
     if similarity is not None and similarity >= settings.semantic_threshold:
         yield Signal(kind="semantic", score=min(1.0, similarity), target_id=target)
-    known = frozenset(keywords(neighbour.fact.content))
+    known = frozenset(keywords(text))
     if shared := known.intersection(terms):
         share = len(shared) / min(len(known), len(terms))
         if share >= settings.keyword_threshold:

@@ -3,7 +3,7 @@
 from array import array
 from datetime import timedelta
 
-from tulving.domain.conflicts import Neighbour
+from tulving.domain.conflicts import Neighbour, resembling
 from tulving.domain.events import Audit
 from tulving.domain.model import Fact
 from tulving.domain.scope import Filter
@@ -13,7 +13,7 @@ from tulving.settings import ConflictsConfig
 from tulving.storage.connection import Connection
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
-from tulving.storage.lanes import LaneRequest
+from tulving.storage.lanes import CONTENT, LaneRequest
 from tulving.storage.rows import IndexEntry
 
 
@@ -33,7 +33,8 @@ def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsCon
         embedding_version=entry.embedding_version,
     )
     lanes = conn.lanes(request)
-    rows = conn.memories(fact.tenant_id, lanes.semantic.keys() | lanes.keyword.keys())
+    texts = {key: (row[CONTENT], lanes.similarities.get(key)) for key, row in lanes.rows.items()}
+    rows = conn.memories(fact.tenant_id, resembling(fact.content, texts, settings))
     found = {row["id"]: Neighbour(Fact(**row), lanes.similarities.get(key)) for key, row in rows.items()}
     if settings.mode == "literal":
         found = {near.fact.id: near for near in _of_about_the_same_time(conn, fact, wanted, settings, audit)} | found
