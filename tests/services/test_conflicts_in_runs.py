@@ -1,4 +1,4 @@
-"""Conflicts of what a model learns with what is known: settled or held, and undone with the run; and merged notes that a
+"""Conflicts of what a model learns with what is known: settled or held, and undone with the run. Merged notes that a
 model writes."""
 
 import asyncio
