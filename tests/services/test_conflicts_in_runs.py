@@ -129,9 +129,12 @@ async def test_a_known_note_is_lost_once_and_only_if_a_conflict_takes_it_out_of_
     assert (learned.held, learned.outweighed) == (0, 2)
     [report] = await memory.runs(learned.run_id)
     assert report.run.counts["facts_lost"] == 2
+    anna = memory.bind(user_id="anna")
+    await anna.store_facts([NewFact(content=note) for note in NOTES])
+    clock.advance(days=1)
     set_conflicts(memory, enabled=False)
-    everything = await learn(memory, *(f"{note} no longer" for note in NOTES))
-    assert (everything.held, everything.facts_created) == (0, 4)
+    everything = await learn(anna, *CONTRARY)
+    assert (everything.held, everything.facts_created, len(await facts(anna))) == (0, 4, 8)
 
 
 async def test_no_merge_brings_back_what_a_person_has_forgotten(memory, sql):
@@ -279,6 +282,7 @@ async def test_a_model_writes_the_merged_note_if_the_rule_says_so(memory, sql, c
     undone = await memory.undo(run.id)
     assert (undone.restored, undone.refused) == ([note.id], [])
     assert (await fact(memory, note.id)).content == revision.content
+    assert [each.content for each in await memory.revisions("fact", note.id)] == [revision.content, note.content]
     assert (await memory.stats())["facts"]["pending_vectors"] == 1
     await memory.revert_conflict(stored.conflict.id)
     assert len(await facts(memory)) == 2
@@ -349,8 +353,9 @@ async def test_what_a_person_does_to_a_merged_note_while_the_model_writes_stays(
             return Completion("Drinks sencha")
 
         llm.complete = answer
-        await anna.store_note(NO_TEA)
+        stored = await anna.store_note(NO_TEA)
         assert await facts(anna) == (["Drinks whatever there is"] if change == "edit" else [])
+        assert (await fact(anna, stored.id)).content != "Drinks sencha"
 
 
 async def test_what_a_model_writes_in_a_run_is_undone_with_it(memory, clock):
