@@ -145,11 +145,16 @@ async def about_tea(memory):
 
 
 @pytest.mark.parametrize("failing", [False, True])
-async def test_a_reader_sees_nothing_of_a_transaction_before_it_is_committed(memory, path, clock, monkeypatch, failing):
+@pytest.mark.parametrize("cached", [False, True])
+async def test_a_reader_sees_nothing_of_a_transaction_before_it_is_committed(
+    memory, path, clock, monkeypatch, failing, cached
+):
     """Neither is what the writer has added found, nor what it has replaced missed, though the cache has followed."""
     await memory.store_note(TEA)
     assert await about_tea(memory) == [TEA]
     clock.advance(days=1)
+    if not cached:
+        memory._env.store.vectors.forget(["default"])
     pause = Pause(monkeypatch, searches=2)
     notes = [NewFact(content=text) for text in (NO_TEA, "Plays the cello", "Somebody sang")]
     writing = asyncio.create_task(memory.store_facts(notes))
@@ -166,11 +171,14 @@ async def test_a_reader_sees_nothing_of_a_transaction_before_it_is_committed(mem
     assert await about_tea(memory) == [TEA if failing else NO_TEA]
 
 
-async def test_a_part_that_is_rolled_back_leaves_nothing_to_the_rest_of_its_transaction(memory, path, clock):
+async def test_a_part_that_is_rolled_back_leaves_nothing_to_the_rest_of_its_transaction(
+    memory, path, clock, monkeypatch
+):
     """Neither a job of a group, nor a part of a job."""
     await memory.store_note(TEA)
     clock.advance(days=1)
-    bad = [NewFact(content=NO_TEA), NewFact(content="x", source_episode_id=UUID(int=99))]
+    good = [NewFact(content="Oslo", subject="user", predicate="city"), NewFact(content=NO_TEA)]
+    bad = [NewFact(content=NO_TEA), NewFact(content="Plays the cello"), NewFact(content="Somebody sang")]
     store, texts = memory._env.store, []
 
     def searched(conn: SqliteConnection) -> set[str]:
@@ -183,35 +191,44 @@ async def test_a_part_that_is_rolled_back_leaves_nothing_to_the_rest_of_its_tran
             vector=array("f", memory._env.embedder.embed("green tea in the morning")),
             embedding_version=memory._env.embedding.version,
         )
-        return {row[CONTENT] for row in conn.lanes(request).rows.values()}
+        return {row[CONTENT] for row in conn.lanes(request).rows.values()} & {TEA, NO_TEA}
 
     def parts(conn: SqliteConnection) -> None:
+        (first,) = (row["id"] for row in conn.fetch_all("SELECT id FROM facts WHERE content = :text", {"text": NO_TEA}))
         for fails in (True, False):
+            replace(conn, other)
             with suppress(ZeroDivisionError), savepoint(conn):
-                conn.execute("UPDATE facts SET validity = 'superseded' WHERE content = :content", {"content": TEA})
-                events.append(conn, memory._audit(clock()).event("fact_superseded", "fact", first.id))
+                replace(conn, first)
                 texts.append(searched(conn))
                 assert not fails or 1 / 0
+            replace(conn, other)  # its event has the number that one of the rolled back part had
             texts.append(searched(conn))
 
-    first = (await memory.list_memories("fact")).items[0]
+    def replace(conn: SqliteConnection, id_: UUID) -> None:
+        conn.execute("UPDATE facts SET validity = 'superseded' WHERE id = :id", {"id": id_})
+        events.append(conn, memory._audit(clock()).event("fact_superseded", "fact", id_))
+
+    other = (await memory.store_fact("boat", "name", "Freya")).id
+    pause = Pause(monkeypatch, searches=2)
+    pause.error = InvalidInput("x", "no", "yes")
+    pause.go.set()
     hold = threading.Event()
     waiting = asyncio.create_task(store.write("default", lambda conn: hold.wait(30)))
-    await asyncio.sleep(0)  # the next two wait for it, and so share a commit
-    jobs = [asyncio.create_task(memory.store_facts(bad)), asyncio.create_task(store.write("default", parts))]
+    await asyncio.sleep(0)  # the next ones wait for it, and so share a commit
+    jobs = [asyncio.create_task(memory.store_facts(notes)) for notes in (bad, good)]
+    jobs.append(asyncio.create_task(store.write("default", parts)))
     await asyncio.sleep(0.05)
     hold.set()
     await waiting
     with pytest.raises(InvalidInput):
         await jobs[0]
-    await jobs[1]
-    assert texts == [set(), {TEA}, set(), set()]
+    assert [one.outcome for one in await jobs[1]] == ["stored", "superseded"]
+    await jobs[2]
+    assert texts == [set(), {NO_TEA}, set(), set()]
     assert await about_tea(memory) == []
 
 
-async def test_a_commit_that_fails_leaves_nothing_in_the_cache(memory, path, clock, monkeypatch):
-    await memory.store_note(TEA)
-    clock.advance(days=1)
+def refuse_commits(memory, monkeypatch):
     store = memory._env.store
     real = store._control
 
@@ -221,12 +238,31 @@ async def test_a_commit_that_fails_leaves_nothing_in_the_cache(memory, path, clo
         real(statement)
 
     monkeypatch.setattr(store, "_control", control)
+
+
+async def test_a_commit_that_fails_leaves_nothing_in_the_cache(memory, path, clock, monkeypatch):
+    await memory.store_note(TEA)
+    clock.advance(days=1)
+    refuse_commits(memory, monkeypatch)
     with pytest.raises(DiskFull):
         await memory.store_facts([NewFact(content=NO_TEA), NewFact(content="Plays the cello")])
     monkeypatch.undo()
     assert await about_tea(memory) == [TEA]
     assert [one.outcome for one in await memory.store_facts([NewFact(content=NO_TEA)])] == ["superseded"]
     assert await about_tea(memory) == [NO_TEA]
+
+
+async def test_numbers_of_events_that_were_rolled_back_are_given_again(memory, path, clock, monkeypatch):
+    """So a later transaction can't tell by them what the cache has followed."""
+    await memory.store_note(TEA)
+    clock.advance(days=1)
+    with monkeypatch.context() as patch:
+        refuse_commits(memory, patch)
+        with pytest.raises(DiskFull):
+            await memory.store_facts([NewFact(content=NO_TEA), NewFact(content="Plays the cello")])
+    keyed = NewFact(content="Oslo", subject="user", predicate="city")
+    stored = await memory.store_facts([keyed, NewFact(content=NO_TEA)])
+    assert [one.outcome for one in stored] == ["stored", "superseded"]
 
 
 async def test_a_reader_that_others_have_outrun_begins_again(memory, path, clock, monkeypatch):
