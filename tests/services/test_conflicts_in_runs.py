@@ -2,6 +2,7 @@
 model writes."""
 
 import asyncio
+import json
 import logging
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ from lesson_parts import TALK, ask, configure, consolidate, fact, facts, learn, 
 from model_server import ModelServer
 
 from tulving import InvalidInput, NewFact
+from tulving.domain.prompts import LONGEST_TEXT
 from tulving.errors import ModelUnavailable
 from tulving.ports import Completion
 from tulving.settings import LlmConfig, MemoryModuleConfig
@@ -57,7 +59,8 @@ async def test_what_a_model_learns_supersedes_a_note_or_is_outweighed_or_is_held
     assert outcomes(outweighed) == ["kept"]
     assert (outweighed.outweighed, outweighed.facts_created, outweighed.stored[0].id) == (1, 0, own.id)
     clock.advance(days=1)
-    won = await learn(memory, NO_TEA, "Plays chess")
+    prompt = await memory.learn_prompt(TALK)
+    won = await memory.learn_apply(json.dumps({"facts": [said(NO_TEA), said("Plays chess")]}), prompt.lease)
     assert outcomes(won) == ["superseded", "stored"]
     assert (won.facts_created, won.outweighed, won.conflicts_held) == (2, 0, 0)
     assert won.stored[0].superseded_id == old.id
@@ -321,15 +324,25 @@ async def test_an_answer_that_is_of_no_use_leaves_the_summary_of_words(memory, s
 async def test_a_model_that_may_not_be_asked_is_not(memory):
     await memory.update_merge_rule("default", BY_MODEL)
     env = memory._env
-    env.config = replace(env.config, llm=replace(env.config.llm, tokens_per_day=0))
+    allowed = env.config
+    env.config = replace(allowed, llm=replace(allowed.llm, tokens_per_day=0))
     llm, _, _ = await merge(memory.bind(user_id="poor"), "Drinks sencha")
     assert llm.prompts == []
+    env.config = allowed
     llm = ask(memory, "Drinks sencha")
     llm.problem = "starting"
     unready = memory.bind(user_id="unready")
     await unready.store_note(TEA)
     assert (await unready.store_note(NO_TEA)).outcome == "merged"
     assert (llm.prompts, await unready.runs()) == ([], [])
+    llm.problem = None
+    set_conflicts(memory, mode="signals")
+    for longest, asked in ((LONGEST_TEXT + 1, 0), (LONGEST_TEXT, 1)):
+        talker = memory.bind(user_id=f"talker {longest}")
+        more = "a" * (longest - len(NO_TEA) - 1)
+        await talker.store_note(f"{TEA} {more}")
+        assert (await talker.store_note(f"{NO_TEA} {more}")).outcome == "merged"
+        assert (len(llm.prompts), len(await talker.runs())) == (asked, asked)
     env.model = None
     nobody = memory.bind(user_id="nobody")
     await nobody.store_facts([NewFact(content=TEA), NewFact(content=NO_TEA)])
