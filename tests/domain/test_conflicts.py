@@ -51,7 +51,7 @@ def test_a_sufficient_share_of_keywords_is_a_keyword_signal():
     assert signals(known("Weather")) == signals(known("Weather"), keyword_threshold=0) == {}
     chinese = signals(known("他喜欢咖啡"), fact(content="她喜欢喝咖啡"))["keyword"]
     assert chinese.evidence == {"keywords": ["咖啡", "喜欢"]}
-    for said in ("", "the", "👍"):
+    for said in ("", "?", "👍"):
         assert signals(known(said), fact(content=said), keyword_threshold=0) == {}
 
 
