@@ -82,19 +82,15 @@ def test_a_difference_of_importance_of_at_least_the_delta_is_an_importance_signa
 
 @pytest.mark.scenario("000-022")
 def test_only_facts_of_the_same_owner_are_in_conflict():
-    mine = {"persona_id": "p", "household_id": "h"}
-    for other in (mine, {}, {"persona_id": "p"}, {"household_id": "h"}):
+    mine: dict[str, Any] = {"persona_id": "p", "household_id": "h"}
+    agreeing: list[dict[str, Any]] = [mine, {}, {"persona_id": "p"}, {"household_id": "h"}]
+    for other in agreeing:
         assert found(known(TEA, **other), fact(**mine)), "what one of them leaves open agrees"
     assert found(known(TEA, user_id=None), fact(user_id=None))
-    for other in (
-        {"tenant_id": "other"},
-        {"user_id": "other"},
-        {"user_id": None},
-        {"persona_id": "other"},
-        {"household_id": "other"},
-    ):
-        for mode in MODES:
-            assert found(known(TEA, 1.0, **{**mine, **other}), fact(**mine), mode=mode) == []
+    for name in ("tenant_id", "user_id", "persona_id", "household_id"):
+        other = known(TEA, 1.0, **{**mine, name: "other"})
+        assert [found(other, fact(**mine), mode=mode) for mode in MODES] == [[], [], []], name
+    assert found(known(TEA, user_id=None)) == []
     assert found(known(TEA, 1.0, number=1)) == [], "a fact is not in conflict with itself"
 
 
