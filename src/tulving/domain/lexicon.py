@@ -10,7 +10,7 @@ def _groups(text: str) -> Iterator[list[str]]:
 
 NEGATIONS = frozenset(
     """
-    no not never none nobody nothing nowhere neither nor without dont doesnt didnt isnt arent wasnt werent cant
+    no not never none nobody nothing nowhere neither nor without dont doesnt didnt isnt arent wasnt werent
     wont hasnt havent couldnt shouldnt wouldnt
     nicht nichts nie niemals niemand kein keine keinen keinem keiner keines ohne weder
     ne pas jamais rien aucun aucune sans ni nunca jamas nada nadie ningun ninguna ninguno tampoco sin
@@ -121,7 +121,7 @@ SYNONYMS = tuple(
     man guy gentleman; woman lady; child kid; someone somebody person; mum mom mother; dad father; doctor physician;
     boss manager; colleague coworker; group bunch; baby infant; policeman cop;
     big large huge; small little tiny; quick fast rapid; quickly rapidly; glad happy; ill sick; smart clever;
-    difficult hard; simple easy; several many; outside outdoors; inside indoors; often frequently; beautiful pretty;
+    difficult hard; simple easy; several many; often frequently; beautiful pretty;
     car auto automobile; bike bicycle; motorbike motorcycle; plane airplane aircraft; ship boat; phone telephone;
     tv television; photo picture photograph; film movie; shop store; sofa couch; home house; flat apartment;
     street road; rock stone boulder; jacket coat; trousers pants; company firm; holiday vacation; folder directory;
@@ -129,7 +129,7 @@ SYNONYMS = tuple(
     lawn grass; speak talk; jump leap hop; walk stroll; begin start; finish complete; buy purchase; cook prepare;
     cut slice chop; mend repair fix; fire shoot; throw toss; hit strike; fight wrestle; shout yell; like enjoy;
     need require; help assist; reply answer respond; choose select pick; close shut; receive obtain; make create;
-    live reside; own possess; spread smear; mix stir; break crack; run jog; sleep nap; perform do
+    live reside; spread smear; mix stir; break crack; run jog; sleep nap
     """
     )
 )
