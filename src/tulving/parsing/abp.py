@@ -7,6 +7,7 @@ nobody can tell what it quotes.
 
 import json
 import re
+from itertools import product
 from re import Match
 from typing import Any, NamedTuple
 
@@ -18,24 +19,27 @@ END = "[[END_ABP_TOOL]]"
 LOST_KEYS = "a part of its parameters is outside of the braces"
 COSTLIEST_REPAIRS = 2_000_000
 """The most that all repairs in one text may cost, in units of json_blocks.COSTLIEST_REPAIR: 0.2 seconds at most."""
-COST_OF_REPAIR = 1_000
-"""What a repair costs in addition, however short it is."""
+COST_OF_REPAIR = 10_000
+"""What each repair costs in addition, so that there are at most 200 of them."""
 
 _MARK = re.compile(
-    r"(?P<start>\[\[[ \t]*ABP_TOOL(?!\w)[ \t]*(?:[:：](?P<tool>[^\[\]\r\n]{0,200}))?(?P<closed>\]\])?)"
-    r"|\[\[[ \t]*END_ABP_TOOL[ \t]*(?:[:：][^\[\]\r\n]{0,200})?\]\]",
+    r"\[\[[ \t]*(?:(?P<start>ABP_TOOL)(?!\w)[ \t]*(?:[:：](?P<tool>[^\[\]\r\n]{0,200}))?(?P<closed>\]\])?"
+    r"|END_ABP_TOOL[ \t]*(?:[:：][^\[\]\r\n]{0,200})?\]\])",
     re.IGNORECASE,
 )
 _OPENING = re.compile(r"\{|\[(?=\s*[\"{])")
 _LEAD = re.compile(r"\s*(?:(?:`{3,}|~{3,})\w*\s*)?")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _REST_OF_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
-_KEY = re.compile(r"[\w\"'“”]\s*[:：]")
-_LOST_KEY = re.compile(r"[\"'”]\s*[:：]|\}\s*,")
+_COLON = re.compile("[:：]")
+_QUOTED_KEY = re.compile(r"[\"'”]\s*[:：]")
+_LOST_KEY = re.compile(rf"{_QUOTED_KEY.pattern}|\}}\s*,")
 _LOST_KEY_IN_LINE = re.compile(rf"[^\n\[]*?(?:{_LOST_KEY.pattern})")
 _END_OF_LINE = re.compile(r"[ \t\r]*(?:$|\[\[)", re.MULTILINE)
 _NOT_JSON = re.compile(r"[\[:,]\s*-?(?:NaN|Infinity)\b")
-_COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?<![:\w])//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?<![:\w])//[^\n"]*$', re.DOTALL | re.MULTILINE)
+_BLANK = re.compile(r'(?<=[\[{ ])""')
+_KEY_IN_STRING = re.compile(rf"\\{_QUOTED_KEY.pattern}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|(.))", re.DOTALL)
 
 
@@ -117,7 +121,7 @@ class _Reader:
                 raise Unreadable("a string is not closed, so nothing behind it was read", len(self.text))
             if mark and mark["start"] is None:
                 return [*blocks, block], mark
-            if blocks and not _KEY.search(self.text, block.start, span.end):
+            if blocks and not _QUOTED_KEY.search(self.text, block.start, span.end):
                 return blocks, None  # a brace in the prose behind the call
             if mark is None:
                 raise Unreadable("it is cut off", len(self.text))
@@ -142,9 +146,10 @@ class _Reader:
         return any(_LOST_KEY.search(self.text, *gap) for gap in gaps)
 
     def _chosen(self, blocks: list[_Block], stop: int) -> tuple[dict[str, Any], bool]:
-        """The last block that is an object, and whether it had to be repaired."""
+        """The last block that is an object, and whether it had to be repaired. A brace without a quoted key may belong
+        to prose, so that it counts only where there is nothing better."""
         problem = ""
-        for block in reversed(blocks):
+        for key, block in product((_QUOTED_KEY, _COLON), reversed(blocks)):
             source = self.text[block.start : block.end]
             if source.startswith("["):
                 problem = problem or "a list, not an object"
@@ -154,7 +159,7 @@ class _Reader:
             value, why = decode(source) if block.closed else (None, "it is not closed")
             if value is not None:
                 return value, False
-            if _KEY.search(source):
+            if key.search(source):
                 value, why = self._repaired(source, why)
                 if value is not None:
                     return value, True
@@ -162,19 +167,21 @@ class _Reader:
         raise Unreadable(f"invalid JSON: {problem}" if problem else "no JSON object between its marks", stop)
 
     def _repaired(self, source: str, why: str) -> tuple[dict[str, Any] | None, str]:
-        """The object that was meant, if it has the same words: only signs and comments may be added or left out."""
-        source = _COMMENT.sub(lambda found: found[1] or " ", source)
+        """The object that was meant, if it has the same words: only signs and comments may be added or left out, and
+        no key may end up in a string."""
+        source = _COMMENT.sub(lambda found: found[1] or "", source).replace('"：', '":')
         if _NOT_JSON.search(source):
             return None, "NaN and Infinity are no JSON"
+        if self.left_for_repairs <= 0:
+            return None, f"{why}, and too much before it had to be repaired"
         value, unrepairable, cost = repair(source, self.left_for_repairs)
         self.left_for_repairs -= cost + COST_OF_REPAIR
         if value is None:
             return None, unrepairable or why
         meant = json.dumps(value, ensure_ascii=False)
-        blanks = source.count('""') + source.count("''")
-        if _words(meant) != _words(source) or meant.count('""') > blanks:
-            return None, why
-        return value, ""
+        added = len(_BLANK.findall(meant)) > source.count('""') + source.count("''")
+        swallowed = len(_KEY_IN_STRING.findall(meant)) > len(_KEY_IN_STRING.findall(source))
+        return (None, why) if added or swallowed or _words(meant) != _words(source) else (value, "")
 
 
 def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:

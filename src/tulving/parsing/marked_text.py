@@ -8,10 +8,12 @@ from bisect import bisect_left
 from re import Match, Pattern
 from typing import NamedTuple
 
+# Its first part is a set of characters, so that the search skips all others quickly.
 _QUOTING = re.compile(
-    r"(?P<fence>`{3,}|(?<!\S)~{3,})|(?P<ticks>`{1,2})|(?P<thought><think(?:ing)?>)|(?P<orphan></think(?:ing)?>)"
-    r"|(?P<quotation>^[ \t]*>)|(?P<json>\{|\[(?=\s*[\"{]))",
-    re.IGNORECASE | re.MULTILINE,
+    r"[`~<>{\[](?:(?P<fence>(?<=`)`{2,}|(?<=(?<!\S)~)~{2,})|(?P<ticks>(?<=`)`?)"
+    r"|(?<=<)(?:(?P<thought>think(?:ing)?>)|(?P<orphan>/think(?:ing)?>))"
+    r"|(?P<quotation>(?<=>))|(?P<json>(?<=\{)|(?<=\[)(?=\s*[\"{])))",
+    re.IGNORECASE,
 )
 _END_OF_FENCE = re.compile(r"(^[ \t>]*|(?<=[}\]]))?(`{3,}|~{3,})([ \t\r]*$)?", re.MULTILINE)
 _END_OF_TICKS = {n: re.compile(rf"(?P<end>(?<!`)`{{{n}}}(?!`))|\n[ \t\r]*\n") for n in (1, 2)}
@@ -89,20 +91,24 @@ class MarkedText:
                 span = self.scan(quoting.start())
                 self._scanned = span.end
                 return span.end if span.quoted and span.closed else span.quoted or quoting.end()
-            case "quotation":
+            case "quotation" if not self._in_line_before(quoting).strip():
                 return self._end_of_line(quoting.end())
             case _:
                 return quoting.end()
 
     def _behind_fence(self, opening: Match[str]) -> int:
         """A fence that opens a line is closed in that line or by one that stands alone, any other by the next one."""
-        before = self.text[max(opening.start() - 20, 0) : opening.start()].rpartition("\n")[2]
-        anywhere = len(self.text) if before.strip(" \t>-*+.)0123456789") else self._end_of_line(opening.end())
+        opens_line = not self._in_line_before(opening).strip(" \t>-*+.)0123456789")
+        anywhere = self._end_of_line(opening.end()) if opens_line else len(self.text)
         for end in _END_OF_FENCE.finditer(self.text, opening.end()):
             alone = end[1] is not None and end[3] is not None
             if end[2].startswith(opening[0]) and (alone or end.start() < anywhere):
                 return end.end()
         return len(self.text)
+
+    def _in_line_before(self, found: Match[str]) -> str:
+        """What stands before in the same line, if it is short."""
+        return self.text[max(found.start() - 20, 0) : found.start()].rpartition("\n")[2]
 
     def _end_of_line(self, at: int) -> int:
         end = self.text.find("\n", at)

@@ -12,9 +12,7 @@ TOOL_KEYS = ("tool_name", "toolName", "tool")
 """The first of them that is there names the tool; the others are parameters like any other."""
 
 _MARK = re.compile(
-    r"(?P<start>(?P<tool>)<<<[ \t]*\[[ \t]*TOOL_REQUEST[ \t]*\][ \t]*>>>)"
-    r"|<<<[ \t]*\[[ \t]*END_TOOL_REQUEST[ \t]*\][ \t]*>>>",
-    re.IGNORECASE,
+    r"<<<[ \t]*\[[ \t]*(?:(?P<start>TOOL_REQUEST)(?P<tool>)|END_TOOL_REQUEST)[ \t]*\][ \t]*>>>", re.IGNORECASE
 )
 _BRACKET = re.compile("「[始末]」")
 _KEY = re.compile(r"[\s,，、;；]*([^\s,，、;；:：]+)\s*[:：]\s*")
