@@ -28,7 +28,7 @@ BOOKKEEPING = frozenset(
     " last_confirmed_at next_review_at".split()
 )
 """Fields of a hit that would fill the small context of such a model and tell it nothing; `memory_get` has them."""
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _MARKERS = re.compile(r"\[(?=\[)|<(?=<)|「")
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 
