@@ -595,7 +595,7 @@ async def test_what_is_no_name_binds_to_no_part(url: str, part: str) -> None:
 # -- every statement names the tenant --------------------------------------------------------------------------
 
 FOLDER = Path(tulving.storage.__file__).parent
-TENANT_TABLES = {*moving.MOVED, "access_tokens", "forgotten_values"}
+TENANT_TABLES = {*moving.MOVED, "access_tokens", "forgotten_values", "tool_text_counts"}
 BEGINNINGS = (
     "SELECT ",
     "(SELECT ",

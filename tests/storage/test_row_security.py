@@ -69,6 +69,7 @@ async def teach(memory: Memory) -> None:
     assert done["held"] == 1
     note = await memory.store_note("soon deleted")
     await memory.delete("fact", note.id)
+    await memory.count_tool_text("abp", "")
 
 
 def app(url: str) -> str:
@@ -170,7 +171,8 @@ async def test_no_tenant_means_no_rows(secured):
 
 async def test_each_table_shows_the_rows_of_one_tenant(secured):
     raw = await asyncpg.connect(app(secured))
-    for table in {"learning_runs", "proposals", "profile_blocks", "forgotten_values", "tenant_keys"}:
+    others = {"forgotten_values", "tenant_keys", "tool_text_counts"}
+    for table in {"learning_runs", "proposals", "profile_blocks", *others}:
         for tenant, seen in (("bank", True), ("thief", False)):
             await raw.execute(f"SET tulving.tenant_id = '{tenant}'")
             assert bool(await raw.fetchval(f"SELECT count(*) FROM {table}")) is seen, table
@@ -198,6 +200,9 @@ async def test_the_service_learns_for_its_tenant(secured):
         again = await memory.learn_apply(json.dumps(likes), lease)
         assert (again.facts_created, again.unwanted) == (0, 1)
         assert await memory.delete_profile() == 1
+        for texts in (1, 2):
+            await memory.count_tool_text("abp", "")
+            assert (await memory.overview())["tool_text"]["abp"]["texts"] == texts, "none of the bank's"
         await memory.store_episode("Always offer tea", butler="c")
         rule = {"new_rules": [{"content": "Always offer tea"}]}
         assert (await memory.run_consolidation(lambda **asked: json.dumps(rule)))["held"] == 1

@@ -39,6 +39,7 @@ _END_OF_LINE = re.compile(r"[ \t\r]*(?:$|\[\[)", re.MULTILINE)
 _NOT_JSON = re.compile(r"[\[:,]\s*-?(?:NaN|Infinity)\b")
 _COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?<![:\w])//[^\n"]*$', re.DOTALL | re.MULTILINE)
 _BLANK = re.compile(r'(?<=[\[{ ])""')
+_KEY_IN_STRING = re.compile(rf"\\{_QUOTED_KEY.pattern}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|(.))", re.DOTALL)
 
 
@@ -166,8 +167,9 @@ class _Reader:
         raise Unreadable(f"invalid JSON: {problem}" if problem else "no JSON object between its marks", stop)
 
     def _repaired(self, source: str, why: str) -> tuple[dict[str, Any] | None, str]:
-        """The object that was meant, if it has the same words: only signs and comments may be added or left out."""
-        source = _COMMENT.sub(lambda found: found[1] or "", source)
+        """The object that was meant, if it has the same words: only signs and comments may be added or left out, and
+        no key may end up in a string."""
+        source = _COMMENT.sub(lambda found: found[1] or "", source).replace('"：', '":')
         if _NOT_JSON.search(source):
             return None, "NaN and Infinity are no JSON"
         if self.left_for_repairs <= 0:
@@ -178,7 +180,8 @@ class _Reader:
             return None, unrepairable or why
         meant = json.dumps(value, ensure_ascii=False)
         added = len(_BLANK.findall(meant)) > source.count('""') + source.count("''")
-        return (None, why) if added or _words(meant) != _words(source) else (value, "")
+        swallowed = len(_KEY_IN_STRING.findall(meant)) > len(_KEY_IN_STRING.findall(source))
+        return (None, why) if added or swallowed or _words(meant) != _words(source) else (value, "")
 
 
 def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
