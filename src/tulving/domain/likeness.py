@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -42,11 +43,15 @@ DIFFERENT = Likeness("different")
 
 def keywords(text: str) -> list[str]:
     """The distinct stems of a text without stop words, in order; of ideographs, each with the next one."""
-    text = text[:LONGEST]
+    return list(_keywords(text[:LONGEST]))
+
+
+@lru_cache(64)  # those of a text are asked for at each comparison
+def _keywords(text: str) -> tuple[str, ...]:
     found, language = understood(text)
     kept = {word for word in found if len(word) > 1 or _is_ideograph(word)}
     told = [word for word in words(text) if word in kept]
-    return list(dict.fromkeys(stem(word) if language == "en" else word for word in _paired(told)))[:MOST_KEYWORDS]
+    return tuple(dict.fromkeys(stem(word) if language == "en" else word for word in _paired(told)))[:MOST_KEYWORDS]
 
 
 def _is_ideograph(word: str) -> bool:

@@ -139,12 +139,13 @@ def _tokens(chunks: Sequence[str]) -> Iterator[Token]:
             core = _CONTRACTED.sub("", core)
         if not core:
             continue
-        letter = len(core) == 1 and core.isupper() and core != "I" and not first
-        if letter or not core.replace("-", "").replace("'", "").isalpha():
+        letter = len(core) == 1 and core != "I" and core.isupper() and not first
+        if letter or not (core.isalpha() or core.replace("-", "").replace("'", "").isalpha()):
             yield Token(core, code=True)
+        elif core.isascii() and core.isalpha():
+            yield Token(core.lower(), core[0].isupper())
         else:
-            for word in words(core):
-                yield Token(word, core[0].isupper())
+            yield from (Token(word, core[0].isupper()) for word in words(core))
         first = False
 
 
