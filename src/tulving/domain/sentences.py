@@ -1,7 +1,7 @@
 """The sentences of a text, and which of them only repeat others.
 
-To leave a sentence out must lose nothing. So it has to be said by another one in the same order of words, and without
-a negation that only the other one has; case, white space, punctuation and a few empty words do not count.
+Leaving a sentence out must lose nothing. So another one has to say the same words in the same order, without a negation
+or a question mark of its own. Case, white space, punctuation and a few empty words do not count.
 """
 
 import re
@@ -23,26 +23,26 @@ MOST_COMPARED = 200
 LONGEST_COMPARED = 2_000
 """Characters. A longer sentence counts as one word."""
 FILLERS = frozenset("a also an just really that the very".split())
-NEGATIONS = frozenset(
+REVERSALS = frozenset(
     """
-    no not never nor neither nobody none nothing nowhere cannot without t hardly longer stopped
+    ? no not never nor neither nobody none nothing nowhere cannot without t hardly longer stopped
     nicht nie niemals kein keine keinen keinem keiner nichts ohne
     ne n pas jamais rien aucun aucune sans nunca jamás nada ningún ninguna sin não nem sem
     non mai senza niente niet geen 不 没 沒 無 无 非 未 别 別 否 な ず ん 안 못
     """.split()
 )
-"""Single ideographs and kana, as they are compared."""
+"""What makes another statement of one: negations, in kana and ideographs by character, and the question mark."""
 
 # An initial, a number in a list or a title does not end a sentence. A run of full stops is looked at once, from its
 # first one, and the expression begins with a set, to which the search can jump.
 _CLOSING = r"[\"'”’»)\]」』）*_]*+"
+_NO_TITLE = r"(?<!\b\w.)(?<!\b\d\d.)(?<!\b[DM]r.)(?<!\bM[sx].)(?<!\bMrs.)(?<!\bSt.)(?<!\bvs.)"
 _END = re.compile(
-    r"[.!?…。！？｡؟।\n](?:(?<=\n)|(?<=[。！？｡؟।])[。！？｡؟।]*+" + _CLOSING + r"|(?<=[.!?…])(?<![.!?…].)"
-    r"(?<!\b\w.)(?<!\b\d\d.)(?<!\b[DM]r.)(?<!\bM[sx].)(?<!\bMrs.)(?<!\bSt.)(?<!\bvs.)[.!?…]*+"
-    + _CLOSING
-    + r"(?=\s))\s*+"
+    rf"[.!?…。！？｡؟।\n](?:(?<=\n)|(?<=[。！？｡؟।])[。！？｡؟।]*+{_CLOSING}"
+    rf"|(?<=[.!?…])(?<![.!?…].){_NO_TITLE}[.!?…]*+{_CLOSING}(?=\s))\s*+"
 )
-_BETWEEN = re.compile(r"(?:[\s.,;:!?…'\"‘’“”„«»()\[\]{}`*_|•·–—。｡、，；：！？؟।「」『』（）]|-(?!\d))+")
+_BETWEEN = re.compile(r"(?:[\s.,;:!…'\"‘’“”„«»()\[\]{}`*_|•·–—。｡、，；：！।「」『』（）]|-(?!\d))+")
+_QUESTION = re.compile("[?？؟]+")
 _IDEOGRAPH = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f])")
 
 
@@ -70,9 +70,9 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def keywords(words: Words) -> Words:
-    """The stems of words that are no stop words, in order; all negations are one. If there is none, the words."""
-    kept = (word for word in words if word in NEGATIONS or word not in STOP_WORDS)
-    return tuple("not" if word in NEGATIONS else _stem(word) for word in kept) or words
+    """The stems of words that are no stop words, and negations, in order. If there is none, the words."""
+    kept = (word for word in words if word in REVERSALS or word not in STOP_WORDS)
+    return tuple(word if word in REVERSALS else _stem(word) for word in kept) or words
 
 
 def unrepeated(offered: Sequence[Words], threshold: float, known: Sequence[Words] = ()) -> list[int]:
@@ -94,7 +94,7 @@ def _says(full: Words, known: frozenset[str], words: Words, threshold: float) ->
     asked = set(words)
     if len(known & asked) / (max(len(known), len(asked)) or 1) < threshold:
         return False
-    if not asked - known <= FILLERS or not NEGATIONS.isdisjoint(known - asked):
+    if not asked - known <= FILLERS or not REVERSALS.isdisjoint(known - asked):
         return False
     rest = iter(full)
     return all(word in rest for word in words if word not in FILLERS)
@@ -106,6 +106,7 @@ def _compared(text: str) -> Words:
     folded = fold(clean(text))
     if len(folded) > LONGEST_COMPARED:
         return (folded,)
+    folded = _QUESTION.sub(" ? ", folded)
     if not folded.isascii():
         folded = _IDEOGRAPH.sub(r" \1 ", unicodedata.normalize("NFC", folded))
     return tuple(_BETWEEN.sub(" ", folded).split())
