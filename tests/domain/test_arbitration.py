@@ -48,7 +48,7 @@ def settled(candidate: dict[str, Any], existing: dict[str, Any], of_conflict: An
     return arbitrate(fact(1, **candidate), [known], ArbitrationPolicy(**policy))
 
 
-def outcome(result: Arbitration) -> tuple[str, UUID | None, UUID | None, float]:
+def outcome(result: Arbitration) -> tuple[Any, ...]:
     return result.action, result.winner, result.loser, pytest.approx(result.confidence, abs=1e-4)
 
 
