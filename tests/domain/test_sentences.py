@@ -141,12 +141,12 @@ HOSTILE = [
     "a b " * 250_000,
     "安娜喜欢绿茶。" * 140_000,
     "-" * 1_000_000,
-    ("!" + " " * 199) * 5_000,
+    ("!" + " " * 999) * 5_000,
 ]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:4].strip())
-def test_a_megabyte_is_cut_in_no_time(text: str) -> None:
+def test_megabytes_are_cut_in_no_time(text: str) -> None:
     began = time.process_time()
     assert "".join(cut(text)) == text
     assert time.process_time() - began < 1
