@@ -94,10 +94,8 @@ def _says(full: Words, known: frozenset[str], words: Words, threshold: float) ->
     asked = set(words)
     if len(known & asked) / (max(len(known), len(asked)) or 1) < threshold:
         return False
-    if not asked - known <= FILLERS or not REVERSALS.isdisjoint(known - asked):
-        return False
     rest = iter(full)
-    return all(word in rest for word in words if word not in FILLERS)
+    return REVERSALS.isdisjoint(known - asked) and all(word in rest for word in words if word not in FILLERS)
 
 
 def _compared(text: str) -> Words:
