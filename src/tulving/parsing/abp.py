@@ -75,7 +75,8 @@ class _Reader:
             noise = self._around(blocks, start.end(), end.start())
         elif blocks and _LEAD.fullmatch(lead := self.text[start.end() : blocks[0].start]):
             stop, blocks = blocks[0].end, blocks[:1]
-            noise = [lead, *_REST_OF_LINE.findall(self.text, stop)[:1]]
+            rest = _REST_OF_LINE.match(self.text, stop)
+            noise = [lead, rest[0] if rest else ""]
         else:
             raise Unreadable(f"neither its parameters nor {END} follow its start", stop)
         if any(map(_LOST_KEY.search, noise)):
