@@ -208,10 +208,11 @@ def test_no_call_that_is_cut_off_is_read(parameters, place):
 @given(PARAMETERS, st.integers(min_value=0), st.sampled_from(["", '"', ",", "{", "}", "[", "\\", "\n", ":"]))
 @settings(deadline=None)
 def test_a_damaged_call_has_its_own_words_or_is_not_read(parameters, place, sign):
-    """A sign that is lost or added never makes another tool be called, and never takes a word away."""
+    """A sign that is lost or added never makes another tool be called, and never takes a word away. (Only a quotation
+    whose marks happen to fit those around it can't be told from calls.)"""
     body = json.dumps({"first": parameters, "last": 1}, ensure_ascii=False)
     at = place % len(body)
-    if body[at] in '"{}[],:\\ ':
+    if body[at] in '"{}[],:\\ ' and not re.search(r"END_ABP_TOOL\]\].*ABP_TOOL:x\]\]", body):
         text = abp("the tool", body[:at] + sign + body[at + 1 :])
         for tool, found in calls_in(f"{text}\n"):
             assert tool == "the tool"
@@ -219,7 +220,7 @@ def test_a_damaged_call_has_its_own_words_or_is_not_read(parameters, place, sign
 
 
 def _letters(value):
-    return sorted(letter for letter in json.dumps(value, ensure_ascii=False) if letter.isalpha())
+    return sorted(letter for text in _texts(value) for letter in text if letter.isalpha())
 
 
 # -- work grows with the length only -----------------------------------------------------------------------------------
