@@ -20,8 +20,14 @@ EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS
 
 COMMANDS = {name: each for name, each in OPERATIONS.items() if each.command and each.command not in BY_HAND}
 EVERY_COMMAND = pytest.mark.parametrize("operation", COMMANDS.values(), ids=COMMANDS)
-IN_ONE_COMMAND = {"memory_learn", "memory_learn_prompt", "memory_learn_apply"}
-"""`tulving learn` is all of them."""
+IN_ONE_COMMAND = {
+    "memory_learn",
+    "memory_learn_prompt",
+    "memory_learn_apply",
+    "memory_conflicts",
+    "memory_revert_conflict",
+}
+"""`tulving learn` is three of them, `tulving conflicts` the others."""
 
 
 def signature(operation) -> list[str]:
@@ -88,7 +94,7 @@ def test_no_two_operations_share_a_command():
     commands = [operation.command for operation in OPERATIONS.values() if operation.command]
     assert len(set(commands)) == len(commands)
     assert {name for name, each in OPERATIONS.items() if not each.command} == IN_ONE_COMMAND
-    assert "learn" in BY_HAND
+    assert {"learn", "conflicts"} <= {*BY_HAND}
 
 
 PROPERTIES = {

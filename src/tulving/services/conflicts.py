@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
+from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake, prompts
 from tulving.domain.events import Audit
 from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Settlement
-from tulving.domain.scope import Owner
-from tulving.errors import NotFound, TulvingError, UnusableAnswer
+from tulving.domain.scope import GLOBAL, Owner, address_of
+from tulving.domain.text import content_hash
+from tulving.errors import InvalidInput, ModelUnavailable, NotFound, UnusableAnswer
 from tulving.services.learning import instructions
 from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
@@ -20,6 +22,10 @@ from tulving.storage.connection import Connection
 log = logging.getLogger("tulving")
 
 MOST_CONFLICTS = 1000
+LONGEST_SUMMARY = 2
+"""How many times as long as both notes what a model makes of them may be."""
+REWRITTEN = "notes_rewritten"
+"""What a run that only rewrites a merged note counts."""
 
 Change = Callable[[Connection, Settlement, Audit], Settlement]
 
@@ -70,7 +76,7 @@ class Conflicts(Runs):
         """Leave both sides of a conflict that was held in use."""
         return await self._settled(conflict_id, storage.settlements.dismiss)
 
-    async def _finish_merges(self, merges: Sequence[Settlement]) -> None:
+    async def _finish_merges(self, merges: Sequence[Settlement], run_id: UUID | None = None) -> None:
         """000-032: where the merge rule wants it so, the model writes what was merged. If it fails, that stays as it
         was made of the words of both sides."""
         model = self._env.model
@@ -78,20 +84,40 @@ class Conflicts(Runs):
             report = await self._read(storage.settlements.to_summarize, settlement)
             if report is not None and model is not None:
                 try:
-                    await self._summarize(model, *report)
-                except TulvingError as error:
-                    log.warning("the model could not summarize the conflict %s: %s", settlement.id, error)
-        await super()._finish_merges(merges)
+                    await self._summarize(model, *report, run_id)
+                except (ModelUnavailable, InvalidInput) as error:
+                    log.warning("the summary of the merged note %s stays as it is: %s", settlement.merged_id, error)
+        await super()._finish_merges(merges, run_id)
 
-    async def _summarize(self, model: LanguageModel, candidate: Fact, existing: Fact, merged: Fact) -> None:
+    async def _summarize(
+        self, model: LanguageModel, candidate: Fact, existing: Fact, merged: Fact, run_id: UUID | None
+    ) -> None:
+        """Let the model write a merged note. That is a part of the run that has merged it, and else a run of its own;
+        what it costs always is."""
+        if problem := model.unready():
+            raise ModelUnavailable(problem)
         owner = Owner(merged.user_id, merged.household_id, merged.persona_id)
-        run = self._new_run("extraction", merged.scope, model.name, owner)
+        butler = None if merged.scope == GLOBAL else merged.scope
+        run = replace(self._new_run("extraction", butler, model.name, owner), counts={REWRITTEN: 0})
         await self._write(storage.runs.begin, run)
         async with self._closing(run):
-            text = await self._ask(run, model, prompts.merging(instructions("merging"), existing, candidate))
-            if len(text) > 2 * (len(candidate.content) + len(existing.content)):
-                raise UnusableAnswer(f"the answer of {model.name} is longer than both notes")
-            await self.edit("fact", merged.id, content=text.strip())
+            prompt = prompts.merging(instructions("merging"), existing, candidate)
+            content = self._content(await self._ask(run, model, prompt))
+            if len(content) > LONGEST_SUMMARY * (len(candidate.content) + len(existing.content)):
+                raise UnusableAnswer(f"the answer of {model.name} is much longer than both notes")
+            reworded = replace(merged, content=content, content_hash=content_hash(content))
+            audit = Audit(self.caller, self._env.clock(), self._env.ids, run_id or run.id)
+
+            def rewrite(conn: Connection) -> None:
+                known = storage.items.get(conn, address_of(merged), to_change=True)
+                if known is None or known.updated_at != merged.updated_at:
+                    raise UnusableAnswer("the note has changed since the model was asked")
+                if storage.forgotten.is_unwanted(conn, reworded, audit.new_id):
+                    raise UnusableAnswer(f"the answer of {model.name} is what a person has forgotten")
+                storage.edits.edit(conn, address_of(merged), {"content": content}, None, audit)
+                storage.runs.change(conn, run, counts={REWRITTEN: 1})
+
+            await self._write(rewrite)
 
     async def _settled(self, conflict_id: MemoryId, change: Change) -> Settlement:
         id_, audit = intake.memory_id("conflict_id", conflict_id), self._audit(self._env.clock())

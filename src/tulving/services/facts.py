@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
+from uuid import UUID
 
 from tulving import storage
 from tulving.domain import claims, intake
@@ -125,8 +126,9 @@ class Facts(Service):
         await self._finish_merges(merged)
         return answer
 
-    async def _finish_merges(self, merges: Sequence[Settlement]) -> None:
-        """Give merged facts their vectors. Whatever prevents that, maintenance does it later."""
+    async def _finish_merges(self, merges: Sequence[Settlement], run_id: UUID | None = None) -> None:
+        """Give facts that were merged, perhaps by a run, their vectors. Whatever prevents that, maintenance does it
+        later."""
         if ids := [merge.merged_id for merge in merges if merge.merged_id is not None]:
             facts = await self._read(storage.settlements.facts_of, self.caller.tenant_id, ids)
             entries = await self._env.embedding.index(facts)

@@ -44,7 +44,8 @@ _ACTIONS: dict[type, Action] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What a model's answer has taught. `held` waits for a person; the run can be undone by its id."""
+    """What a model's answer has taught. `held` waits for a person, and so do `conflicts_held` of what was stored; the
+    run can be undone by its id."""
 
     run_id: UUID
     stored: list[Stored] = field(default_factory=list)
@@ -61,6 +62,7 @@ class Learned:
     outweighed: int = 0
     evicted: int = 0
     held: int = 0
+    conflicts_held: int = 0
     errors: list[str] = field(default_factory=list)
 
     def __add__(self, other: "Learned") -> "Learned":
@@ -104,7 +106,8 @@ class Lessons(Facts, Rules):
             return applied
 
         applied = await self._write(take)
-        await self._finish_merges([stored.conflict for stored in applied.stored if stored.conflict is not None])
+        conflicts = [stored.conflict for stored in applied.stored if stored.conflict is not None]
+        await self._finish_merges([conflict for conflict in conflicts if conflict.merged_id], run.id)
         counts = {name: applied.counts[name] for name in _COUNTED}
         told = [*errors, *problems, *applied.errors]
         return Learned(run_id=run.id, stored=applied.stored, profile=applied.profile, errors=told, **counts)

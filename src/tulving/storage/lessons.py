@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -33,6 +33,10 @@ ISOLATED = (InvalidInput, NotFound, IntegrityError)
 
 class Withdrawn(NotFound):
     """An episode that a model was shown may no longer be learned from, but its answer may tell what it said."""
+
+
+class _Unwanted(Exception):
+    """A step would store a value that a person has forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,8 @@ def apply(
     if len(waiting) < len(learned_from):
         raise Withdrawn("an episode that was shown has been forgotten, deleted or learned from since")
     executor = _Executor(conn, run, audit, bound, applied, settings.conflicts, decided)
-    conn.lock(*(claims.key(step.item) for step in steps if isinstance(step.item, Fact)))
+    offered = [step.item for step in steps if isinstance(step.item, Fact)]
+    conn.lock(*map(claims.key, offered), *(claims.neighbourhood(fact) for fact in offered if not fact.keyed))
     lost = executor.lost(steps, settings.learning.max_facts)
     before, total = run.counts.get("facts_lost", 0), _count_facts(conn, run.tenant_id)
     if not decided and is_too_much(lost + before, total, settings.learning.max_loss):
@@ -92,6 +97,9 @@ def apply(
         try:
             with savepoint(conn):
                 executor.take(step)
+        except _Unwanted:
+            log.info("the run %s found again what a person has forgotten: skipped", run.id)
+            applied.counts["unwanted"] += 1
         except (DamagedStore, EmbedderMismatch):  # they concern the whole store
             raise
         except ISOLATED as error:
@@ -126,7 +134,7 @@ class _Executor:
 
     def lost(self, steps: Iterable[Step], max_facts: int) -> int:
         """How many facts the steps would take out of use."""
-        lost, new = 0, list[Fact]()
+        lost, new, replaced = 0, list[Fact](), set[UUID]()
         for step in steps:
             if step.reason is None and isinstance(step.item, Fact):
                 current = facts.holder(self._conn, step.item)
@@ -136,8 +144,8 @@ class _Executor:
                     lost += 1
                 elif current is None:
                     new.append(step.item)
-                    lost += self._would_replace(step.item, step.entry)
-        return lost + (len(surplus(self._learned(), new, max_facts)) if new else 0)
+                    replaced.update(self._replaced_by(step.item, step.entry))
+        return lost + len(replaced) + (len(surplus(self._learned(), new, max_facts)) if new else 0)
 
     def make_room(self, max_facts: int) -> None:
         """003-010: if the owner has too many learned facts now, the least certain of the earlier ones go."""
@@ -153,9 +161,10 @@ class _Executor:
 
     def take(self, step: Step) -> None:
         if step.reason is not None:
-            if step.item is None or not self._is_unwanted(step.item):
-                held = proposals.hold(self._conn, self._run, step.action, step.offer, step.reason, self._audit)
-                self._applied.counts["held"] += held
+            if step.item is not None:
+                self._check_is_wanted(step.item)
+            held = proposals.hold(self._conn, self._run, step.action, step.offer, step.reason, self._audit)
+            self._applied.counts["held"] += held
         elif step.action == "confirmation":
             self._applied.counts["confirmations_made"] += self._confirm(step.target)
         elif isinstance(step.item, Rule):
@@ -164,8 +173,8 @@ class _Executor:
             self._add_fact(step.item, step)
 
     def _add_rule(self, rule: Rule, step: Step) -> None:
-        if self._is_unwanted(rule) or step.entry is None:
-            return
+        assert step.entry is not None
+        self._check_is_wanted(rule)
         same = self._conn.fetch_one(
             "SELECT id FROM rules WHERE tenant_id = :tenant_id AND owner = :owner AND scope = :scope"
             " AND content_hash = :content_hash AND NOT forgotten LIMIT 1",
@@ -204,25 +213,33 @@ class _Executor:
                 # A model must not rewrite history: what it read is older than what is known.
                 self._applied.stored.append(Stored(id=current.id, outcome="kept"))
                 self._applied.counts["outdated"] += 1
-            case _ if not self._is_unwanted(fact):
-                compared = None if target is not None else self._conflicts
-                [stored] = facts.store(self._conn, [(fact, step.entry, {})], self._audit, self._bound, compared)
-                if target is not None and not fact.keyed:
-                    self._replace(target, fact)
-                    stored = replace(stored, outcome="superseded", superseded_id=target.id)
-                self._derive("fact", fact.id, step.evidence)
-                self._applied.stored.append(stored)
-                if stored.outcome in _ADDED:
-                    self._applied.counts["facts_updated" if step.action == "updated_fact" else "facts_created"] += 1
-                else:
-                    self._applied.counts["outweighed"] += 1
+            case _:
+                self._store_fact(fact, step.entry, step, target)
 
-    def _would_replace(self, fact: Fact, entry: IndexEntry | None) -> bool:
-        """Whether a conflict with a known fact would take that one out of use."""
-        if entry is None or not self._conflicts.enabled:
-            return False
-        verdict = facts.rival(self._conn, fact, entry, self._conflicts, self._audit)
-        return verdict is not None and verdict.takes_out_of_use
+    def _store_fact(self, fact: Fact, entry: IndexEntry, step: Step, target: Fact | None) -> None:
+        """Store a fact, and settle its conflict with a known one; a new value of a `target` is not compared."""
+        self._check_is_wanted(fact)
+        compared = None if target is not None else self._conflicts
+        [stored] = facts.store(self._conn, [(fact, entry, {})], self._audit, self._bound, compared)
+        if target is not None and not fact.keyed:
+            self._replace(target, fact)
+            stored = replace(stored, outcome="superseded", superseded_id=target.id)
+        if stored.outcome == "merged":
+            merged = items.get(self._conn, replace(address_of(fact), id=stored.id))
+            assert isinstance(merged, Fact)
+            self._check_is_wanted(merged)
+        self._derive("fact", fact.id, step.evidence)
+        self._applied.stored.append(stored)
+        added = "facts_updated" if step.action == "updated_fact" else "facts_created"
+        self._applied.counts[added if stored.outcome in _ADDED else "outweighed"] += 1
+        self._applied.counts["conflicts_held"] += stored.outcome == "held"
+
+    def _replaced_by(self, fact: Fact, entry: IndexEntry | None) -> Iterator[UUID]:
+        """The known fact that a conflict with this one would take out of use."""
+        if entry is not None and self._conflicts.enabled:
+            verdict = facts.rival(self._conn, fact, entry, self._conflicts, self._audit)
+            if verdict is not None and verdict.takes_out_of_use:
+                yield verdict.conflict.existing.id
 
     def _learned(self) -> list[Fact]:
         """The learned facts in use that count for the limit: an owner's unkeyed ones."""
@@ -257,12 +274,9 @@ class _Executor:
         events.append(self._conn, self._audit.event(f"{kind}_confirmed", kind, item.id, confirmed_before=before))
         return True
 
-    def _is_unwanted(self, item: Fact | Rule) -> bool:
-        found = not self._decided and unwanted.is_unwanted(self._conn, item, self._audit.new_id)
-        if found:
-            log.info("the run %s found again what a person has forgotten: skipped", self._run.id)
-            self._applied.counts["unwanted"] += 1
-        return found
+    def _check_is_wanted(self, item: Fact | Rule) -> None:
+        if not self._decided and unwanted.is_unwanted(self._conn, item, self._audit.new_id):
+            raise _Unwanted
 
     def _derive(self, kind: Kind, id_: UUID, evidence: Iterable[UUID]) -> None:
         """001-054, 004-006: where it was learned from."""

@@ -1,8 +1,9 @@
 """Settled conflicts between unkeyed facts: what a settlement changes, and how it is reverted."""
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from tulving.domain.claims import key
@@ -87,8 +88,10 @@ def carry_out(
             _supersede(conn, candidate, existing.id, start(candidate), audit)
             left = existing
             if same:
+                before = existing.last_confirmed_at and existing.last_confirmed_at.isoformat()
                 items.update(conn, (existing, confirmed(existing, audit.now)))
-                events.append(conn, audit.event("fact_confirmed", "fact", existing.id, by="repetition"))
+                event = audit.event("fact_confirmed", "fact", existing.id, by="repetition", confirmed_before=before)
+                events.append(conn, event)
         case "merged":
             left = _merge(conn, done, candidate, existing, audit)
             done = replace(done, merged_id=left.id)
@@ -202,13 +205,15 @@ def facts_of(conn: Connection, tenant_id: str, ids: Collection[UUID]) -> list[Fa
     return [Fact(**row) for row in rows]
 
 
-def count_held(conn: Connection, tenant_id: str) -> int:
-    """How many settlements wait for a person."""
-    row = conn.fetch_one(
-        "SELECT COUNT(*) AS waiting FROM settlements WHERE tenant_id = :tenant_id AND status = 'held'",
-        {"tenant_id": tenant_id},
+def count_held(conn: Connection, tenant_id: str, bound: Bound) -> Counter[UUID | None]:
+    """How many settlements that a caller may see wait for a person, by the run that proposed them."""
+    where, params = reach("fact", tenant_id, bound)
+    rows = conn.fetch_all(
+        f"SELECT m.run_id, COUNT(*) AS held FROM settlements AS m WHERE {where} AND m.status = 'held'"
+        " GROUP BY m.run_id",
+        params,
     )
-    return row["waiting"] if row else 0
+    return Counter({row["run_id"]: row["held"] for row in rows})
 
 
 def accept(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
@@ -225,10 +230,7 @@ def accept(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement
 def dismiss(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
     """Leave both sides of a held settlement as they are, for good."""
     _check_status(settlement, "held")
-    done = replace(settlement, status="dismissed", updated_at=audit.now)
-    _change(conn, done)
-    events.append(conn, _event(done, "dismissed", audit))
-    return done
+    return _close(conn, settlement, "dismissed", audit)
 
 
 def revert(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
@@ -244,19 +246,22 @@ def revert(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement
     for fact in sides:
         if not in_use(fact):
             _restore(conn, settlement, fact, audit)
-    done = replace(settlement, status="reverted", updated_at=audit.now)
-    _change(conn, done)
-    events.append(conn, _event(done, "reverted", audit))
-    return done
+    return _close(conn, settlement, "reverted", audit)
 
 
-def mark_undone(conn: Connection, tenant_id: str, run_id: UUID, audit: Audit) -> None:
-    """A run was undone, and with it what it had settled."""
-    conn.execute(
-        "UPDATE settlements SET status = CASE WHEN status = 'held' THEN 'dismissed' ELSE 'reverted' END,"
-        " updated_at = :now WHERE tenant_id = :tenant_id AND run_id = :run_id AND status IN ('applied', 'held')",
-        {"tenant_id": tenant_id, "run_id": run_id, "now": audit.now},
+def mark_undone(conn: Connection, tenant_id: str, run_id: UUID, refused: Collection[UUID], audit: Audit) -> None:
+    """A run was undone, and with it what it had settled, except where a side was `refused`: that can still be
+    reverted."""
+    rows = conn.fetch_all(
+        f"{_SELECT} WHERE m.tenant_id = :tenant_id AND m.run_id = :run_id AND m.status IN ('applied', 'held')"
+        f" ORDER BY m.id{conn.for_update}",
+        {"tenant_id": tenant_id, "run_id": run_id},
     )
+    for settlement in (Settlement(**row) for row in rows):
+        if settlement.status == "held":
+            dismiss(conn, settlement, audit)
+        elif not {settlement.candidate_id, settlement.existing_id, settlement.merged_id}.intersection(refused):
+            _close(conn, settlement, "reverted", audit)
 
 
 def _restore(conn: Connection, settlement: Settlement, fact: Fact, audit: Audit) -> None:
@@ -292,6 +297,15 @@ def _refused(
     settlement: Settlement, problem: str, allowed: str = "a settlement whose notes have not changed"
 ) -> InvalidInput:
     return InvalidInput("settlement", f"{settlement.id} can't be changed: {problem}", allowed)
+
+
+def _close(
+    conn: Connection, settlement: Settlement, status: Literal["reverted", "dismissed"], audit: Audit
+) -> Settlement:
+    done = replace(settlement, status=status, updated_at=audit.now)
+    _change(conn, done)
+    events.append(conn, _event(done, status, audit))
+    return done
 
 
 def _change(conn: Connection, settlement: Settlement) -> None:

@@ -8,15 +8,17 @@ from uuid import UUID
 
 from tulving.domain import claims
 from tulving.domain.decay import reviewed
-from tulving.domain.editing import forgotten, in_use, is_forgotten
+from tulving.domain.editing import edited, forgotten, in_use, is_forgotten
 from tulving.domain.events import Audit, Event
 from tulving.domain.learning import Run
 from tulving.domain.model import KIND_OF, Fact, Item, Rule
-from tulving.domain.scope import Address, Bound, Owner
+from tulving.domain.scope import Address, Bound, Owner, address_of
+from tulving.domain.text import found_by, search_text
 from tulving.errors import InvalidInput
-from tulving.storage import events, facts, items, links, profiles, proposals, runs, settlements
+from tulving.storage import edits, events, facts, items, links, profiles, proposals, runs, settlements
 from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection
+from tulving.storage.rows import IndexEntry
 
 _BY_NOBODY = ("fading", "expired", "recovered", "embedded")
 """What time and maintenance do to a memory is no reason to keep it."""
@@ -52,12 +54,12 @@ def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
             _restore_profile(conn, run, event, audit, undone)
         elif kind in ("fact", "rule") and id_ is not None:
             if reason := _objection(event, changed):
-                undoing.refuse(f"{kind} {id_}: {reason}")
+                undoing.refuse(kind, id_, reason)
             else:
                 undoing.take(event, Address(run.tenant_id, kind, id_))
     for proposal in proposals.of_ids(conn, run.tenant_id, Bound(), [run.id]):
         proposals.remove(conn, proposal, "withdrawn", audit)
-    settlements.mark_undone(conn, run.tenant_id, run.id, audit)
+    settlements.mark_undone(conn, run.tenant_id, run.id, undoing.left, audit)
     if undone.retracted or undone.restored or undone.profile or not undone.refused:
         runs.change(conn, run, status="undone")
         events.append(conn, audit.event("run_undone", "run", run.id, refused=len(undone.refused)))
@@ -73,7 +75,8 @@ def _check_is_over(run: Run, now: datetime) -> None:
 
 
 def _changed_since(conn: Connection, run: Run, happened: Sequence[Event]) -> Changes:
-    """What others did to the memories that a run has changed. What another run did and was undone does not count."""
+    """What others did to the memories that a run has changed. What another run did and was undone does not count, nor
+    does a conflict of this run that was reverted."""
     rows = conn.fetch_all(
         "SELECT entity_id, event_type, run_id, payload, seq FROM memory_events WHERE tenant_id = :tenant_id"
         f" AND {conn.within('entity_id', 'ids')} AND (run_id IS NULL OR run_id <> :run_id) ORDER BY seq",
@@ -82,8 +85,8 @@ def _changed_since(conn: Connection, run: Run, happened: Sequence[Event]) -> Cha
     cancelled = {(row["entity_id"], row["payload"]["run"]) for row in rows if row["payload"].get("by") == "undo"}
     changed: dict[UUID, tuple[int, str]] = {}
     for row in rows:
-        what, by_undo = row["event_type"].partition("_")[2], row["payload"].get("by") == "undo"
-        if what not in _BY_NOBODY and not by_undo and (row["entity_id"], str(row["run_id"])) not in cancelled:
+        what, taken_back = row["event_type"].partition("_")[2], row["payload"].get("by") in ("undo", "revert")
+        if what not in _BY_NOBODY and not taken_back and (row["entity_id"], str(row["run_id"])) not in cancelled:
             changed[row["entity_id"]] = row["seq"], what
     return changed
 
@@ -114,10 +117,12 @@ def _restore_profile(conn: Connection, run: Run, event: Event, audit: Audit, und
 
 
 class _Undoing:
-    """Undoes the changes of facts and rules, one by one. `read` are the episodes that the run has read."""
+    """Undoes the changes of facts and rules, one by one. `read` are the episodes that the run has read; `left` is what
+    stays as it is."""
 
     def __init__(self, conn: Connection, run: Run, audit: Audit, undone: Undone, read: set[UUID]) -> None:
         self._conn, self._run, self._audit, self._undone, self._read = conn, run, audit, undone, read
+        self.left: set[UUID] = set()
 
     def take(self, event: Event, address: Address) -> None:
         item = items.get(self._conn, address, to_change=True)
@@ -128,6 +133,8 @@ class _Undoing:
             self._change(item, forgotten(item, self._audit.now), "retracted")
             self._undone.retracted.append(item.id)
             self._undone.restored = [id_ for id_ in self._undone.restored if id_ != item.id]
+        elif what == "edited" and in_use(item):
+            self._unedit(item, event.payload["revision"])
         elif what == "confirmed" and in_use(item) and "confirmed_before" in event.payload:
             before = event.payload["confirmed_before"]
             self._reconsider(item, last_confirmed_at=before and datetime.fromisoformat(before))
@@ -136,18 +143,29 @@ class _Undoing:
         elif what in ("superseded", "retracted") and isinstance(item, Fact) and not in_use(item):
             noted = unwanted.noted_at(self._conn, item, self._audit.new_id) if what == "retracted" else None
             if noted is not None and noted >= event.occurred_at:  # no event tells it: the fact was out of use already
-                self.refuse(f"fact {item.id}: forgotten since")
+                self.refuse("fact", item.id, "forgotten since")
             else:
                 self._restore(item)
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, kind: str, id_: UUID, problem: str) -> None:
+        self.left.add(id_)
+        reason = f"{kind} {id_}: {problem}"
         self._undone.refused += [] if reason in self._undone.refused else [reason]
+
+    def _unedit(self, item: Fact | Rule, number: int) -> None:
+        """What it said before comes back. It gets its vector later."""
+        before = next(each for each in edits.revisions(self._conn, address_of(item)) if each.number == number)
+        new = edited(item, {"content": before.content}, self._audit.now)
+        edits.keep(self._conn, item, self._audit.now)
+        self._change(item, new, "restored")
+        edits.reindex(self._conn, new, IndexEntry(search_text(found_by(new)), None, None))
+        self._undone.restored.append(item.id)
 
     def _restore(self, fact: Fact) -> None:
         back = replace(fact, validity="active", ended_at=None)
         self._conn.lock(claims.key(back))
         if (other := facts.holder(self._conn, back)) is not None:
-            self.refuse(f"fact {fact.id}: {other.id} has taken its place")
+            self.refuse("fact", fact.id, f"{other.id} has taken its place")
             return
         self._reconsider(fact, validity="active", ended_at=None)
         self._undone.restored.append(fact.id)
