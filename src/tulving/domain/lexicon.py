@@ -123,9 +123,9 @@ SYNONYMS = tuple(
     huge; small little tiny; old elderly; quick fast rapid; quickly rapidly; glad happy; ill sick; angry furious; tired
     exhausted; quiet silent; loud noisy; smart clever; difficult hard; simple easy; several many; often frequently;
     beautiful pretty; thin slim; grey gray; colour color; favourite favorite; centre center; theatre theater; car auto
-    automobile; bike bicycle; motorbike motorcycle; plane airplane aircraft; ship boat; truck lorry; phone telephone; tv
+    automobile; bike bicycle; motorbike motorcycle; plane airplane aircraft; truck lorry; phone telephone; tv
     television; photo picture photograph; film movie; shop store; sofa couch; home house; flat apartment; lift elevator;
-    street road; sidewalk pavement; path trail track; floor ground; stairs staircase; rock stone boulder; hill slope;
+    sidewalk pavement; floor ground; stairs staircase; rock stone boulder; hill slope;
     beach shore coast; forest woods; sea ocean; river stream; yard garden; lawn grass; meadow field; rabbit bunny;
     jacket coat; trousers pants; bag purse; glasses spectacles; carpet rug; cup mug; pan skillet; rope cord; gift
     present; rubbish garbage trash; trip journey; holiday vacation; company firm; salary wage; bill invoice; error

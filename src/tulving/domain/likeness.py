@@ -177,6 +177,9 @@ _ALWAYS_CERTAIN = frozenset(map(stem, ("someone", "somebody")))
 
 
 def _is_related(one: Term, other: Term) -> bool:
+    """Whether one may stand for the other. A word with a capital may be part of a name, for which no other stands."""
+    if one.name or other.name:
+        return False
     synonyms = not _SYNONYMS.get(one.stem, _NONE).isdisjoint(_SYNONYMS.get(other.stem, _NONE))
     return synonyms or _is_narrower(one, other) or _is_narrower(other, one)
 
