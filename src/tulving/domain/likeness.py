@@ -141,13 +141,15 @@ def _much_in_common(one: Sequence[Term], other: Sequence[Term]) -> bool:
 
 
 def _unequal(one: Sequence[Term], other: Sequence[Term]) -> Iterator[tuple[Term | None, Term | None]]:
-    """The terms in which two texts differ, in order: a pair of related ones, or one that has no counterpart."""
+    """The terms in which two texts differ, in order: a pair of related ones, or one that has no counterpart.
+    Nothing stands for a part of a name; only the first word has a capital in any case."""
     matcher = SequenceMatcher(None, [term.stem for term in one], [term.stem for term in other], autojunk=False)
     for kind, at, end, beside, stop in matcher.get_opcodes():
         if kind == "equal":
             continue
         while at < end and beside < stop:
-            if _is_related(one[at], other[beside]):
+            named = (at > 0 and one[at].name) or (beside > 0 and other[beside].name)
+            if not named and _is_related(one[at], other[beside]):
                 yield one[at], other[beside]
                 at, beside = at + 1, beside + 1
             elif end - at >= stop - beside:
@@ -177,9 +179,6 @@ _ALWAYS_CERTAIN = frozenset(map(stem, ("someone", "somebody")))
 
 
 def _is_related(one: Term, other: Term) -> bool:
-    """Whether one may stand for the other. A word with a capital may be part of a name, for which no other stands."""
-    if one.name or other.name:
-        return False
     synonyms = not _SYNONYMS.get(one.stem, _NONE).isdisjoint(_SYNONYMS.get(other.stem, _NONE))
     return synonyms or _is_narrower(one, other) or _is_narrower(other, one)
 
