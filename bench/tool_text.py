@@ -35,7 +35,7 @@ def run(report: Report) -> None:
     report.section(f"Tool calls in {LENGTH // 1000} kB of text")
     for name, unit in OUTPUTS.items():
         timings, found = _timed(lambda length, unit=unit: unit * (length // len(unit)), LENGTH)
-        met = timings.p50 <= TARGET
+        met = timings.cpu_p50 <= TARGET
         report.row(f"{name}: {len(found.calls)} calls", str(timings), target=f"<= {milliseconds(TARGET)}", met=met)
     for unit in HOSTILE:
         text = _repeated(unit)
@@ -43,7 +43,7 @@ def run(report: Report) -> None:
         whole, _ = _timed(text, LENGTH)
         ratio = min(whole.cpu) / max(min(half.cpu), 1e-6)
         what = json.dumps(unit if len(unit) < 40 else unit[:40] + "...", ensure_ascii=False)
-        report.row(f"repeated {what} within a call and a request", str(whole), ratio=f"{ratio:.1f} times half of it")
+        report.row(f"repeated {what} between a call and a request", str(whole), ratio=f"{ratio:.1f} times half of it")
 
 
 def _repeated(unit: str) -> Callable[[int], str]:
