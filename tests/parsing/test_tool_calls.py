@@ -220,7 +220,8 @@ def test_a_damaged_call_has_its_own_words_or_is_not_read(parameters, place, sign
 
 
 def _letters(value):
-    return sorted(letter for text in _texts(value) for letter in text if letter.isalpha())
+    text = re.sub(r"\\(u....|[nrtbf])", "", json.dumps(value, ensure_ascii=False))
+    return sorted(letter for letter in text if letter.isalpha())
 
 
 # -- work grows with the length only -----------------------------------------------------------------------------------

@@ -169,7 +169,7 @@ class _Reader:
         value, unrepairable, cost = repair(source, self.left_for_repairs)
         self.left_for_repairs -= cost
         if value is None:
-            return None, unrepairable or why
+            return None, why if cost else unrepairable
         return (value, "") if _is_meant(json.dumps(value, ensure_ascii=False), source) else (None, why)
 
 
