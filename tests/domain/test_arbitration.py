@@ -86,7 +86,13 @@ def test_the_more_important_one_wins(candidate: float, existing: float, winner: 
 def test_the_newer_one_wins(later: timedelta, winner: int, confidence: float) -> None:
     result = settled({"occurred_at": NOW + later, "source": "inferred"}, {"source": "user"})
     assert outcome(result) == ("keep", UUID(int=winner), UUID(int=3 - winner), confidence)
-    assert result.reason == f"newer by {abs(later)}"
+    assert result.reason == f"newer by {abs(later) if abs(later) > timedelta(seconds=1) else 'less than a second'}"
+
+
+def test_a_difference_in_time_is_told_to_the_second() -> None:
+    result = settled({"occurred_at": NOW + timedelta(days=1, seconds=1, microseconds=999_999)}, {})
+    assert result.reason == "newer by 1 day, 0:00:01"
+    assert settled({"occurred_at": NOW + timedelta(seconds=1)}, {}).reason == "newer by 0:00:01"
 
 
 def test_a_fact_counts_from_when_it_became_true() -> None:

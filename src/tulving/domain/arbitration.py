@@ -106,7 +106,7 @@ def _deciding(candidate: Fact, conflict: Conflict, policy: ArbitrationPolicy) ->
         reason = f"importance {weight(candidate):g} of the new fact against {weight(known):g} of the known one"
         yield _Factor(lead, min(1.0, 2 * abs(lead)), reason)
     if policy.priority_recency and (newer := start(candidate) - start(known)):
-        yield _Factor(newer / MONTH, min(1.0, abs(newer) / timedelta(hours=24)), f"newer by {abs(newer)}")
+        yield _Factor(newer / MONTH, min(1.0, abs(newer) / timedelta(hours=24)), f"newer by {_span(newer)}")
     ours, theirs = (source_priority(fact, policy.source_priorities) for fact in (candidate, known))
     if policy.priority_source and ours != theirs:
         reason = f"source priority {ours:g} of the new fact against {theirs:g} of the known one"
@@ -158,6 +158,10 @@ def _kept(candidate: Fact, conflict: Conflict, factor: _Factor, action: Settleme
 def _fuller(candidate: Fact, conflict: Conflict) -> int:
     """1 if the candidate's is the fuller text, -1 if the known fact's is, 0 if neither."""
     return (conflict.fuller == candidate.id) - (conflict.fuller == conflict.existing.id)
+
+
+def _span(time: timedelta) -> str:
+    return str(abs(time)).partition(".")[0] if abs(time) >= timedelta(seconds=1) else "less than a second"
 
 
 def _certainty(conflict: Conflict) -> float:

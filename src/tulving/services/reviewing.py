@@ -39,10 +39,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """A run of a model, and how much of it waits for a person; if it was asked for by its id, with its changes."""
+    """A run of a model, and how much of it waits for a person: proposals that are `held`, and conflicts of what it has
+    stored. If it was asked for by its id, with its changes."""
 
     run: Run
     held: int = 0
+    conflicts_held: int = 0
     changes: list[Change] = field(default_factory=list)
 
 
@@ -58,11 +60,15 @@ class Reviewing(Learning):
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         limit = intake.whole("limit", limit, 1, MOST_RUNS)
         held = Counter(proposal.run_id for proposal in await self.proposals())
+        conflicts = await self._read(storage.settlements.count_held, self.caller.tenant_id, self.bound)
         if run_id is not None:
-            run = await self._known_run(run_id)
-            return [RunReport(run=run, held=held[run.id], changes=await self._read(_changes, run))]
-        found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound, limit)
-        return [RunReport(run=run, held=held[run.id]) for run in found]
+            found = [await self._known_run(run_id)]
+        else:
+            found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound, limit)
+        reports = [RunReport(run=run, held=held[run.id], conflicts_held=conflicts[run.id]) for run in found]
+        if run_id is None:
+            return reports
+        return [replace(report, changes=await self._read(_changes, report.run)) for report in reports]
 
     @operation("memory_undo", effect="destroy", command="undo", positional=("run_id",), standard=False)
     async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:

@@ -39,14 +39,16 @@ class Counting(Service):
         return {"episodes": counts["episode"], "facts": counts["fact"], "rules": counts["rule"]}
 
     async def overview(self, scope: str | None = None) -> dict[str, Any]:
-        """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), and how
-        tool calls in plain text were read."""
+        """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), how many
+        conflicts are held for a person, and how tool calls in plain text were read."""
         llm, now, tenant_id = self._env.config.llm, self._env.clock(), self.caller.tenant_id
         learning = await self._read(storage.runs.summary, tenant_id, now)
+        held = await self._read(storage.settlements.count_held, tenant_id, self.bound)
         model = self._env.model and self._env.model.name
         return {
             **await self.stats(scope),
             "learning": {**learning, "tokens_per_day": llm.tokens_per_day, "model": model},
+            "conflicts": {"held": held.total()},
             "tool_text": await self._read(storage.tool_texts.summary, tenant_id),
         }
 

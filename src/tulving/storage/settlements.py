@@ -294,9 +294,9 @@ def _check_status(settlement: Settlement, status: str) -> None:
 
 
 def _refused(
-    settlement: Settlement, problem: str, allowed: str = "a settlement whose notes have not changed"
+    settlement: Settlement, problem: str, allowed: str = "a conflict whose notes have not changed"
 ) -> InvalidInput:
-    return InvalidInput("settlement", f"{settlement.id} can't be changed: {problem}", allowed)
+    return InvalidInput("conflict_id", f"the conflict {settlement.id} can't be changed: {problem}", allowed)
 
 
 def _close(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tulving.domain.model import SETTLEMENT_STATUSES, Fact, Settlement
+from tulving.domain.text import shortened
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import Line, lines, moment, print_json
@@ -13,15 +14,26 @@ from tulving.interfaces.wire import wire
 from tulving.services.conflicts import ConflictReport
 from tulving.services.memory import Memory
 
+LONGEST_NOTE = 400
 VERBS = {"accept": "settled", "dismiss": "dismissed", "revert": "reverted"}
 STYLES = {"applied": "green", "held": "yellow", "reverted": "dim", "dismissed": "dim"}
-TOLD = {
+WON = {
     "superseded": "the new note won",
     "kept": "the known note won",
-    "merged": "both were merged",
+    "merged": "both notes were merged",
     "rejected": "the new note was rejected",
-    "held": "waits for you",
 }
+WOULD_WIN = {
+    "superseded": "the new note would win",
+    "kept": "the known note would win",
+    "merged": "both notes would be merged",
+    "rejected": "the new note would be rejected",
+}
+COMMANDS = {
+    "applied": (("take it back", "revert"),),
+    "held": (("do so", "accept"), ("keep both notes", "dismiss")),
+}
+"""What a person may do about a conflict of some status."""
 
 
 def conflicts(
@@ -34,15 +46,14 @@ def conflicts(
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many are listed, the newest first")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the conflicts between notes, with both sides and the reason why one won or both were merged. Revert one to
+    """List the conflicts between notes: both sides, which one won or what was merged of them, and why. Revert one to
     put both sides back into use; accept or dismiss those that are held for you."""
     verb, *ids = words or ["list"]
     if verb not in ("list", *VERBS):
         raise InvalidInput("conflicts", f"{verb!r:.80} is not known", "list, revert ID, accept ID, dismiss ID")
     if (verb == "list") != (not ids):
-        raise InvalidInput(
-            "conflicts", "it is not clear which ones are meant", "list, or a verb and the ids of conflicts"
-        )
+        problem = "takes no ids" if verb == "list" else "needs the id of a conflict"
+        raise InvalidInput("conflicts", f"{verb} {problem}", "list, revert ID, accept ID, dismiss ID")
     if verb == "list":
         found = context.obj.run(lambda memory: memory.conflicts(status, limit))
         if as_json:
@@ -52,38 +63,81 @@ def conflicts(
         return
 
     async def decide(memory: Memory) -> list[Settlement]:
-        change = getattr(memory, f"{verb}_conflict")
-        return [await change(id_) for id_ in ids]
+        change, done = getattr(memory, f"{verb}_conflict"), list[Settlement]()
+        for id_ in ids:
+            done.append(await change(id_))
+            if not as_json:  # at once: a later one may be refused
+                lines([(0, (VERBS[verb], "green"), f" conflict {done[-1].id}: {_left(done[-1])}")])
+        return done
 
     done = context.obj.run(decide)
     if as_json:
         print_json({"conflicts": wire(done)})
-    else:
-        lines((0, (VERBS[verb], "green"), f" conflict {each.id}") for each in done)
 
 
 def listed(found: Sequence[ConflictReport]) -> Iterator[Line]:
-    """Each conflict: what became of it and why, and both sides."""
+    """Each conflict: what became of it, both sides, why, and what a person may do about it."""
     for report in found:
         settlement = report.settlement
-        status = "" if settlement.status in ("applied", "held") else f"  {settlement.status}"
-        yield (
-            0,
-            (moment(settlement.created_at), "dim"),
-            "  ",
-            (TOLD[settlement.outcome], STYLES[settlement.status]),
-            (status, "yellow"),
-        )
+        headline = _headline(settlement), STYLES[settlement.status]
+        yield 0, (moment(settlement.created_at), "dim"), "  ", headline
         yield from _side("new  ", report.candidate)
         yield from _side("known", report.existing)
         if report.merged is not None:
-            yield from _side("merge", report.merged)
+            yield from _side("made ", report.merged)
         kinds = ", ".join(f"{signal['kind']} {signal['score']:.2f}" for signal in settlement.signals)
-        yield 2, ("why    ", "dim"), f"{settlement.reason} ({settlement.confidence:.2f}; {kinds})"
-        yield 2, (f"{settlement.id} · rule {settlement.rule}", "dim")
+        yield 2, ("why    ", "dim"), settlement.reason
+        details = f"{kinds} · confidence {settlement.confidence:.2f} · rule {settlement.rule}"
+        yield 2, (f"       {details}", "dim")
+        if settlement.run_id is not None:
+            yield 2, (f"       by run {settlement.run_id}", "dim")
+        yield from _commands(settlement)
     if not found:
         yield 0, "no conflicts"
 
 
+def explained(settlement: Settlement) -> Iterator[Line]:
+    """Why a note that was just stored has won or lost, and what a person may do about it."""
+    held = f"{_proposed(settlement)}: " if settlement.status == "held" else ""
+    yield 2, ("why: ", "dim"), f"{held}{settlement.reason} (confidence {settlement.confidence:.2f})"
+    yield from _commands(settlement)
+
+
+def waiting(held: int) -> Iterator[Line]:
+    """How many conflicts wait for a person; nothing where none does."""
+    if held:
+        yield 0, ("conflicts", "cyan")
+        yield 2, ("held for you".ljust(17), "dim"), f"{held:,}, see: tulving conflicts --status held"
+
+
+def _headline(settlement: Settlement) -> str:
+    match settlement.status:
+        case "held":
+            return f"waits for you: {_proposed(settlement)}"
+        case "dismissed":
+            return "dismissed: both notes stayed in use"
+        case "reverted":
+            return f"{WON[settlement.outcome]}, but that was reverted"
+        case _:
+            return WON[settlement.outcome]
+
+
+def _proposed(settlement: Settlement) -> str:
+    if settlement.action == "keep":
+        return WOULD_WIN["superseded" if settlement.winner_id == settlement.candidate_id else "kept"]
+    return WOULD_WIN["merged" if settlement.action == "merge" else "rejected"]
+
+
+def _left(settlement: Settlement) -> str:
+    """What a person's decision has led to."""
+    return WON[settlement.outcome] if settlement.status == "applied" else "both notes are in use"
+
+
 def _side(name: str, fact: Fact) -> Iterator[Line]:
-    yield 2, (f"{name}  ", "dim"), fact.content, ("" if fact.validity == "active" else f"  {fact.state}", "dim")
+    content = shortened(" ".join(fact.content.split()), LONGEST_NOTE)
+    yield 2, (f"{name}  ", "dim"), content, ("" if fact.validity == "active" else f"  ({fact.state})", "dim")
+
+
+def _commands(settlement: Settlement) -> Iterator[Line]:
+    for purpose, verb in COMMANDS.get(settlement.status, ()):
+        yield 2, (f"{purpose}: tulving conflicts {verb} {settlement.id}", "dim")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tulving.domain.learning import Proposal
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment
+from tulving.services.conflicts import REWRITTEN
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import Change, RunReport
 from tulving.storage.undoing import Undone
@@ -16,6 +17,7 @@ TAUGHT = {
     "facts_updated": "updated fact",
     "rules_created": "new rule",
     "confirmations_made": "confirmation",
+    REWRITTEN: "rewritten note",
 }
 SKIPPED = {
     "duplicates": "known already",
@@ -25,6 +27,7 @@ SKIPPED = {
     "outweighed": "outweighed by what is known",
     "evicted": "removed to make room",
 }
+HELD_CONFLICTS = "see: tulving conflicts --status held"
 ACTIONS = {"new_fact": "store fact", "updated_fact": "update fact", "new_rule": "store rule", "confirmation": "confirm"}
 STATUS_STYLES = {"done": "green", "held": "yellow", "failed": "red", "undone": "dim", "open": "cyan"}
 
@@ -85,8 +88,8 @@ def undone(result: Undone) -> Iterator[Line]:
         yield 2, ("left as it is: ", "yellow"), reason
 
 
-def proposals(held: Sequence[Proposal]) -> Iterator[Line]:
-    """Each one: what it would do, why it was held, and where it comes from."""
+def proposals(held: Sequence[Proposal], conflicts: int = 0) -> Iterator[Line]:
+    """Each one: what it would do, why it was held, and where it comes from; and how many conflicts are held too."""
     for proposal in held:
         offer = proposal.offer
         about = " · ".join(offer[name] for name in ("subject", "predicate", "category") if offer.get(name))
@@ -102,7 +105,9 @@ def proposals(held: Sequence[Proposal]) -> Iterator[Line]:
         source = _sources(offer.get("evidence", ()))
         yield 2, (f"{proposal.id} · {moment(proposal.created_at)}", "dim")
         yield 2, (f"run {proposal.run_id}{source}", "dim")
-    if not held:
+    if conflicts:
+        yield 0, ("held conflicts: ", "yellow"), f"{conflicts:,}, {HELD_CONFLICTS}"
+    elif not held:
         yield 0, "nothing waits for your decision"
 
 
@@ -129,14 +134,15 @@ def _run(report: RunReport) -> Iterator[Line]:
     yield (
         0,
         (moment(run.created_at), "dim"),
-        f"  {run.job}{whose}  ",
+        f"  {'merging' if REWRITTEN in run.counts else run.job}{whose}  ",
         status,
         f"  {_taught(run.counts) or 'nothing new'}",
     )
     tokens = run.input_tokens + run.output_tokens
     details = str(run.id), run.model or "a model by hand", f"{tokens:,} tokens" if tokens else ""
     yield 2, (" · ".join(filter(None, details)), "dim")
-    yield from _rest({**run.counts, "held": report.held, "errors": [run.last_error] if run.last_error else []})
+    errors = [run.last_error] if run.last_error else []
+    yield from _rest(run.counts | {"held": report.held, "conflicts_held": report.conflicts_held, "errors": errors})
 
 
 def _change(change: Change) -> Iterator[Line]:
@@ -156,6 +162,8 @@ def _rest(counts: Mapping[str, Any]) -> Iterator[Line]:
         yield 2, ("skipped: ", "dim"), ", ".join(skipped)
     if held := counts.get("held"):
         yield 2, ("held for review: ", "yellow"), f"{held}, see: tulving review"
+    if conflicts := counts.get("conflicts_held"):
+        yield 2, ("held conflicts: ", "yellow"), f"{conflicts}, {HELD_CONFLICTS}"
     for error in counts.get("errors", ()):
         yield 2, ("error: ", "red"), error
 

@@ -10,7 +10,7 @@ from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
-from tulving.interfaces.cli import lessons
+from tulving.interfaces.cli import conflicts, lessons
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -34,7 +34,8 @@ OUTCOMES = {
     "outdated": "kept as history:",
     "kept": "a known note won:",
     "merged": "merged with a known note:",
-    "held": "stored, but in conflict with a known note:",
+    "rejected": "rejected for a known note:",
+    "held": "stored beside a known note, with which it is in conflict:",
 }
 
 
@@ -183,11 +184,7 @@ def _stored(noun: str, stored: Stored) -> Iterator[Line]:
     outcome = OUTCOMES.get(stored.outcome, f"{stored.outcome}:")
     yield 0, (outcome, "green"), f" {noun} {stored.id}{ref}{old}", (end, "dim")
     if stored.conflict is not None:
-        yield 2, ("why: ", "dim"), f"{stored.conflict.reason} (confidence {stored.conflict.confidence:.2f})"
-        verb = (
-            "settle it with: tulving conflicts accept" if stored.outcome == "held" else "undo: tulving conflicts revert"
-        )
-        yield 2, (f"{verb} {stored.conflict.id}", "dim")
+        yield from conflicts.explained(stored.conflict)
 
 
 def _entity(entity: model.Entity) -> Iterator[Line]:
@@ -225,6 +222,9 @@ def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
             continue
         if kind == "tool_text":
             yield from tool_texts(states)
+            continue
+        if kind == "conflicts":
+            yield from conflicts.waiting(states["held"])
             continue
         total, style = states["total"], KIND_STYLES[kind.removesuffix("s")]
         yield 0, (kind, style), "  ", (f"{total:,}", "bold")

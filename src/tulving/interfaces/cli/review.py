@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
+from tulving.domain.learning import Proposal
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli import lessons
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, lines, print_json, report
 from tulving.interfaces.wire import wire
+from tulving.services.conflicts import MOST_CONFLICTS
 from tulving.services.lessons import Learned
 from tulving.services.memory import Memory
 
@@ -34,6 +36,9 @@ def review(
             "review", "what is to be decided is not clear", "list, or accept or reject with IDs or --all"
         )
 
+    async def look(memory: Memory) -> tuple[list[Proposal], int]:
+        return await memory.proposals(), len(await memory.conflicts("held", MOST_CONFLICTS))
+
     async def decide(memory: Memory) -> Learned | int | None:
         chosen = ids or [proposal.id for proposal in await memory.proposals()]
         if not chosen:
@@ -41,11 +46,11 @@ def review(
         return await (memory.accept if verb == "accept" else memory.reject)(*chosen)
 
     if verb == "list":
-        held = context.obj.run(lambda memory: memory.proposals())
+        held, conflicts = context.obj.run(look)
         if as_json:
-            print_json({"proposals": wire(held)})
+            print_json({"proposals": wire(held), "conflicts_held": conflicts})
         else:
-            lines(lessons.proposals(held))
+            lines(lessons.proposals(held, conflicts))
         return
     decided = context.obj.run(decide)
     if isinstance(decided, Learned):
