@@ -1,4 +1,4 @@
-"""How long tool calls in a model's text take to be read: `python -m bench.tool_text`."""
+"""How long tool calls in a model's text take to be read: `python -m bench --only tool_text`."""
 
 import json
 from collections.abc import Callable
@@ -57,7 +57,3 @@ def _timed(text_of: Callable[[int], str], length: int) -> tuple[Timings, ToolTex
         with Watch(timings):
             found = read(text, dual=True)
     return timings, found
-
-
-if __name__ == "__main__":
-    run(Report())

@@ -1,6 +1,11 @@
 """Pairs of notes as agents write them, in families: what they have to do with each other, and which says more."""
 
 DIFFERENT = {
+    "parts of names": """
+        Lives at 5 Mill Street | Lives at 5 Mill Road
+        Works at the Big Shop | Works at the Large Shop
+        Chose the Large plan | Chose the Big plan
+        """,
     "times": """
         Meeting at 3 pm | Meeting at 4 pm
         Meeting on Monday at 10 | Meeting on Tuesday at 10
