@@ -97,6 +97,7 @@ DIFFERENT = {
         The user drinks coffee | The user stopped drinking coffee
         Anna forgot to pay the rent | Anna paid the rent
         Prices are expected to rise | Prices rise
+        Prices are expected to rise | The prices rise
         Drinks tea or coffee | Drinks tea and coffee
         The meeting is before lunch | The meeting is after lunch
         If it rains the user takes the bus | The user takes the bus
@@ -111,6 +112,7 @@ DIFFERENT = {
     "other languages": """
         Kunde wohnt in Hamburg | Kunde wohnt in Bremen
         Der Zug geht nach Berlin | Der Zug geht von Berlin
+        Kaffee | der die das
         Er wohnt in Berlin | Er wohnt vielleicht in Berlin
         L'utilisateur habite à Lyon | L'utilisateur habite à Nice
         El usuario vive en Madrid | El usuario vive en Sevilla
@@ -137,6 +139,15 @@ SAME = """
     The report was written by Anna | Anna wrote the report | -
     Bob manages Anna | Anna is managed by Bob | -
     The onion is being cut by a man | A man is cutting the onion | -
+    The song is sung by a group of children | A group of children is singing the song | -
+    A man is talking in the garden | A guy is speaking in the garden | -
+    The user is hiking in the Alps | The user is walking in the Alps | first
+    One man sits in the garden | A man sits in the garden | first
+    Two small cats live in the house | Two cats live in the house | first
+    Both cats in the house are ill | Two cats in the house are ill | -
+    The keys go into the box | The keys go in the box | -
+    It's raining at home | It is raining at home | -
+    At home I drink tea | at home i drink tea | -
     The server is monitored by Grafana | Grafana monitors the server | -
     The user lives in a house that is small | The user lives in a small house | -
     The user works remotely from home | The user works from home | first
@@ -152,6 +163,7 @@ SAME = """
     Der Nutzer mag Kaffee | Nutzer mag Kaffee | -
     Lubi kawe | lubi kawe. | -
     用户住在北京 | 用户住北京 | -
+    用户住在北京，喜欢茶。 | 用户住北京、喜欢茶 | -
 """
 
 OPPOSITE = """
