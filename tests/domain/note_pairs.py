@@ -25,6 +25,8 @@ DIFFERENT = {
         The user is 34 years old | The user is 35 years old
         The budget is $500 | The budget is $5000
         The discount is 10% | The discount is 10
+        The temperature is -5 | The temperature is 5
+        Keep the load < 5 | Keep the load > 5
         Rent is 900 euros | Rent is 950 euros""",
     "codes": """
         Order 4711 shipped | Order 4712 shipped
@@ -63,6 +65,7 @@ DIFFERENT = {
         Anna is managed by Bob | Anna manages Bob
         Anna is being managed | Anna manages
         The dog bit the man | The man bit the dog
+        I like you | You like me
         Server alpha replicates to server beta | Server beta replicates to server alpha
         The user prefers tea over coffee | The user prefers coffee over tea
         The user is taller than Bob | Bob is taller than the user""",
@@ -133,6 +136,7 @@ SAME = """
     Lives in Berlin | The user lives in Berlin | -
     Likes hiking | The user likes to hike | -
     The user has 2 cats | The user has two cats | -
+    The user has “2” (cats). | The user has 2 cats - | -
     The user enjoys jazz | The user likes jazz | -
     The user owns a small car | The user owns a little car | -
     The user bought a bicycle | The user bought a bike | -

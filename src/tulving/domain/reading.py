@@ -48,7 +48,8 @@ _REWRITES = tuple(
 """Forms that say the same, as one: "a hut that is small" is "a small hut". First, what every text with it contains."""
 
 _STOPS = re.compile("[，。、；：！]")
-_EDGES = ".,;:!?()[]{}<>\"'`´‘“”„«»*_~–—-¿¡「」『』"
+_MARKS = ".,;:!?()[]{}\"'`´‘“”„«»¿¡「」『』"
+_EDGES = _MARKS + "*_~–—-"
 _POSSESSIVE = re.compile(r"\w(?:'s|s')\s")
 _ASKING = frozenset("what where who whom whose when why how which".split())
 _PRONOUNS = {
@@ -95,7 +96,7 @@ class Reading:
     words: Sequence[str]
     frames: frozenset[str]
     links: frozenset[str]
-    pronouns: frozenset[str]
+    pronouns: Sequence[str]
     negations: int
     language: str
     past: bool
@@ -120,7 +121,7 @@ def read(text: str) -> Reading:
         words=[word for word in plain if word not in NEGATIONS],
         frames=FRAMES.intersection(plain).difference(AFTER_NEGATION if negations else ()),
         links=frozenset(LINKS[word] for word in plain if word in LINKS),
-        pronouns=frozenset(_PRONOUNS[word] for word in plain if word in _PRONOUNS),
+        pronouns=list(dict.fromkeys(_PRONOUNS[word] for word in plain if word in _PRONOUNS)),
         negations=negations,
         language=_language(text, plain),
         past=_is_past(plain),
@@ -135,6 +136,8 @@ def _tokens(chunks: Sequence[str]) -> Iterator[Token]:
         core = chunk.strip(_EDGES)
         if not core:
             continue
+        if not core.isalpha():
+            core = chunk.strip(_MARKS)  # -5 is not 5
         letter = len(core) == 1 and core != "I" and core.isupper() and not first
         if letter or not (core.isalpha() or core.replace("-", "").replace("'", "").isalpha()):
             yield Token(core, code=True)
