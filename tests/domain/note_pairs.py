@@ -30,6 +30,8 @@ DIFFERENT = {
         The user is 34 years old | The user is 35 years old
         The budget is $500 | The budget is $5000
         The discount is 10% | The discount is 10
+        The temperature is -5 | The temperature is 5
+        Keep the load < 5 | Keep the load > 5
         Rent is 900 euros | Rent is 950 euros""",
     "codes": """
         Order 4711 shipped | Order 4712 shipped
@@ -68,6 +70,7 @@ DIFFERENT = {
         Anna is managed by Bob | Anna manages Bob
         Anna is being managed | Anna manages
         The dog bit the man | The man bit the dog
+        I like you | You like me
         Server alpha replicates to server beta | Server beta replicates to server alpha
         The user prefers tea over coffee | The user prefers coffee over tea
         The user is taller than Bob | Bob is taller than the user""",
@@ -102,6 +105,7 @@ DIFFERENT = {
         The user drinks coffee | The user stopped drinking coffee
         Anna forgot to pay the rent | Anna paid the rent
         Prices are expected to rise | Prices rise
+        Prices are expected to rise | The prices rise
         Drinks tea or coffee | Drinks tea and coffee
         The meeting is before lunch | The meeting is after lunch
         If it rains the user takes the bus | The user takes the bus
@@ -116,6 +120,7 @@ DIFFERENT = {
     "other languages": """
         Kunde wohnt in Hamburg | Kunde wohnt in Bremen
         Der Zug geht nach Berlin | Der Zug geht von Berlin
+        Kaffee | der die das
         Er wohnt in Berlin | Er wohnt vielleicht in Berlin
         L'utilisateur habite à Lyon | L'utilisateur habite à Nice
         El usuario vive en Madrid | El usuario vive en Sevilla
@@ -136,12 +141,22 @@ SAME = """
     Lives in Berlin | The user lives in Berlin | -
     Likes hiking | The user likes to hike | -
     The user has 2 cats | The user has two cats | -
+    The user has “2” (cats). | The user has 2 cats - | -
     The user enjoys jazz | The user likes jazz | -
     The user owns a small car | The user owns a little car | -
     The user bought a bicycle | The user bought a bike | -
     The report was written by Anna | Anna wrote the report | -
     Bob manages Anna | Anna is managed by Bob | -
     The onion is being cut by a man | A man is cutting the onion | -
+    The song is sung by a group of children | A group of children is singing the song | -
+    A man is talking in the garden | A guy is speaking in the garden | -
+    The user is hiking in the Alps | The user is walking in the Alps | first
+    One man sits in the garden | A man sits in the garden | first
+    Two small cats live in the house | Two cats live in the house | first
+    Both cats in the house are ill | Two cats in the house are ill | -
+    The keys go into the box | The keys go in the box | -
+    It's raining at home | It is raining at home | -
+    At home I drink tea | at home i drink tea | -
     The server is monitored by Grafana | Grafana monitors the server | -
     The user lives in a house that is small | The user lives in a small house | -
     The user works remotely from home | The user works from home | first
@@ -157,6 +172,7 @@ SAME = """
     Der Nutzer mag Kaffee | Nutzer mag Kaffee | -
     Lubi kawe | lubi kawe. | -
     用户住在北京 | 用户住北京 | -
+    用户住在北京，喜欢茶。 | 用户住北京、喜欢茶 | -
 """
 
 OPPOSITE = """

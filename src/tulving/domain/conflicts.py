@@ -136,7 +136,7 @@ def _of_circumstances(candidate: Fact, known: Fact, settings: Detection) -> Iter
         score = 1 - delta / window if window else 1.0
         evidence = {"delta_seconds": delta, "window_seconds": window}
         yield Signal(kind="time", score=score, target_id=known.id, evidence=evidence)
-    difference = round(abs(candidate.importance - known.importance) / 10, 9)  # 0.4 for 8.1 and 4.1, too
+    difference = round(abs(candidate.importance - known.importance) / 10, 9)  # 0.4 for 4.1 and 0.1, too
     if difference >= settings.importance_delta:
         room = 1 - settings.importance_delta
         score = min(1.0, difference / room) if room else 1.0

@@ -104,10 +104,9 @@ def _compared(one: Reading, other: Reading, name: Side, other_name: Side) -> Lik
 
 
 def _comparable(one: Reading, other: Reading) -> bool:
-    """Whether both are statements about something, with at most one negation and the same codes."""
-    if one.asks or other.asks or max(one.negations, other.negations) > 1 or not (one.terms and other.terms):
-        return False
-    return all(a.codes.issubset(term.stem for term in b.terms) for a, b in ((one, other), (other, one)))
+    """Whether both state something, and deny it at most once."""
+    stated = one.terms and other.terms and not (one.asks or other.asks)
+    return bool(stated) and max(one.negations, other.negations) <= 1
 
 
 def _same_circumstances(one: Reading, other: Reading) -> bool:
@@ -209,5 +208,5 @@ def _adds(terms: Sequence[Term], start: int, end: int, opening: Term) -> bool:
     adverb = terms[end - 1].word.endswith("ly")
     if end < len(terms) and not terms[end].apart:
         described = terms[end]
-        return adverb or (described.certain and not described.name and (start > 0 or opening.certain))
+        return adverb or (described.certain and (start > 0 or opening.certain))
     return start > 0 and (adverb or terms[start].joined)
