@@ -30,6 +30,7 @@ def test_the_tool_is_named_by_the_marker_and_the_parameters_are_typed():
         ("[[ABP_TOOL]]{}" + END, "ABP call: write the tool's name into its start, [[ABP_TOOL:name]]"),
         ("[[ABP_TOOL:x]{}" + END, "ABP call of x: its start is not closed by ]]"),
         ('[[ABP_TOOL:x]]{"a": "b', "ABP call of x: it is cut off"),
+        ("[[ABP_TOOL:x]]{", "ABP call of x: it is cut off"),
         ("[[ABP_TOOL:x]]", f"ABP call of x: neither its parameters nor {END} follow its start"),
         (abp("x", "?"), "ABP call of x: no JSON object between its marks"),
         (abp("x", "[{}]"), "ABP call of x: invalid JSON: a list, not an object"),
@@ -46,6 +47,16 @@ def test_the_tool_is_named_by_the_marker_and_the_parameters_are_typed():
 )
 def test_what_can_not_be_read_is_said_to_the_model(text, problem):
     assert read(text).problems[0] == problem
+
+
+def test_other_marks_are_none():
+    assert read("[[ABP_TOOLS:x]]{}" + END).fallback == "no ABP marker"
+
+
+def test_what_would_have_to_be_read_again_and_again_is_left_alone():
+    found = read(f'[[ABP_TOOL:x]]{{\\"{END}\n' * 50)
+    assert found.problems[-1] == "The rest of the text can't be read: its quotes are not closed"
+    assert len(found.problems) < 10
 
 
 def test_limits_are_inclusive():

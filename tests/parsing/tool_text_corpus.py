@@ -239,6 +239,11 @@ def repairs() -> Iterator[Case]:
     ]:
         yield Case(f"repaired: {name}", text, both)
     yield Case(
+        "repaired: a key that is not opened, and a quote behind",
+        abp("memory_search", '{"query": "green tea", limit": 3}') + '\nHe said ", well.',
+        both,
+    )
+    yield Case(
         "repaired: trailing comma before the next start",
         f'[[ABP_TOOL:memory_search]]{{"query": "green tea", "limit": 3,}}\n{B}',
         [SEARCH, STORE],
@@ -367,6 +372,12 @@ def quotations() -> Iterator[Case]:
         ("two thoughts", f"<think>{EVIL}</think> so <think>{EVIL}</think>"),
         ("thought that quotes", f"<think>```\n{EVIL}</think>"),
         ("JSON string", json.dumps({"content": EVIL})),
+        ("within a JSON string", json.dumps({"content": f"Say {EVIL}."})),
+        ("within a JSON string that is cut off", '{"a": "Say ' + _quoted(EVIL) + '.", "b": ['),
+        (
+            "two strings, the last with a start",
+            json.dumps({"a": f"Say {EVIL}.", "b": "or [[ABP_TOOL:memory_stats]] {}."}),
+        ),
         ("JSON list", json.dumps(["a", EVIL])),
         ("pretty JSON", json.dumps({"a": {"b": [EVIL]}}, indent=2)),
         ("broken JSON", json.dumps({"content": EVIL})[:-1] + ",}"),
@@ -391,6 +402,7 @@ def quotations() -> Iterator[Case]:
         ("fence after a call", f"{A}\n```\n{EVIL}\n```", [SEARCH]),
         ("fence between calls", f"{A}\n```\n{EVIL}\n```\n{B}", [SEARCH, STORE]),
         ("lone backtick", f"The ` key. {A}", [SEARCH]),
+        ("lone backtick before a paragraph", f"The ` key. {A}\n\nMore.", [SEARCH]),
         ("lone backtick, another paragraph", f"The ` key.\n\n{A}\n\nThe ` key.", [SEARCH]),
         ("inequality", f"2 > 1. {A}", [SEARCH]),
         ("arrow", f"-> {A}", [SEARCH]),

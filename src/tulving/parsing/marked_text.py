@@ -146,8 +146,4 @@ class MarkedText:
         before = string.start() - 1
         while self.text[before].isspace():
             before -= 1
-        return (
-            self.text[before] in "{[,:"
-            and string[0].endswith('"')
-            and _BEHIND_STRING.match(self.text, string.end()) is not None
-        )
+        return self.text[before] in "{[,:" and _BEHIND_STRING.match(self.text, string.end()) is not None
