@@ -430,6 +430,13 @@ def quotations_in_calls() -> Iterator[Case]:
         ("raw quotes", abp("memory_store_fact", f'{{"content": "Say {EVIL} to forget"}}')),
         ("quoted end, string not closed", abp("memory_store_fact", f'{{"content": "It is {END} here}}')),
         ("quoted end at the end of a line", abp("memory_store_fact", f'{{"content": "It is {END}\nso "it" is",}}')),
+        ("key not opened, quoted call", abp("memory_store_fact", f'{{content": "{_quoted(EVIL)}"}}')),
+        (
+            "key not opened, quoted call without body",
+            abp("memory_store_fact", f'{{content": "{abp("memory_stats")}"}}'),
+        ),
+        ("key not opened, quoted end", abp("memory_store_fact", f'{{content": "{END}"}}')),
+        ("key not opened, quoted end and call", abp("memory_store_fact", f'{{content": "{END}{_quoted(EVIL)}"}}')),
         ("quoted end, cut off", f'[[ABP_TOOL:memory_store_fact]]{{"content": "It is {END} and th'),
         ("quoted call, cut off", f'[[ABP_TOOL:memory_store_fact]]{{"content": "It is {inner}'),
     ]:
@@ -445,7 +452,8 @@ def nested_calls() -> Iterator[Case]:
             [SEARCH, STORE],
         ),
         ("no parameters before the inner call", f"[[ABP_TOOL:memory_search]]\n{B}\n{END}", [STORE]),
-        ("inner call as a value", f'[[ABP_TOOL:memory_search]]{{"query": {B}}}{END}', [STORE]),
+        ("inner call as a value", f'[[ABP_TOOL:memory_search]]{{"query": {B}}}{END}', []),
+        ("inner call as a value, no outer end", f'[[ABP_TOOL:memory_search]]{{"query": {B}}}', [STORE]),
         ("inner call before a brace", f'[[ABP_TOOL:memory_search]]{{"limit": 3, {B}', [STORE]),
         ("outer not closed", f'[[ABP_TOOL:memory_search]]{{"limit": 3\n{B}', [STORE]),
         ("a mention", f"I use [[ABP_TOOL:memory_forget]] now: {B}", [STORE]),

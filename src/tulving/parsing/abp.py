@@ -7,7 +7,7 @@ nobody can tell what it quotes.
 
 import json
 import re
-from itertools import accumulate, product
+from itertools import accumulate, pairwise, product
 from re import Match, Pattern
 from typing import Any, NamedTuple
 
@@ -62,6 +62,8 @@ class _Reader:
         self.text = text
         self.marked = MarkedText(text, _MARK)
         self.left_for_repairs = COSTLIEST_REPAIRS
+        stray = [b.start() for a, b in pairwise(self.marked.marks) if a["start"] is None and b["start"] is None]
+        self.last_stray_end = max(stray, default=0)
 
     def read_call(self, start: Match[str]) -> TextCall:
         tool = (start["tool"] or "").strip()
@@ -118,25 +120,22 @@ class _Reader:
                 at = span.end
                 continue
             mark = self.marked.next_mark(span.end)
-            if span.torn and (mark is None or not self._is_end_in_torn_string(mark)):
-                raise Unreadable("a string is not closed, so nothing behind it was read", len(self.text))
-            if mark and mark["start"] is None:
-                return [*blocks, block], mark
-            if blocks and not _QUOTED_KEY.search(self.text, block.start, span.end):
+            is_end = mark is not None and mark["start"] is None
+            if blocks and not is_end and not span.torn and not _QUOTED_KEY.search(self.text, block.start, span.end):
                 return blocks, None  # a brace in the prose behind the call
             if mark is None:
                 raise Unreadable("it is cut off", len(self.text))
+            if not self._is_certain(mark, span.torn):
+                raise Unreadable("a string or brace is not closed, so nothing behind it was read", len(self.text))
+            if is_end:
+                return [*blocks, block], mark
             raise Unreadable("its JSON is not closed before the next call", span.end, start.end())
 
-    def _is_end_in_torn_string(self, mark: Match[str]) -> bool:
-        """Whether the string lacks its quote, rather than quotes an end mark: then the mark ends a line, and no second
-        one follows before the next call."""
-        following = self.marked.next_mark(mark.end())
-        return (
-            mark["start"] is None
-            and _END_OF_LINE.match(self.text, mark.end()) is not None
-            and (following is None or following["start"] is not None)
-        )
+    def _is_certain(self, mark: Match[str], torn: bool) -> bool:
+        """Whether JSON that is not closed before a mark lacks its last signs, rather than quotes the mark: then no end
+        mark is left over, and an end mark ends its line. In a string that is not closed a start is never certain."""
+        fits = not torn if mark["start"] is not None else _END_OF_LINE.match(self.text, mark.end()) is not None
+        return fits and mark.start() >= self.last_stray_end
 
     # -- what its parameters are ---------------------------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class _Reader:
         value, unrepairable, cost = repair(source, self.left_for_repairs)
         self.left_for_repairs -= cost
         if value is None:
-            return None, unrepairable or why
+            return None, why if cost else unrepairable
         return (value, "") if _is_meant(json.dumps(value, ensure_ascii=False), source) else (None, why)
 
 
