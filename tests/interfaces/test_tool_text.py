@@ -1,5 +1,6 @@
 """Tool calls in a model's text: what is carried out, what is refused, and what the model reads of it."""
 
+import asyncio
 import json
 import logging
 import re
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from parsing.tool_text_corpus import CORPUS
 
 from tulving import Caller, DamagedStore, InvalidInput, Memory, StoreUnavailable, ToolRunner
@@ -399,6 +402,41 @@ async def test_of_hundreds_of_bad_outputs_only_what_is_meant_is_carried_out(memo
     counted = (await memory.overview())["tool_text"]
     assert sum(each["texts"] for each in counted.values()) == len(CORPUS)
     assert min(each["texts"] for each in counted.values()) > 0
+
+
+class Listener:
+    """Stands for a memory of which only the statistics are asked."""
+
+    config = MemoryModuleConfig()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    async def stats(self, **given: Any) -> dict[str, Any]:
+        self.calls.append(("stats", given))
+        return {"said": "".join(PIECES)}
+
+    async def count_tool_text(self, protocol: str, reason: str) -> None:
+        assert (protocol == "abp") is (reason == "")
+
+
+PIECES = (
+    '[[ABP_TOOL:memory_stats]]|[[ABP_TOOL:|]]|memory_stats|[[END_ABP_TOOL]]|{"scope": "x"}|{"scope": |"x"|}|{|[|"|\\'
+    "|```|\n|<think>|</think>|<<<[TOOL_REQUEST]>>>|<<<[END_TOOL_REQUEST]>>>|tool_name:「始」memory_stats「末」|scope:「始」|「末」"
+    "|<<<[TOOL_REQUEST]>>>tool_name:「始」memory_stats「末」<<<[END_TOOL_REQUEST]>>>|`|\0|\ud800|é|so be it"
+).split("|")
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=15).map("".join), st.booleans())
+@settings(deadline=None)
+def test_whatever_is_said_is_answered(text: str, dual: bool):
+    listener: Any = Listener()
+    answer = asyncio.run(ToolRunner(listener, dual=dual).run(text))
+    calls = [(call.tool, dict(call.parameters)) for call in read(text, dual=dual).calls]
+    assert listener.calls == meant([call for call in calls if call[0] == "memory_stats"])
+    assert [each.ok for each in answer.results] == [bool(meant([call])) and call[0] == "memory_stats" for call in calls]
+    assert answer.called or (answer.prose, answer.text) == (text, "")
+    assert read(answer.text, dual=True).calls == ()
 
 
 # -- tools of the host ---------------------------------------------------------------------------------------------
