@@ -212,7 +212,7 @@ def test_a_damaged_call_has_its_own_words_or_is_not_read(parameters, place, sign
     whose marks happen to fit those around it can't be told from calls.)"""
     body = json.dumps({"first": parameters, "last": 1}, ensure_ascii=False)
     at = place % len(body)
-    if body[at] in '"{}[],: ' and not re.search(r"END_ABP_TOOL\]\].*ABP_TOOL:x\]\]", body):
+    if body[at] in '"{}[],: ' and body[at - 1] != "\\" and not re.search(r"END_ABP_TOOL\]\].*ABP_TOOL:x\]\]", body):
         text = abp("the tool", body[:at] + sign + body[at + 1 :])
         for tool, found in calls_in(f"{text}\n"):
             assert tool == "the tool"
