@@ -2,12 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 from lesson_parts import reopened
 
 from tulving import Caller, InvalidInput, NewFact, NotFound
+from tulving.domain import validity
 from tulving.settings import ConflictsConfig, MemoryModuleConfig
 
 TEA = "The user drinks green tea in the morning"
@@ -437,3 +439,89 @@ async def test_a_write_that_fails_leaves_the_vectors_as_they_were(memory, sql, c
     assert [hit.item.content for hit in await memory.recall("green tea", types=["fact"])] == [TEA]
     assert (await memory.store_note(NO_TEA)).outcome == "superseded"
     assert [hit.item.content for hit in await memory.recall("green tea", types=["fact"])] == [NO_TEA]
+
+
+# -- when each side holds --------------------------------------------------------------------------------------
+
+FAR = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
+DATES = [datetime(2020, 1, 1, tzinfo=UTC), datetime(2022, 1, 1, tzinfo=UTC)]
+PAIRS = [
+    *[(first, second) for first in (*DATES, None, FAR[0]) for second in (*DATES, None)],
+    *[(None, FAR[1]), (FAR[1], None), (FAR[0], FAR[1]), (FAR[1], FAR[0]), (DATES[0], FAR[1])],
+]
+
+
+@pytest.mark.parametrize("timestamp", ["max", "min"])
+async def test_at_each_moment_the_side_that_was_true_then_is_found(memory, clock, timestamp):
+    """Whichever was stored first, wins, and is dated when; a side that begins later ends the other one then."""
+    await memory.update_merge_rule("default", {"merge": {"timestamp": timestamp}})
+    for importance in (5, 9):
+        for number, (first, second) in enumerate(PAIRS):
+            mine = memory.bind(user_id=f"user {importance} {number}")
+            stored = await mine.store_note(TEA, occurred_at=first, importance=5)
+            clock.advance(hours=1)
+            settled = await mine.store_note(NO_TEA, occurred_at=second, importance=importance)
+            facts = (await mine.list_memories("fact", state="any", limit=9)).items
+            assert len([fact for fact in facts if fact.validity == "active"]) == 1, (first, second)
+            began = min(validity.start(fact) for fact in facts)
+            later = [validity.start(fact) + timedelta(seconds=1) for fact in facts]
+            for moment in (began, *later, clock(), FAR[1]):
+                held = [fact.content for fact in facts if validity.held(fact, moment)]
+                assert len(held) == (moment >= began), (first, second, importance, moment, held)
+            assert not [fact for fact in facts if fact.ended_at and fact.ended_at < validity.start(fact)]
+            assert settled.conflict.existing_id == stored.id
+            if number == 1:
+                for moment in later:
+                    found = await mine.search("green tea", as_of=moment, types=["fact"])
+                    assert len(found) == 1
+
+
+async def test_a_note_that_is_older_than_what_is_known_becomes_history(memory, clock):
+    known = await memory.store_note(TEA, occurred_at=DATES[1])
+    old = await memory.store_note(NO_TEA, occurred_at=DATES[0])
+    assert (old.outcome, old.id) == ("kept", known.id)
+    assert (await look(memory, old.conflict.candidate_id)).ended_at == DATES[1]
+    for moment, text in ((DATES[0], NO_TEA), (DATES[1] - timedelta(1), NO_TEA), (DATES[1], TEA), (clock(), TEA)):
+        (hit,) = await memory.search("green tea", as_of=moment, types=["fact"])
+        assert hit.item.content == text
+
+
+# -- what is put back when more has happened since -------------------------------------------------------------
+
+
+async def test_only_what_the_settlement_took_out_of_use_is_put_back(memory, clock):
+    """The winner may have been replaced or forgotten since, for other reasons, and stays so."""
+    await memory.store_note(NO_TEA)
+    clock.advance(days=1)
+    second = await memory.store_note(TEA)
+    clock.advance(days=1)
+    third = await memory.store_note(MORE_TEA)
+    assert (third.outcome, third.superseded_id) == ("superseded", second.id)
+    await memory.revert_conflict(second.conflict.id)
+    assert (await look(memory, second.id)).validity == "superseded"
+    assert await contents(memory) == sorted([NO_TEA, MORE_TEA])
+    ben = memory.bind(user_id="ben")
+    await ben.store_note(TEA)
+    clock.advance(days=1)
+    wrong = await ben.store_note(NO_TEA)
+    await ben.forget("fact", wrong.id)
+    assert await contents(ben) == []
+    await ben.revert_conflict(wrong.conflict.id)
+    assert await contents(ben) == [TEA]
+    assert (await look(memory, wrong.id)).validity == "retracted"
+
+
+async def test_a_merge_that_says_what_a_third_note_says_is_that_note(memory, sql):
+    """It is not retracted when the merge is reverted: it was there before."""
+    await memory.update_merge_rule("default", {"merge": {"content_strategy": "concatenate", "deduplicate": False}})
+    third = await memory.store_note(f"{TEA}\n{NO_TEA}")
+    await memory.store_note(TEA)
+    for report in await memory.conflicts():
+        await memory.revert_conflict(report.settlement.id)
+    merged = await memory.store_note(NO_TEA)
+    if merged.outcome == "merged":
+        assert (merged.id, merged.ref) == (third.id, third.ref)
+        assert await contents(memory) == [f"{TEA}\n{NO_TEA}"]
+        await memory.revert_conflict(merged.conflict.id)
+    assert (await look(memory, third.id)).validity == "active"
+    assert sorted(await contents(memory)) == sorted([TEA, NO_TEA, f"{TEA}\n{NO_TEA}"])

@@ -141,6 +141,7 @@ async def fill(url: str) -> None:
         gone = await memory.store_rule("deleted for good")
         await memory.delete("rule", gone.id)
         await teach(memory)
+        await disagree(memory)
         other = memory.bind(caller=Caller("zoë", "someone"))
         await other.store_fact("user", "likes", "water")
         await other.store_fact("user", "likes", "wine")
@@ -161,6 +162,22 @@ async def teach(memory: Any) -> None:
     done = await ann.run_consolidation(lambda **asked: json.dumps({"new_rules": [{"content": order}]}))
     assert done["held"] == 1
     await ann.learn_prompt("Ann: and now?")
+
+
+async def disagree(memory: Any) -> None:
+    """Notes in conflict: one that lost, two that were merged, two that wait for a person; and the rules for that."""
+    await memory.register_merge_rule({"name": "Ä🙂 \u2028", "conditions": {"source": ["skill"]}})
+    await memory.register_merge_rule({"name": "b", "extends": "Ä🙂 \u2028", "merge": {"boost_amount": 0.3}})
+    ben = memory.bind(user_id="ben")
+    said = [("Ben likes slow boats", "user"), ("Ben does not like slow boats", "skill")]
+    outcomes = [(await ben.store_note(text, source=source)).outcome for text, source in said]
+    for text in ("The sauna is heated on Sundays", "The sauna is not heated on Sundays"):
+        outcomes.append((await ben.store_note(text)).outcome)
+    for text in ("Ben likes fast trains", "Ben does not like fast trains"):
+        answer = {"newFacts": [{"content": text, "category": "preference", "confidence": 0.9}]}
+        learned = await ben.learn_apply(json.dumps(answer), (await ben.learn_prompt(f"Ben: {text}")).lease)
+        outcomes += [one.outcome for one in learned.stored]
+    assert outcomes == ["stored", "kept", "stored", "merged", "stored", "held"]
 
 
 NUMBERS = {"numbers": [0, -0.0, 1.0, 1e16, 123456789012345678901234567890, 0.1, 1e-7, -2.5e-300, 5e-324, True]}

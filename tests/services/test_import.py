@@ -1,6 +1,8 @@
 """What an import and a copy make of what they are given: recorded, put into today's words, or refused whole."""
 
 import json
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from uuid import UUID
@@ -31,7 +33,7 @@ async def fill(memory):
     await memory.edit("rule", rule.id, content="offer black coffee")
     await memory.mark_helpful(rule.id, circumstances={"where": "here"})
     await memory.forget("fact", note.id)
-    await memory.register_merge_rule({"name": "drinks", "conditions": {"source": ["user"]}})
+    await disagree(memory)
     await teach(memory)
 
 
@@ -44,6 +46,22 @@ async def teach(memory):
     held = {"new_rules": [{"content": "Always offer coffee", "tags": ["a"]}]}
     assert (await memory.run_consolidation(lambda **asked: json.dumps(held), butler="c"))["held"] == 1
     await memory.learn_prompt("Ann: and I like planes")
+
+
+async def disagree(memory):
+    """Notes in conflict: one that replaced another, two that were merged, two that wait for a person."""
+    await memory.register_merge_rule({"name": "drinks", "conditions": {"source": ["user"]}})
+    outcomes = []
+    for text, source in (("Milk is heated on Sundays", "system"), ("Milk is not heated on Sundays", "user")):
+        outcomes.append((await memory.store_note(text, source=source)).outcome)
+    for text in ("The sauna is open on Mondays", "The sauna is not open on Mondays"):
+        outcomes.append((await memory.store_note(text, occurred_at=datetime(2026, 1, 1, tzinfo=UTC))).outcome)
+    await memory.update_merge_rule("default", {"arbitration": {"priority_recency": False, "weights": {"recency": 0}}})
+    for text in ("Ben likes fast boats", "Ben does not like fast boats"):
+        answer = {"newFacts": [{"content": text, "category": "preference", "confidence": 0.9}]}
+        learned = await memory.learn_apply(json.dumps(answer), (await memory.learn_prompt(f"Ben: {text}")).lease)
+        outcomes += [one.outcome for one in learned.stored]
+    assert outcomes == ["stored", "superseded", "stored", "merged", "stored", "held"]
 
 
 async def problems(memory):
@@ -293,7 +311,7 @@ async def test_what_was_learned_is_the_same_in_another_store(memory, new_url, tm
         mine, theirs = [{each.run.id: each.run for each in await side.runs()} for side in (memory, other)]
         assert {id_: run.status for id_, run in mine.items() if run != theirs[id_]} == {max(mine): "open"}
         assert (theirs[max(mine)].status, theirs[max(mine)].lease_until) == ("failed", None)
-        (done,) = [id_ for id_, run in mine.items() if run.job == "extraction" and run.status == "done"]
+        done = max(id_ for id_, run in mine.items() if run.job == "extraction" and run.status == "done")
         assert await other.runs(done) == await memory.runs(done)
         await other.undo(done)
         assert await other.profile_blocks() == {}
@@ -357,10 +375,21 @@ async def use(memory, path):
             await memory.get_entity(candidate.entity_id)
     await memory.fact_history("user", "likes")
     await memory.merge_rules()
+    await use_conflicts(memory)
     await memory.stats()
     await use_what_was_learned(memory)
     await memory.store_fact("user", "likes", "water")
     await memory.export(path)
+
+
+async def use_conflicts(memory):
+    """What does not fit what the notes have become is refused; nothing else is raised."""
+    for report in await memory.conflicts():
+        settlement = report.settlement
+        change = memory.accept_conflict if settlement.status == "held" else memory.revert_conflict
+        with suppress(InvalidInput):
+            await change(settlement.id)
+    assert await memory.conflicts(status="held") == [] or await memory.conflicts(status="applied")
 
 
 async def use_what_was_learned(memory):
@@ -407,6 +436,7 @@ async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, t
     assert await problems(memory) == []
 
 
+CANDIDATE = "the candidate of this line"
 NO_COUNT = [-1, 1.5, True, "1", 10**10]
 REFUSED_IN = {
     "learning_runs": {
@@ -444,6 +474,35 @@ REFUSED_IN = {
     },
     "facts": {"run_id": ["x", 5]},
     "rules": {"run_id": ["x", 5]},
+    "settlements": {
+        "id": [None, "x", 5],
+        "candidate_id": [None, "x", 5],
+        "existing_id": [None, "x", 5, CANDIDATE],
+        "winner_id": ["x", 5, str(UUID(int=77))],
+        "loser_id": ["x", 5, str(UUID(int=77))],
+        "merged_id": ["x", 5, CANDIDATE],
+        "owner": [None, 5, "a\x00b"],
+        "scope": [None, 5, "", "a\nb"],
+        "rule": [None, 5, ""],
+        "user_id": ["", 5, "a\x00b"],
+        "household_id": ["", 5],
+        "persona_id": ["", 5],
+        "project": ["", 5, "a\nb"],
+        "outcome": [None, "stored", 5],
+        "action": [None, "held", 5],
+        "confidence": [None, -0.1, 1.1, "x", float("nan")],
+        "reason": [None, 5, "\x00"],
+        "signals": [None, {}, "x", [5], [None], [[]], [{"kind": "\ud800"}], [{"score": float("nan")}]],
+        "status": [None, "fading", 5, "held", "dismissed"],
+        "run_id": ["x", 5],
+        "created_at": [None, "x", 5],
+        "updated_at": [None, "x", 5],
+    },
+    "merge_rules": {
+        "rules": [None, {}, "x", [5], [{}], [{"name": ""}], [{"name": "a", "extends": "b"}], [{"name": "a", "x": 1}]],
+        "version": [None, 0, *NO_COUNT],
+        "updated_at": [None, "x", 5],
+    },
 }
 NO_OFFER = {
     "content": [None, "", 5],
@@ -472,18 +531,51 @@ async def test_a_bad_value_of_what_was_learned_is_refused_by_name(memory, sql, t
         for name, values in NO_OFFER.items():
             wrong += [("offer", f"offer.{name}", {**offer, name: bad}) for bad in values]
         wrong += [("offer", "offer", {**offer, "tenant_id": "x"}), ("action", "offer", "updated_fact")]
-    for name, told, bad in wrong:
+    for name, told, value in wrong:
+        bad = lines[at]["row"]["candidate_id"] if value == CANDIDATE else value
         lines[at]["row"][name], right = bad, lines[at]["row"][name]
         path = write(tmp_path / "b.jsonl", lines)
         lines[at]["row"][name] = right
         with pytest.raises(InvalidInput) as refusal:
-            await memory.import_(path)
+            assert await memory.import_(path) is None, (name, bad)
         field = refusal.value.field.partition(", ")[2]
         assert field.startswith(told) or (name, field) == ("offer", "offer"), (name, bad, refusal.value)
         assert refusal.value.allowed, (name, bad)
     for each in moving.MOVED:
         assert sql(f"SELECT 1 FROM {each} WHERE tenant_id = 'default'") == []
     await memory.import_(write(tmp_path / "b.jsonl", lines))
+
+
+async def test_a_conflict_comes_with_both_notes_of_its_owner_or_not_at_all(memory, sql, tmp_path):
+    source = memory.bind(caller=Caller("source"))
+    await disagree(source)
+    await source.export(tmp_path / "a.jsonl")
+    lines = read(tmp_path / "a.jsonl")
+    at = next(at for at, line in enumerate(lines) if line.get("table") == "settlements")
+    row = lines[at]["row"]
+    stranger = await memory.bind(caller=Caller("stranger")).store_note("Somebody else's note")
+    mine = await memory.bind(user_id="ann").store_note("The note of Ann")
+    keyed = await memory.store_fact("user", "likes", "tea")
+    wrong = [{"existing_id": str(other.id), "winner_id": None, "loser_id": None} for other in (stranger, mine, keyed)]
+    wrong += [{"user_id": "ann"}, {"scope": "chef"}, {"project": "x"}]
+    for change in wrong:
+        lines[at]["row"] = {**row, **change}
+        with pytest.raises(TulvingError, match=f"fit together.*{row['id']}"):
+            await memory.import_(write(tmp_path / "b.jsonl", lines))
+    without = [line for line in lines if line.get("row", {}).get("id") != row["existing_id"]]
+    with pytest.raises(TulvingError, match="fit together"):
+        await memory.import_(write(tmp_path / "b.jsonl", without))
+    assert sql("SELECT 1 FROM settlements WHERE tenant_id = 'default'") == []
+    lines[at]["row"] = row
+    await memory.import_(write(tmp_path / "b.jsonl", lines))
+    theirs, ours = await source.conflicts(), await memory.conflicts()
+    assert [replace(each.settlement, tenant_id="source") for each in ours] == [each.settlement for each in theirs]
+    assert [each.merged and each.merged.content for each in ours] == [
+        each.merged and each.merged.content for each in theirs
+    ]
+    done = await memory.revert_conflict(row["id"])
+    assert done.status == "reverted" and await problems(memory) == []
+    assert await source.conflicts() == theirs
 
 
 async def test_a_file_that_can_not_be_read_is_named(memory, tmp_path):

@@ -7,7 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from tulving.domain import resolution
-from tulving.domain.model import Fact
+from tulving.domain.model import Fact, Settlement
 from tulving.domain.validity import latest, start
 
 Decision = Literal["store", "duplicate", "confirm", "antedate", "supersede", "outdated"]
@@ -54,9 +54,10 @@ def key(fact: Fact) -> str:
     return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
 
 
-def neighbourhood(fact: Fact) -> str:
-    """Among which facts an unkeyed one is compared with others: those of its owner, in its scope."""
-    return repr((fact.tenant_id, fact.scope, fact.owner, "unkeyed"))
+def neighbourhood(of: Fact | Settlement) -> str:
+    """Among which facts an unkeyed one is compared with others: those of its owner, in its scope. It sorts before every
+    `key`, so that it is locked first: who has it may lock further keys of that owner without a deadlock."""
+    return "!" + repr((of.tenant_id, of.scope, of.owner))
 
 
 def decide(offer: Fact, current: Claim | None) -> Decision:

@@ -65,8 +65,9 @@ def load(
             counts[table]["added"] += added
             counts[table]["skipped"] += len(batch) - added
             line += len(batch)
-    if loose := verification.loose_links(conn, tenant_id) or verification.loose_runs(conn, tenant_id):
-        raise IntegrityError(f"the file does not fit together: {loose[0]}")
+    for loose in (verification.loose_links, verification.loose_runs, verification.loose_settlements):
+        for problem in loose(conn, tenant_id):
+            raise IntegrityError(f"the file does not fit together: {problem}")
     return counts
 
 

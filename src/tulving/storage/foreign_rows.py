@@ -80,7 +80,9 @@ def read(line: Any, tenant_id: str | None, dimension: int | None) -> tuple[str, 
     Caller(row["tenant_id"], row.get("actor"), row.get("request_id"))
     if table == "proposals":
         _check_offer(row["action"], row["offer"])
-    elif "owner" in row:
+    if table == "settlements":
+        _check_sides(row)
+    if {"owner", "user_id"} <= row.keys():
         row["owner"] = Owner(row["user_id"], row["household_id"], row["persona_id"]).key
     if row.get("content_hash") is not None:  # a row without one is completed later
         if row["content_hash"] != content_hash(given["content"]):
@@ -169,7 +171,17 @@ def _object(name: str, value: Any) -> dict[str, Any]:
 
 
 def _objects(name: str, value: Any) -> list[dict[str, Any]]:
-    return [_object(name, each) for each in intake.items(name, value, None, "a list of objects")]
+    several = intake.items(name, value, None, "a list of objects")
+    if None in several:
+        raise InvalidInput(name, "holds null", "a list of objects")
+    return [_object(name, each) for each in several]
+
+
+def _merge_rules(name: str, value: Any) -> list[dict[str, Any]]:
+    try:
+        return MergeRuleRegistry(value).export_rules()
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}.{error.field}", error.problem, error.allowed) from None
 
 
 def _ids(name: str, value: Any) -> list[str]:
@@ -193,6 +205,21 @@ def _check_offer(action: Action, offer: Row) -> None:
                 _CHECKS.get(name, intake.name)(name, value)
             except InvalidInput as error:
                 raise InvalidInput(f"offer.{error.field}", error.problem, error.allowed) from None
+
+
+def _check_sides(settlement: Row) -> None:
+    """What is settled is between two notes, and is carried out if a person accepts it."""
+    sides = {settlement["candidate_id"], settlement["existing_id"]}
+    if len(sides) < 2:
+        raise InvalidInput("existing_id", "is the candidate itself", "another note")
+    for name in ("winner_id", "loser_id"):
+        if settlement[name] not in (None, *sides):
+            raise InvalidInput(name, "is neither side", "the candidate, the existing note, or null")
+    if (settlement["outcome"] == "held") != (settlement["status"] in ("held", "dismissed")):
+        problem = f"{settlement['status']} does not fit the outcome {settlement['outcome']}"
+        raise InvalidInput("status", problem, "held or dismissed for what was held, and for nothing else")
+    if (settlement["outcome"] == "merged") != (settlement["merged_id"] is not None):
+        raise InvalidInput("merged_id", f"does not fit the outcome {settlement['outcome']}", "the note of a merge")
 
 
 _OFFERED: dict[Action, type | None] = {
@@ -257,7 +284,7 @@ _CHECKS: dict[str, Check] = {
     "settlements.action": partial(intake.one_of, allowed=get_args(SettlementAction)),
     "settlements.status": partial(intake.one_of, allowed=SETTLEMENT_STATUSES),
     "signals": _objects,
-    "rules": lambda name, value: MergeRuleRegistry(value).export_rules(),
+    "rules": _merge_rules,
     "merge_rules.version": partial(intake.whole, low=1, high=MOST_COUNTED),
 }
 # What is looked up together, beside the tenant.

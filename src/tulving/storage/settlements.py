@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Literal
 from uuid import UUID
 
-from tulving.domain.claims import key
+from tulving.domain.claims import key, neighbourhood
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, forgotten, in_use, superseded
 from tulving.domain.events import Audit
@@ -85,7 +85,7 @@ def carry_out(
             items.update(conn, (candidate, replace(candidate, supersedes_id=existing.id)))
             _supersede(conn, existing, candidate.id, start(candidate), audit)
         case "kept":
-            _supersede(conn, candidate, existing.id, start(candidate), audit)
+            _supersede(conn, candidate, existing.id, start(existing), audit)
             left = existing
             if same:
                 before = existing.last_confirmed_at and existing.last_confirmed_at.isoformat()
@@ -106,7 +106,7 @@ def carry_out(
 def _supersede(
     conn: Connection, fact: Fact, by: UUID, since: Any, audit: Audit, *, relation: Any = "supersedes"
 ) -> None:
-    """Take a fact out of use for another one; it has held at least for a moment."""
+    """Take a fact out of use for another one. It held until the other began to; if that was earlier, it never did."""
     items.update(conn, (fact, superseded(fact, max(since, start(fact)), audit.now)))
     link = Link(
         source_type="fact",
@@ -130,13 +130,14 @@ def _merge(conn: Connection, settlement: Settlement, candidate: Fact, existing: 
     merged = replace(merged, ref=refs.free(conn, merged, refs.taken(conn, [merged]), audit.new_id))
     conn.lock(key(merged))
     known = _same_content(conn, merged, candidate, existing)
+    made = known or merged
     for fact in (existing, candidate):
-        _supersede(conn, fact, (known or merged).id, start(candidate), audit, relation="derived_from")
+        _supersede(conn, fact, made.id, start(made), audit, relation="derived_from")
     if known is None:
         items.insert(conn, "fact", [(merged, IndexEntry(search_text(found_by(merged)), None, None))])
         payload = {"content_hash": merged.content_hash, "importance": merged.importance, "by": "merge"}
         events.append(conn, audit.event("fact_created", "fact", merged.id, **payload))
-    return known or merged
+    return made
 
 
 def to_summarize(conn: Connection, settlement: Settlement) -> tuple[Fact, Fact, Fact] | None:
@@ -171,9 +172,14 @@ def _same_content(conn: Connection, fact: Fact, *but: Fact) -> Fact | None:
 
 
 def get(conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change: bool = False) -> Settlement | None:
+    """A settlement that a caller may see. `to_change` locks it, and its owner's notes against being compared: a store
+    verb that does that locks them first, too."""
     where, params = reach("fact", tenant_id, bound)
-    lock = conn.for_update if to_change else ""
-    row = conn.fetch_one(f"{_SELECT} WHERE {where} AND m.id = :id{lock}", {**params, "id": id_})
+    query, params = f"{_SELECT} WHERE {where} AND m.id = :id", {**params, "id": id_}
+    row = conn.fetch_one(query, params)
+    if row is not None and to_change:
+        conn.lock(neighbourhood(Settlement(**row)))
+        row = conn.fetch_one(query + conn.for_update, params)
     return Settlement(**row) if row else None
 
 
@@ -234,8 +240,9 @@ def dismiss(conn: Connection, settlement: Settlement, audit: Audit) -> Settlemen
 
 
 def revert(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
-    """Put both sides back into use, and retract what was merged of them. What a person has forgotten since, or what
-    another note says by now, does not come back: then nothing changes."""
+    """Put what the settlement took out of use back, and retract what was merged of both sides. What a person has
+    forgotten since, or what another note says by now, does not come back: then nothing changes. Nor does a winner that
+    was replaced or forgotten for other reasons."""
     _check_status(settlement, "applied")
     sides = _sides(conn, settlement)
     if settlement.merged_id is not None:
@@ -244,7 +251,7 @@ def revert(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement
             items.update(conn, (merged, forgotten(merged, audit.now)))
             events.append(conn, audit.event("fact_retracted", "fact", merged.id, by="revert"))
     for fact in sides:
-        if not in_use(fact):
+        if fact.id != settlement.winner_id and not in_use(fact):
             _restore(conn, settlement, fact, audit)
     return _close(conn, settlement, "reverted", audit)
 

@@ -24,6 +24,7 @@ def verify(conn: Connection) -> list[Finding]:
         check("links", lambda: loose_links(conn)),
         check("runs", lambda: loose_runs(conn)),
         check("merge rules", lambda: merge_rules.unreadable(conn)),
+        check("conflicts", lambda: loose_settlements(conn)),
     ]
 
 
@@ -89,6 +90,23 @@ def loose_runs(conn: Connection, tenant_id: str | None = None) -> list[str]:
         for row in conn.fetch_all(
             f"SELECT DISTINCT m.tenant_id, m.run_id FROM {table} AS m"
             f" WHERE m.run_id IS NOT NULL{mine} AND NOT EXISTS ({run}) LIMIT 20",
+            {"tenant_id": tenant_id},
+        )
+    ]
+
+
+def loose_settlements(conn: Connection, tenant_id: str | None = None) -> list[str]:
+    """Settlements that lack a side, or show one to somebody else than its owner; of one tenant or (None) of all."""
+    mine = "TRUE" if tenant_id is None else "m.tenant_id = :tenant_id"
+    side = (
+        "SELECT 1 FROM facts AS f WHERE f.tenant_id = m.tenant_id AND f.id = m.{} AND NOT f.keyed"
+        " AND f.owner = m.owner AND f.scope = m.scope AND COALESCE(f.project, '') = COALESCE(m.project, '')"
+    )
+    return [
+        f"the conflict {row['id']} of {row['tenant_id']} is not about two notes of its owner"
+        for row in conn.fetch_all(
+            f"SELECT m.tenant_id, m.id FROM settlements AS m WHERE {mine} AND NOT"
+            f" (EXISTS ({side.format('candidate_id')}) AND EXISTS ({side.format('existing_id')})) LIMIT 20",
             {"tenant_id": tenant_id},
         )
     ]

@@ -131,7 +131,9 @@ def _ask(
         params |= values
         if by_words:
             similarity = "NULL::float8" if vector is None else _KNOWN_SIMILARITY
-            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security), similarity))
+            wanted = "every" if request.every else "either"
+            best = _by_words(kind, where, conn.row_security, wanted)
+            arms.append(_arm(f"keyword {kind}", kind, best, similarity))
         if vector is not None:
             best = _by_index(kind, where) if kind in near else _exact(kind, where)
             if request.alike and kind not in near:
@@ -163,8 +165,9 @@ def _arm(name: str, kind: Kind, best: str, similarity: str) -> str:
     )
 
 
-def _by_words(kind: Kind, where: str, row_security: bool) -> str:
-    """Memories with all the words first, then those with any of them, each ordered by ts_rank.
+def _by_words(kind: Kind, where: str, row_security: bool, wanted: str) -> str:
+    """Memories with all the words first, then those with any of them (unless every one is `wanted`), each ordered by
+    ts_rank.
 
     Words carry the tenant's prefix, so the full-text index alone leads to the tenant's rows: OFFSET keeps the planner
     from reading an index on the tenant as well. Appending '' copies the tsvector, which is stored out of line and would
@@ -173,14 +176,14 @@ def _by_words(kind: Kind, where: str, row_security: bool) -> str:
     return f"""
     SELECT m.id, (m.its_words @@ (SELECT every FROM words))::int
         + ts_rank(m.its_words, (SELECT either FROM words), 33) AS score
-    FROM ({_worded(kind, row_security)}) AS m
+    FROM ({_worded(kind, row_security, wanted)}) AS m
     WHERE {where} ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
-def _worded(kind: Kind, row_security: bool) -> str:
-    """Rows with any of the words. Under row-level security only the view can use the full-text index."""
+def _worded(kind: Kind, row_security: bool, wanted: str) -> str:
+    """Rows with any, or every one, of the words. Under row-level security only the view can use the full-text index."""
     table = KIND[kind].table
-    found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT either FROM words) OFFSET 0"
+    found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT {wanted} FROM words) OFFSET 0"
     if not row_security:
         return f"SELECT *, {found.format(table)}"
     return (

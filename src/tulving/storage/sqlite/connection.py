@@ -18,7 +18,7 @@ from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes, read_memories
 from tulving.storage.sqlite.values import columns, decoded, encoded
-from tulving.storage.sqlite.vectors import VectorCache, mark_import
+from tulving.storage.sqlite.vectors import MOST_EVENTS, VectorCache, mark_import
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
@@ -36,6 +36,8 @@ class SqliteConnection:
         self.events: list[Event] = []
         self.searched: set[str] = set()
         """The tenants in whose vectors this transaction has searched: the cache may have its uncommitted changes."""
+        self.committed = MOST_EVENTS
+        """The number of the last event that is certainly committed. A reader sees no others."""
 
     @property
     def secrets(self) -> dict[str, str]:

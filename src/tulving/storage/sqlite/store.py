@@ -25,7 +25,7 @@ from tulving.storage.sqlite import database
 from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.errors import named_errors
 from tulving.storage.sqlite.place import Place
-from tulving.storage.sqlite.vectors import VectorCache
+from tulving.storage.sqlite.vectors import Outrun, VectorCache
 
 log = logging.getLogger("tulving")
 P = ParamSpec("P")
@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
+MOST_TRIES = 20
+"""How often a read begins again because others have seen later changes than it does."""
 LONGEST_PAUSE = 0.25
 """Seconds to wait for the write lock before checking whether all callers have given up."""
 
@@ -170,6 +172,12 @@ class SqliteStore:
             raise self._damage
 
     def _read(self, query: Callable[[SqliteConnection], T]) -> T:
+        for _ in range(MOST_TRIES):
+            with suppress(Outrun):
+                return self._read_once(query)
+        return self._read_once(query)
+
+    def _read_once(self, query: Callable[[SqliteConnection], T]) -> T:
         conn = self._reader()
         with named_errors():
             conn.raw.execute("BEGIN")
@@ -250,7 +258,10 @@ class SqliteStore:
         try:
             for left in reversed(range(pauses)):
                 try:
-                    return self._control("BEGIN IMMEDIATE")
+                    self._control("BEGIN IMMEDIATE")
+                    last = self._writer.tuples("SELECT COALESCE(MAX(seq), 0) FROM memory_events", {})
+                    self._writer.committed = last[0][0]
+                    return
                 except StoreBusy:
                     if not left or all(job.future.cancelled() for job in group):
                         raise

@@ -3,6 +3,9 @@
 The rows are the source of truth. Before each answer the cache reads which memories have changed since the last event it
 has seen, in any process, so it needs no invalidation and can be dropped at any time. Imported rows may lack events, or
 have events that exist already: imports are counted in the file, and after one the rows are read again.
+
+The writer searches too, in the middle of its transaction. What it has changed there is read again by the next reader,
+which must not see it before the commit.
 """
 
 import json
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import KINDS, Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
-from tulving.errors import DamagedStore
+from tulving.errors import DamagedStore, StoreBusy
 from tulving.storage.embeddings import active_number
 from tulving.storage.kinds import KIND
 
@@ -27,6 +30,12 @@ SMALLEST_PARTITION = 4_096
 """The size in bytes that an empty partition is counted as."""
 MOST_IMPORTS = 2**31 - 1
 """The largest `user_version`; the counter then starts again at 0."""
+MOST_EVENTS = 2**63 - 1
+"""The largest number that an event can have."""
+
+
+class Outrun(StoreBusy):
+    """The cache has followed changes that this reader does not see: it must begin again."""
 
 
 def mark_import(raw: sqlite3.Connection) -> None:
@@ -165,7 +174,8 @@ def _seconds(moment: str) -> float:
 
 
 class Partition:
-    """One tenant's vectors, as of the last event seen."""
+    """One tenant's vectors, as of the last event seen. `ahead` are the memories as a transaction has left them that was
+    open when they were read; the others are as of the last committed event by then, `settled`."""
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -173,6 +183,8 @@ class Partition:
         self.version: int | None = None
         self.imports = -1
         self.seen = -1
+        self.settled = -1
+        self.ahead: set[tuple[Kind, str]] = set()
         self.matrices: dict[Kind, Matrix] = {}
         self.counted = 0
 
@@ -183,19 +195,37 @@ class Partition:
 
     def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> bool:
         """Apply what has changed since the last event seen; returns whether anything has."""
-        (last,) = conn.raw.execute(
-            "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ?", (self.tenant_id,)
-        ).fetchone()
+        last, settled = self._last(conn, MOST_EVENTS), self._last(conn, conn.committed)
         imports = _imports(conn.raw)
-        fresh = self.version == version and self.imports == imports
-        if fresh and last <= self.seen:
+        known = self.version == version and self.imports == imports
+        if known and settled < self.settled:
+            raise Outrun("the store changed faster than it could be read; try again")
+        again: set[tuple[Kind, str]] = set()
+        if settled == last:  # a reader; or the writer, before its first change
+            again, self.ahead, self.seen = self.ahead, again, min(self.seen, self.settled)
+        if known and last <= self.seen and not again:
             return False
-        if fresh and last - self.seen <= RELOAD_ABOVE:
-            self._follow(conn)
+        if known and last - self.seen <= RELOAD_ABOVE:
+            self._refresh(conn, again | self._changed(conn, self.seen))
         else:
             self._load(conn, dimension)
-        self.version, self.imports, self.seen = version, imports, last
+            self.seen = settled
+        self.ahead |= self._changed(conn, max(self.seen, settled))
+        self.version, self.imports, self.seen, self.settled = version, imports, last, settled
         return True
+
+    def _last(self, conn: "SqliteConnection", until: int) -> int:
+        return conn.raw.execute(
+            "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ? AND seq <= ?", (self.tenant_id, until)
+        ).fetchone()[0]
+
+    def _changed(self, conn: "SqliteConnection", since: int) -> set[tuple[Kind, str]]:
+        """The memories of which there are events after this one."""
+        rows = conn.raw.execute(
+            "SELECT DISTINCT entity_type, entity_id FROM memory_events WHERE tenant_id = ? AND seq > ?",
+            (self.tenant_id, since),
+        )
+        return {(kind, id_) for kind, id_ in rows if kind in KIND}
 
     def _load(self, conn: "SqliteConnection", dimension: int) -> None:
         self.matrices = {kind: Matrix(dimension) for kind in KINDS}
@@ -207,15 +237,9 @@ class Partition:
             ).fetchall()
             self.matrices[kind].load(*([row[at] for row in rows] for at in range(3)))
 
-    def _follow(self, conn: "SqliteConnection") -> None:
-        changed: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
-        for kind, id_ in conn.raw.execute(
-            "SELECT DISTINCT entity_type, entity_id FROM memory_events WHERE tenant_id = ? AND seq > ?",
-            (self.tenant_id, self.seen),
-        ):
-            if kind in changed:
-                changed[kind].append(id_)
-        for kind, ids in changed.items():
+    def _refresh(self, conn: "SqliteConnection", changed: Collection[tuple[Kind, str]]) -> None:
+        for kind in KINDS:
+            ids = [id_ for of_kind, id_ in changed if of_kind == kind]
             if not ids:
                 continue
             live = {
@@ -282,7 +306,10 @@ class VectorCache:
             for (tenant_id,) in conn.raw.execute(f"SELECT DISTINCT tenant_id FROM {KIND[kind].table}").fetchall():
                 partition = self._partition(tenant_id)
                 with partition.lock:
-                    partition.catch_up(conn, version, dimension)
+                    try:
+                        partition.catch_up(conn, version, dimension)
+                    except Outrun:
+                        continue  # what it has seen can't be compared with what this reader sees
                     fresh = Partition(tenant_id)
                     fresh.catch_up(conn, version, dimension)
                     if partition.matrices[kind].content() != fresh.matrices[kind].content():
