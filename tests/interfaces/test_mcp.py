@@ -238,6 +238,46 @@ async def test_the_full_tool_set_is_opt_in_and_configured_defaults_are_used(path
         assert page["next_cursor"]
 
 
+@pytest.mark.scenario("000-027")
+async def test_a_model_sees_and_reverts_conflicts_over_stdio(connect):
+    tea, no_tea = "The user drinks green tea in the morning", "The user does not drink green tea in the morning"
+    async with connect(TULVING_TOOLS="all") as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        promised = tools["memory_store_note"].output_schema
+        assert promised["properties"]["conflict"] == {"type": "object"}
+        assert "conflict" not in promised["required"]
+        assert tools["memory_conflicts"].annotations.read_only_hint is True
+        assert not any("merge_rule" in name or name.startswith("memory_accept") for name in tools)
+
+        old = await ask(client, "memory_store_note", content=tea, occurred_at="2026-01-01T00:00:00Z")
+        assert "conflict" not in old
+        new = await ask(client, "memory_store_note", content=no_tea, occurred_at="2026-01-01T12:00:00Z")
+        assert (new["outcome"], new["superseded_id"]) == ("superseded", old["id"])
+        conflict = new["conflict"]
+        assert (conflict["reason"], conflict["confidence"], conflict["rule"]) == ("newer by 12:00:00", 0.5, "default")
+        [report] = (await ask(client, "memory_conflicts"))["conflicts"]
+        assert report["settlement"] == conflict
+        assert (report["candidate"]["content"], report["existing"]["state"]) == (no_tea, "superseded")
+        assert report["merged"] is None
+        assert (await ask(client, "memory_conflicts", status="held", limit=1))["conflicts"] == []
+        reverted = await ask(client, "memory_revert_conflict", conflict_id=conflict["id"])
+        assert (reverted["id"], reverted["status"]) == (conflict["id"], "reverted")
+        for tool, arguments, problem in (
+            ("memory_conflicts", {"status": "open"}, "status: 'open' is not known"),
+            ("memory_conflicts", {"status": 5}, "status"),
+            ("memory_conflicts", {"limit": 0}, "limit"),
+            ("memory_conflicts", {"limit": "many"}, "limit"),
+            ("memory_revert_conflict", {}, "conflict_id"),
+            ("memory_revert_conflict", {"conflict_id": "x\x00"}, "conflict_id"),
+            ("memory_revert_conflict", {"conflict_id": str(UUID(int=9))}, "there is no conflict"),
+            ("memory_revert_conflict", {"conflict_id": conflict["id"]}, "it is reverted"),
+            ("memory_accept_conflict", {"conflict_id": conflict["id"]}, "memory_accept_conflict"),
+        ):
+            assert problem in await refused(client, tool, **arguments), (tool, arguments)
+    async with connect(TULVING_TOOLS="all", TULVING_USER_ID="anna") as client:
+        assert (await ask(client, "memory_conflicts"))["conflicts"] == []
+
+
 async def test_bad_input_is_an_answer_that_names_the_field_and_what_is_allowed(config: MemoryModuleConfig):
     async with serving(config) as client:
         assert "hybrid, keyword, semantic" in await refused(client, "memory_search", query="x", mode="magic")

@@ -164,7 +164,7 @@ def test_a_schema_is_the_record_that_is_answered():
     stored = {"id": text, "outcome": text, "superseded_id": maybe_text, "expires_at": maybe_text}
     assert schema(OPERATIONS["memory_store_fact"]) == {
         "type": "object",
-        "properties": {**stored, "superseded_by": text, "ref": text, "warning": text},
+        "properties": {**stored, "superseded_by": text, "ref": text, "warning": text, "conflict": {"type": "object"}},
         "required": list(stored),
     }
     found = {"results": rows, "mode": text, "candidates": count, "below_confidence": count, "warning": text}
@@ -176,7 +176,23 @@ def test_a_schema_is_the_record_that_is_answered():
         "pending": {"type": ["integer", "null"]},
         "findings": rows,
         "jobs": {"type": ["array", "null"], "items": {"type": "object"}},
+        "tool_text": {"type": ["object", "null"]},
     }
     counts = schema(OPERATIONS["memory_stats"])
     assert counts["properties"] == {kind: {"type": "object"} for kind in ("episodes", "facts", "rules")}
     assert schema(OPERATIONS["memory_confirm"])["properties"] == {"confirmed": {"type": "boolean"}}
+
+
+async def test_a_conflict_is_told_only_where_there_was_one_and_as_its_schema_says(memory: Memory, clock: ManualClock):
+    await memory.store_note("The user drinks green tea in the morning")
+    clock.advance(days=1)
+    stored = await memory.store_note("The user does not drink green tea in the morning")
+    told = answer(OPERATIONS["memory_store_note"], stored)["conflict"]
+    assert told["id"] == str(stored.conflict.id)  # pyright: ignore
+    assert (told["merged_id"], told["signals"][0]["kind"]) == (None, "semantic")
+    assert "owner" not in told
+    promised = schema(OPERATIONS["memory_revert_conflict"])
+    assert {*promised["required"]} == {*promised["properties"]} == {*told}
+    [report] = wire(await memory.conflicts())
+    assert report["settlement"] == told
+    assert "conflict" not in wire(Stored(id=ID, outcome="stored"))

@@ -83,7 +83,7 @@ _JSON_TYPES: dict[Any, JsonType] = {
     float: "number",
     int: "integer",
     bool: "boolean",
-    list: "array",
+    **dict.fromkeys((list, Sequence), "array"),
 }
 
 

@@ -69,7 +69,8 @@ def schema(operation: Operation) -> dict[str, Any]:
         simple = {"type": json_type(result)} if result in (bool, str) else {}
         return {"type": "object", "properties": {operation.answer: simple}, "required": [operation.answer]}
     hints = get_type_hints(result)
-    properties = {RENAMED.get(name, name): _property(name, hints[name]) for name in PROMISED.get(result, hints)}
+    told = [name for name in PROMISED.get(result, hints) if name not in INTERNAL]
+    properties = {RENAMED.get(name, name): _property(name, hints[name]) for name in told}
     # An operation that fails open may answer in another shape, so nothing can be promised.
     required = [] if operation.fallback else [name for name in properties if name not in LEFT_OUT]
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}

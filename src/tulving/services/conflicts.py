@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake, prompts
+from tulving.domain.editing import in_use
 from tulving.domain.events import Audit
 from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Settlement
 from tulving.domain.scope import GLOBAL, Owner, address_of
@@ -110,7 +111,7 @@ class Conflicts(Runs):
 
             def rewrite(conn: Connection) -> None:
                 known = storage.items.get(conn, address_of(merged), to_change=True)
-                if known is None or known.updated_at != merged.updated_at:
+                if not isinstance(known, Fact) or not in_use(known) or known.content != merged.content:
                     raise UnusableAnswer("the note has changed since the model was asked")
                 if storage.forgotten.is_unwanted(conn, reworded, audit.new_id):
                     raise UnusableAnswer(f"the answer of {model.name} is what a person has forgotten")

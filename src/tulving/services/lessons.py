@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -116,10 +117,10 @@ class Lessons(Facts, Rules):
         self, run: Run, offers: Iterable[Offer], shown: Material, origin: Mapping[str, Any], decided: bool
     ) -> tuple[list[Step], list[str]]:
         """The offers with the rows that they would become; one that can't become any is an error of its own."""
-        steps, errors = list[Step](), list[str]()
+        steps, errors, now = list[Step](), list[str](), self._env.clock()  # one answer says all at one time
         for offer in offers:
             try:
-                steps.append(self._step(run, offer, shown, origin))
+                steps.append(self._step(run, offer, shown, origin, now))
             except (InvalidInput, NotFound) as error:
                 log.warning("the run %s proposed a %s that can't be taken: %s", run.id, action_of(offer), error)
                 errors.append(f"{action_of(offer)}: {error}")
@@ -129,13 +130,13 @@ class Lessons(Facts, Rules):
         steps = [replace(step, entry=indexed.get(id(step))) for step in steps]
         return [replace(step, reason=None) for step in steps] if decided else steps, errors
 
-    def _step(self, run: Run, offer: Offer, shown: Material, origin: Mapping[str, Any]) -> Step:
+    def _step(self, run: Run, offer: Offer, shown: Material, origin: Mapping[str, Any], now: datetime) -> Step:
         step = Step(action=action_of(offer), offer=plain(offer))
         if isinstance(offer, UUID):
             return replace(step, target=shown.address(offer))
         if isinstance(offer, ExtractedFact):
             new = NewFact(**asdict(offer), source="conversation", **_origin(run, ()), **origin)
-            return replace(step, item=self._learned(run, new))
+            return replace(step, item=self._learned(run, new, now))
         known = {episode.id: episode for episode in shown.episodes}
         named = [known[id_] for id_ in offer.evidence if id_ in known]
         evidence = named or list(known.values())
@@ -143,7 +144,7 @@ class Lessons(Facts, Rules):
         step = replace(step, evidence=ids, offer={**step.offer, "evidence": _text(ids)})
         if isinstance(offer, LearnedRule):
             new = NewRule(content=offer.content, tags=offer.tags, **_origin(run, evidence))
-            rule = replace(self._rule(new, self._env.clock()), run_id=run.id)
+            rule = replace(self._rule(new, now), run_id=run.id)
             return replace(step, item=rule, reason=self._reason_to_review(rule, evidence, shown.episodes))
         # 001-055: an update for which no episode is named is about now: the model has seen what it replaces.
         dated = evidence if isinstance(offer, LearnedFact) else named
@@ -153,15 +154,15 @@ class Lessons(Facts, Rules):
                 name: getattr(offer, name) for name in ("subject", "predicate", "importance", "permanence", "tags")
             }
             said["confidence"] = derived_confidence(offer.confidence, [EPISODE_CONFIDENCE] * len(evidence))
-            return replace(step, item=self._learned(run, NewFact(**said, **_origin(run, evidence))))
+            return replace(step, item=self._learned(run, NewFact(**said, **_origin(run, evidence)), now))
         target = next((fact for fact in shown.facts if fact.id == offer.target_id), None)
         if target is None or not self.bound.may_change(target):
             raise NotFound(f"there is no fact {offer.target_id} that it may update")
         new = NewFact(**said, **_identity(target), permanence=offer.permanence or target.permanence)
-        return replace(step, item=self._learned(run, new), target=address_of(target))
+        return replace(step, item=self._learned(run, new, now), target=address_of(target))
 
-    def _learned(self, run: Run, offer: NewFact) -> Fact:
-        return replace(self._fact(offer, self._env.clock()), run_id=run.id)
+    def _learned(self, run: Run, offer: NewFact, now: datetime) -> Fact:
+        return replace(self._fact(offer, now), run_id=run.id)
 
     def _reason_to_review(self, rule: Rule, *read: Sequence[Episode]) -> str | None:
         """`read` are the episodes that it cites, and all that the model was shown."""
