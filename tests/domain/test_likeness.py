@@ -38,9 +38,9 @@ def test_every_negation_is_seen_between_equal_words(negation):
     assert found == "opposite"
 
 
-@pytest.mark.parametrize("group", SYNONYMS, ids=" ".join)
+@pytest.mark.parametrize("group", [sorted(group) for group in SYNONYMS], ids=" ".join)
 def test_synonyms_stand_for_each_other_and_for_nothing_else(group):
-    first, *others = sorted(group)
+    first, *others = group
     for other in others:
         assert compare(f"Anna saw the {first} in Oslo", f"Anna saw the {other} in Oslo").verdict == "same", other
     assert compare(f"Anna saw the {first} in Oslo", "Anna saw the lamp in Oslo").verdict == "different"

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
+from tulving.domain.lexicon import EMPTY
 from tulving.domain.likeness import compare, keywords
 from tulving.domain.model import Fact
+from tulving.domain.text import lookup_terms
 from tulving.domain.validity import start
 
 Key = TypeVar("Key", bound=Hashable)
@@ -100,6 +102,19 @@ def resembling(text: str, known: Mapping[Key, tuple[str, float | None]], setting
 
 
 NOBODY = UUID(int=0)
+
+
+def shared_terms(text: str) -> list[str]:
+    """What the keyword index is asked for to find texts that say the same or the opposite: each alternative leaves out
+    one of the most telling words, the longest ones, so that a text with all alternatives has at least two of them."""
+    telling = sorted((term for term in lookup_terms(text) if term not in EMPTY), key=lambda term: (-len(term), term))
+    telling = telling[:MOST_TELLING]
+    if len(telling) < 3:
+        return telling
+    return ["|".join(telling[:at] + telling[at + 1 :]) for at in range(len(telling))]
+
+
+MOST_TELLING = 4
 
 
 def _concerns_the_same(candidate: Fact, known: Fact) -> bool:

@@ -121,7 +121,8 @@ def _ask(
     if by_words:
         either = (prefixed(request.tenant_id, term.split("|"), " | ") for term in request.terms)
         params["words"] = " & ".join(f"({words})".replace("*", ":*") for words in either)
-        tables.append(_WORDS.format("to" if "*" in params["words"] else "plainto"))  # 001-029: plain words
+        plain = not {"*", "|"} & {*params["words"]}
+        tables.append(_WORDS.format("plainto" if plain else "to"))  # 001-029: plain words
     if vector is not None:
         tables.append(_PROBE)
         arms.append(_ACTIVE)
@@ -183,11 +184,12 @@ def _by_words(kind: Kind, where: str, row_security: bool, wanted: str) -> str:
 def _worded(kind: Kind, row_security: bool, wanted: str) -> str:
     """Rows with any, or every one, of the words. Under row-level security only the view can use the full-text index."""
     table = KIND[kind].table
-    found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT {wanted} FROM words) OFFSET 0"
+    matching = f"WHERE search_vector @@ (SELECT {wanted} FROM words) OFFSET 0"
     if not row_security:
-        return f"SELECT *, {found.format(table)}"
+        return f"SELECT *, search_vector || '' AS its_words FROM {table} {matching}"
     return (
-        f"SELECT t.*, found.its_words FROM (SELECT id, {found.format(f'{table}_words')}) AS found"
+        f"SELECT t.*, found.its_words FROM (SELECT id, search_vector || '' AS its_words FROM {table}_words {matching})"
+        " AS found"
         f" JOIN {table} AS t ON t.tenant_id = :tenant_id AND t.id = found.id"
     )
 
