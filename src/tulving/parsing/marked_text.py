@@ -90,7 +90,7 @@ class MarkedText:
             case "json" if quoting.start() >= self._scanned:
                 span = self.scan(quoting.start())
                 self._scanned = span.end
-                return span.end if span.quoted and span.closed else span.quoted or quoting.end()
+                return span.quoted or quoting.end()
             case "quotation" if not self._in_line_before(quoting).strip():
                 return self._end_of_line(quoting.end())
             case _:
