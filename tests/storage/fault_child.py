@@ -136,6 +136,17 @@ async def store_same_key(say: Say, path: str, name: str, number: int, go: str | 
 
 
 @job
+async def disagree(say: Say, path: str, texts: list[str], number: int, go: str | None = None) -> None:
+    """Store contrary notes in turn, while others do the same; say what each answer was."""
+    async with opened(path, background=False) as memory:
+        wait_until(go)
+        for each in range(number):
+            answer = await memory.store_note(texts[each % len(texts)])
+            conflict = None if answer.conflict is None else str(answer.conflict.id)
+            say({"id": str(answer.id), "outcome": answer.outcome, "conflict": conflict})
+
+
+@job
 async def call(say: Say, path: str, verb: str, args: dict[str, Any]) -> None:
     """One verb in a process of its own."""
     async with opened(path) as memory:
