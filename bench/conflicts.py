@@ -25,6 +25,7 @@ async def run(stores: Stores, report: Report) -> None:
     async with open_memory(place, config=OFF, embedder=Topics(), background=False) as memory:
         for at in range(0, ROWS, BATCH):
             await memory.store_facts([NewFact(content=text) for text in known[at : at + BATCH]])
+    await engine.settle(place)
     plain = await engine.copy(place, "conflicts-plain")
     cases = {
         "unlike all others": corpus.texts(NOTES),
