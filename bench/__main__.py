@@ -8,13 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import entities, inserts, network, processes, searches, tenants
+from bench import conflicts, entities, inserts, network, processes, searches, tenants, tool_text
 from bench.engines import Sqlite, connect, postgres
 from bench.report import Report
 from bench.stores import Stores
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("inserts", "minilm", "search", "cold", "memory", "tenants", "trips", "transfer", "entities")
+PARTS = (
+    *("inserts", "conflicts", "minilm", "search", "cold", "memory", "tenants", "trips", "transfer", "entities"),
+    "tool_text",
+)
 ENGINES = ("sqlite", "postgres")
 
 
@@ -29,6 +32,8 @@ async def measure(chosen: argparse.Namespace, report: Report) -> None:
             await _common(files, report, parts, sizes)
             if "memory" in parts:
                 await processes.run_memory(files, report, sizes[-1])
+        if "tool_text" in parts:
+            tool_text.run(report)
         if "entities" in (chosen.only or ()):  # minutes, and only where the data sets are
             await entities.run(report)
         if "postgres" in chosen.engines:
@@ -48,6 +53,8 @@ async def measure(chosen: argparse.Namespace, report: Report) -> None:
 async def _common(stores: Stores, report: Report, parts: Sequence[str], sizes: list[int]) -> None:
     if "inserts" in parts:
         await inserts.run(stores, report)
+    if "conflicts" in parts:
+        await conflicts.run(stores, report)
     if "search" in parts:
         await searches.run(stores, report, sizes)
     if "minilm" in parts:

@@ -44,6 +44,8 @@ class Engine(Protocol):
         """A memory, and what its transactions write from now on."""
         ...
 
+    async def settle(self, place: Place) -> None: ...
+
     async def bytes_used(self, place: Place) -> int: ...
 
 
@@ -70,6 +72,9 @@ class Sqlite:
             writer = memory._env.store._writer  # pyright: ignore[reportAttributeAccessIssue]
             writer.raw = Recorder(writer.raw)
             yield memory, writer.raw.transactions
+
+    async def settle(self, place: Place) -> None:
+        """Nothing works in the background of a file."""
 
     async def bytes_used(self, place: Place) -> int:
         return Path(place).stat().st_size
@@ -112,6 +117,12 @@ class Postgres:
         ):
             transactions.clear()
             yield memory, transactions
+
+    async def settle(self, place: Place) -> None:
+        """Do at once what the server does in the minutes after a bulk load."""
+        raw = await connect(place)
+        await raw.execute("VACUUM ANALYZE")
+        await raw.close()
 
     async def bytes_used(self, place: Place) -> int:
         raw = await connect(place)

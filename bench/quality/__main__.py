@@ -16,7 +16,7 @@ from platformdirs import user_cache_dir
 
 from bench import entities
 from bench.engines import Engine, Sqlite, postgres
-from bench.quality import beam, change, locomo, samples
+from bench.quality import beam, change, conflicts, locomo, samples
 from bench.quality.samples import Sample
 from bench.quality.vectors import Remembering
 from bench.report import Report, machine
@@ -31,7 +31,14 @@ from tulving.providers import weights
 from tulving.services.evaluation import VERBS, Verb, ask
 
 ROOT = Path(__file__).parents[2]
-PARTS = {"locomo": locomo.FILE, "beam": beam.FILE, "beam-messages": beam.FILE, "change": "", "entities": "aux"}
+PARTS = {
+    "locomo": locomo.FILE,
+    "beam": beam.FILE,
+    "beam-messages": beam.FILE,
+    "change": "",
+    "entities": "aux",
+    "conflicts": conflicts.FILE,
+}
 """What is measured, and the data it needs."""
 
 
@@ -167,6 +174,8 @@ async def _measure(run: Run) -> None:
         await change.run(run.changing, run.verbs)
     if "entities" in parts:
         await entities.run(Report(), data / "aux")
+    if "conflicts" in parts:
+        conflicts.run(Report(), data, {run.embedder.model: run.embedder, "hashing": get_embedding_engine("hashing")})
     if chosen.json:
         chosen.json.write_text(json.dumps(run.answers, indent=1))
 

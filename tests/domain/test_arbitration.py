@@ -48,7 +48,7 @@ def settled(candidate: dict[str, Any], existing: dict[str, Any], of_conflict: An
     return arbitrate(fact(1, **candidate), [known], ArbitrationPolicy(**policy))
 
 
-def outcome(result: Arbitration) -> tuple[str, UUID | None, UUID | None, float]:
+def outcome(result: Arbitration) -> tuple[Any, ...]:
     return result.action, result.winner, result.loser, pytest.approx(result.confidence, abs=1e-4)
 
 
@@ -177,6 +177,7 @@ def test_a_disabled_strategy_is_passed_over(disabled: Sequence[str], winner: int
         ({"occurred_at": NOW + timedelta(days=20)}, {}, 0.4),
         ({"occurred_at": NOW + timedelta(days=30)}, {}, 0.6),
         ({"occurred_at": NOW + timedelta(days=900)}, {}, 0.6),
+        ({"occurred_at": NOW - timedelta(days=900)}, {}, -0.6),
         ({"source": "inferred"}, {}, -0.32),
         ({"importance": 0.0, "occurred_at": NOW - timedelta(days=90), "source": "else"}, {}, -1.0),
         ({"importance": 8.0, "source": "inferred"}, {}, -0.08),
@@ -248,8 +249,8 @@ def test_equal_conflicts_have_one_order() -> None:
     later = NOW + timedelta(seconds=1)
     ranked = [
         conflict(fact(9), 0.9, similarity=0.1),
-        conflict(fact(8), 0.1, 0.2, 0.3, similarity=0.9),
-        conflict(fact(7), 0.3, 0.2, 0.1, similarity=0.8, same=True),
+        conflict(fact(8), 0.3, 0.2, 0.1, similarity=0.9),
+        conflict(fact(7), 0.1, 0.2, 0.3, similarity=0.8, same=True),
         conflict(fact(6, created_at=later), 0.6, similarity=float("nan")),
         conflict(fact(4), 0.6),
         conflict(fact(5), 0.6, similarity=0.0),

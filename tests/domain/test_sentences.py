@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tulving.domain import sentences as module
 from tulving.domain.sentences import keywords, sentences, unrepeated
+from tulving.domain.stems import stem
 
 
 def cut(text: str) -> list[str]:
@@ -26,7 +27,7 @@ def says(full: str, other: str, threshold: float = 0.8) -> bool:
         ("one\ntwo\r\n\n three", ["one\n", "two\r\n\n ", "three"]),
         ("It costs 3.5 dollars. Done.", ["It costs 3.5 dollars. ", "Done."]),
         ("Ask Dr. Smith, e.g. today. Bye.", ["Ask Dr. Smith, e.g. today. ", "Bye."]),
-        ("Mrs. A. Ray vs. Mr. St. John", ["Mrs. A. Ray vs. Mr. St. John"]),
+        ("Mrs. A. Ray vs. Ms. St. John", ["Mrs. A. Ray vs. Ms. St. John"]),
         ("1. Milk\n12. Eggs", ["1. Milk\n", "12. Eggs"]),
         ("In 2024. Then on", ["In 2024. ", "Then on"]),
         ("tulving.toml is read.", ["tulving.toml is read."]),
@@ -122,6 +123,17 @@ def test_keywords_are_stems_without_stop_words() -> None:
     assert keywords(()) == ()
 
 
+def test_a_very_long_sentence_is_one_word_and_long_words_are_not_cached() -> None:
+    (long,) = sentences("cats" * 500 + "!")
+    assert long.words == ("cats" * 500 + "!",)
+    (short,) = sentences("cats" * 499 + "cat!")
+    assert short.words == ("cats" * 499 + "cat",)
+    before = stem.cache_info()
+    assert keywords(long.words) == long.words
+    assert keywords(("x" * 65,)) == ("x" * 65,)
+    assert stem.cache_info() == before
+
+
 HOSTILE = [
     "." * 1_000_000,
     ".'" * 500_000,
@@ -129,14 +141,15 @@ HOSTILE = [
     "a b " * 250_000,
     "安娜喜欢绿茶。" * 140_000,
     "-" * 1_000_000,
+    ("!" + " " * 999) * 5_000,
 ]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:4].strip())
-def test_a_megabyte_is_cut_in_no_time(text: str) -> None:
-    began = time.perf_counter()
+def test_megabytes_are_cut_in_no_time(text: str) -> None:
+    began = time.process_time()
     assert "".join(cut(text)) == text
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 TEXT = st.text(max_size=60) | st.text("aB c.!?\n-「。」'\x00\ud800é安t", max_size=40)

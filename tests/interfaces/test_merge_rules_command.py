@@ -56,7 +56,7 @@ def test_rules_from_the_first_to_the_last(cli, tmp_path: Path, monkeypatch: pyte
     assert cli("--tenant", "other", "merge-rules").out == "default  0  on    for all other facts\n"
 
 
-def test_what_is_refused_says_why(cli, tmp_path: Path):
+def test_what_is_refused_says_why(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cli("merge-rules", "load", '[{"name": "a"}, {"name": "b", "extends": "a"}]')
     before = cli("merge-rules", "export").out
     (tmp_path / "latin.json").write_bytes(b'{"name": "\xe4"}')
@@ -88,3 +88,6 @@ def test_what_is_refused_says_why(cli, tmp_path: Path):
     assert cli("merge-rules", "export").out == before
     assert cli("merge-rules", "add").code == 2
     assert "Commands:" in cli("merge-rules", "--help").out
+    monkeypatch.delenv("TULVING_URL")
+    assert [cli("merge-rules", *verb).code for verb in ((), ("export",), ("delete", "a"))] == [2, 2, 2]
+    assert cli("merge-rules", "add", '{"name": "a"}').code == 0, "which makes the store"

@@ -13,16 +13,20 @@ from tulving.testing import WordEmbedder
 
 pytestmark = [pytest.mark.xdist_group("language-model"), pytest.mark.timeout(300)]
 
-TASK = "\nThe person says: I am Anna, and I like green tea. Write the block that stores this fact."
+TASK = "\nAnswer with the JSON for memory_recall only. The topic is green tea, and the limit is 5."
 
 
 async def test_what_a_real_model_says_is_answered(path: Path, language_model_url: str) -> None:
+    """It seldom writes a block, so what it says is also tried as the inside of one."""
     llm = ChatEndpoint(url=language_model_url, model="smollm2", key_variable=None, stream=False, timeout=120.0)
     async with open_memory(path, embedder=WordEmbedder(), background=False) as memory:
-        known = [described(OPERATIONS[name], memory.config) for name in ("memory_recall", "memory_store_rule")]
-        said = (await llm.complete(tool_prompt(known) + TASK, 60)).text
-        answer = await ToolRunner(memory, dual=True).run(said)
-        print(f"said {said!r}, answered {answer}")
-        assert answer.called or (answer.prose, answer.text) == (said, "")
-        assert all(each.ok or each.error for each in answer.results)
-        assert sum(counted["texts"] for counted in (await memory.overview())["tool_text"].values()) == 1
+        said = (
+            await llm.complete(tool_prompt([described(OPERATIONS["memory_recall"], memory.config)]) + TASK, 40)
+        ).text
+        runner = ToolRunner(memory, dual=True)
+        for text in (said, f"[[ABP_TOOL:memory_recall]]\n{said}\n[[END_ABP_TOOL]]"):
+            answer = await runner.run(text)
+            print(f"said {text!r}, answered {answer}")
+            assert answer.called or (answer.prose, answer.text) == (text, "")
+            assert all(each.ok or each.error for each in answer.results)
+        assert sum(counted["texts"] for counted in (await memory.overview())["tool_text"].values()) == 2

@@ -51,7 +51,7 @@ def test_what_is_printed_and_how_it_ends(cli, said):
     answer = json.loads(cli("tools", "run", "--json", said(f"Look: {RECALL}")).out)
     assert (answer["called"], answer["prose"], answer["protocol"], answer["problems"]) == (True, "Look:", "abp", [])
     assert answer["results"][0]["value"]["results"][0]["content"] == "tea"
-    assert json.loads(answer["text"].split("\n")[1]) == answer["results"][0]["value"]
+    assert json.loads(answer["text"].split("\n")[1])["results"][0]["content"] == "tea"
     assert cli("tools", "run", said(VCP)).out == VCP + "\n"
     assert cli("tools", "run", "--dual", said(VCP)).out.startswith(
         "<<<[TOOL_RESULT]>>>\ntool_name:「始」memory_stats「末」"

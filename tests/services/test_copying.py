@@ -128,6 +128,7 @@ async def fill(url: str) -> None:
         for words in ("Trains are very nice", "Trains are nice"):
             await memory.edit("fact", note.id, content=words)
         await memory.forget("fact", note.id)
+        await memory.register_merge_rule({"name": "🙂", "arbitration": {"source_priorities": {"ü": 0.1, "a": 3}}})
         rule = await memory.store_rule("offer coffee", metadata={"deep": {"deeper": [True, False, None, ""]}})
         applied = {"tenant_id": "default", "rule_id": rule.id, "outcome": "helpful", "applied_at": ManualClock().now}
         for number, context in enumerate(({"where": "kitchen"}, None, ["a"]), 1):

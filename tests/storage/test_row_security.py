@@ -210,6 +210,9 @@ async def test_the_service_learns_for_its_tenant(secured):
         again = await memory.learn_apply(json.dumps(likes), lease)
         assert (again.facts_created, again.unwanted) == (0, 1)
         assert await memory.delete_profile() == 1
+        for texts in (1, 2):
+            await memory.count_tool_text("abp", "")
+            assert (await memory.overview())["tool_text"]["abp"]["texts"] == texts, "none of the bank's"
         await memory.store_episode("Always offer tea", butler="c")
         rule = {"new_rules": [{"content": "Always offer tea"}]}
         assert (await memory.run_consolidation(lambda **asked: json.dumps(rule)))["held"] == 1

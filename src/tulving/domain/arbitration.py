@@ -5,7 +5,7 @@ A reason never quotes a fact: it is stored beside the ids, and forgetting a fact
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -71,10 +71,10 @@ def source_priority(source: Fact | str, priorities: Mapping[str, float]) -> floa
 def most_severe(conflicts: Sequence[Conflict]) -> Conflict:
     """000-031: the highest total score; then the most similar, the newest, the lowest id."""
 
-    def rank(conflict: Conflict) -> tuple[float, float, float, int]:
+    def rank(conflict: Conflict) -> tuple[float, float, datetime, int]:
         known = conflict.existing
         similarity = _within_bounds(conflict.similarity or 0.0)
-        return round(conflict.severity, 9), similarity, start(known).timestamp(), -known.id.int
+        return round(conflict.severity, 9), similarity, start(known), -known.id.int
 
     return max(conflicts, key=rank)
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
+from tulving.domain.lexicon import EMPTY
 from tulving.domain.likeness import compare, keywords
 from tulving.domain.model import Fact
+from tulving.domain.text import lookup_terms
 from tulving.domain.validity import start
 
 Key = TypeVar("Key", bound=Hashable)
@@ -102,6 +104,19 @@ def resembling(text: str, known: Mapping[Key, tuple[str, float | None]], setting
 NOBODY = UUID(int=0)
 
 
+def shared_terms(text: str) -> list[str]:
+    """What the keyword index is asked for to find texts that say the same or the opposite: each alternative leaves out
+    one of the most telling words, the longest ones, so that a text with all alternatives has at least two of them."""
+    telling = sorted((term for term in lookup_terms(text) if term not in EMPTY), key=lambda term: (-len(term), term))
+    telling = telling[:MOST_TELLING]
+    if len(telling) < 3:
+        return telling
+    return ["|".join(telling[:at] + telling[at + 1 :]) for at in range(len(telling))]
+
+
+MOST_TELLING = 4
+
+
 def _concerns_the_same(candidate: Fact, known: Fact) -> bool:
     """Whether both are of the same tenant and user, and of no two personas or households; and are two."""
     return (
@@ -136,7 +151,7 @@ def _of_circumstances(candidate: Fact, known: Fact, settings: Detection) -> Iter
         score = 1 - delta / window if window else 1.0
         evidence = {"delta_seconds": delta, "window_seconds": window}
         yield Signal(kind="time", score=score, target_id=known.id, evidence=evidence)
-    difference = round(abs(candidate.importance - known.importance) / 10, 9)  # 0.4 for 8.1 and 4.1, too
+    difference = round(abs(candidate.importance - known.importance) / 10, 9)  # 0.4 for 4.1 and 0.1, too
     if difference >= settings.importance_delta:
         room = 1 - settings.importance_delta
         score = min(1.0, difference / room) if room else 1.0

@@ -10,7 +10,7 @@ def _groups(text: str) -> Iterator[list[str]]:
 
 NEGATIONS = frozenset(
     """
-    no not never none nobody nothing nowhere neither nor without dont doesnt didnt isnt arent wasnt werent cant
+    no not never none nobody nothing nowhere neither nor without dont doesnt didnt isnt arent wasnt werent
     wont hasnt havent couldnt shouldnt wouldnt
     nicht nichts nie niemals niemand kein keine keinen keinem keiner keines ohne weder
     ne pas jamais rien aucun aucune sans ni nunca jamas nada nadie ningun ninguna ninguno tampoco sin
@@ -119,17 +119,23 @@ SYNONYMS = tuple(
     for group in _groups(
         """
     man guy gentleman; woman lady; child kid; someone somebody person; mum mom mother; dad father; doctor physician;
-    boss manager; colleague coworker; group bunch; baby infant; policeman cop;
-    big large huge; small little tiny; quick fast rapid; quickly rapidly; glad happy; ill sick; smart clever;
-    difficult hard; simple easy; several many; outside outdoors; inside indoors; often frequently; beautiful pretty;
-    car auto automobile; bike bicycle; motorbike motorcycle; plane airplane aircraft; ship boat; phone telephone;
-    tv television; photo picture photograph; film movie; shop store; sofa couch; home house; flat apartment;
-    street road; rock stone boulder; jacket coat; trousers pants; company firm; holiday vacation; folder directory;
-    forest woods; sea ocean; bag purse; hill slope; path trail track; floor ground; rabbit bunny; pan skillet;
-    lawn grass; speak talk; jump leap hop; walk stroll; begin start; finish complete; buy purchase; cook prepare;
-    cut slice chop; mend repair fix; fire shoot; throw toss; hit strike; fight wrestle; shout yell; like enjoy;
-    need require; help assist; reply answer respond; choose select pick; close shut; receive obtain; make create;
-    live reside; own possess; spread smear; mix stir; break crack; run jog; sleep nap; perform do
+    boss manager; colleague coworker; client customer; policeman cop; baby infant; group bunch; crowd mob; big large
+    huge; small little tiny; old elderly; quick fast rapid; quickly rapidly; glad happy; ill sick; angry furious; tired
+    exhausted; quiet silent; loud noisy; smart clever; difficult hard; simple easy; several many; often frequently;
+    beautiful pretty; thin slim; grey gray; colour color; favourite favorite; centre center; theatre theater; car auto
+    automobile; bike bicycle; motorbike motorcycle; plane airplane aircraft; truck lorry; phone telephone; tv
+    television; photo picture photograph; film movie; shop store; sofa couch; home house; flat apartment; lift elevator;
+    sidewalk pavement; floor ground; stairs staircase; rock stone boulder; hill slope;
+    beach shore coast; forest woods; sea ocean; river stream; yard garden; lawn grass; meadow field; rabbit bunny;
+    jacket coat; trousers pants; bag purse; glasses spectacles; carpet rug; cup mug; pan skillet; rope cord; gift
+    present; rubbish garbage trash; trip journey; holiday vacation; company firm; salary wage; bill invoice; error
+    mistake; problem issue; goal aim; folder directory; repository repo; application app; database db; configuration
+    config; documentation docs; speak talk; jump leap hop; walk stroll; run jog; climb ascend; begin start; finish
+    complete; buy purchase; cook prepare; cut slice chop; mend repair fix; fire shoot; throw toss; hit strike; fight
+    wrestle; push shove; pull drag; lift raise; shout yell; cry weep; laugh giggle; smile grin; hug embrace; like enjoy;
+    prefer favour favor; need require; help assist; reply answer respond; choose select pick; close shut; receive
+    obtain; make create; use utilize; allow permit; keep retain; live reside; spread smear; mix stir blend; break crack;
+    sleep nap doze; rest relax; practise practice train; eat consume
     """
     )
 )
@@ -138,18 +144,20 @@ BROADER = tuple(
     (general, frozenset(special))
     for general, *special in _groups(
         """
-    person man woman boy girl child kid guy lady; someone man woman boy girl child kid guy lady;
-    somebody man woman boy girl child kid guy lady; child boy girl toddler baby; kid boy girl toddler baby;
-    animal dog cat horse bird fish cow pig sheep goat monkey rabbit elephant tiger lion bear
-    mouse squirrel fox wolf deer frog snake turtle;
-    dog puppy; cat kitten; bird duck eagle parrot;
-    instrument guitar piano violin drum flute trumpet cello keyboard harp;
-    vehicle car truck bus van motorcycle bike bicycle; weapon gun pistol rifle shotgun sword knife;
-    plant tree flower bush;
-    food meat bread cheese pizza rice pasta soup chicken; fruit apple banana orange pear lemon;
-    vegetable potato tomato onion carrot cucumber eggplant; container box bottle bowl pot bucket jar; computer laptop;
-    insect fly bee ant; toy doll ball; water river lake sea ocean pool pond;
-    move walk run; walk hike march; fight box; cut slice chop dice; cook fry boil bake
+    person man woman boy girl child kid guy lady adult teenager musician singer dancer player athlete runner rider
+    driver cyclist surfer swimmer hiker climber soldier worker student teacher doctor nurse chef cook farmer; someone
+    man woman boy girl child kid guy lady; somebody man woman boy girl child kid guy lady; child boy girl toddler baby;
+    kid boy girl toddler baby; animal dog cat horse bird fish cow pig sheep goat monkey rabbit elephant tiger lion bear
+    mouse squirrel fox wolf deer frog snake turtle panda rhino zebra giraffe kangaroo hamster puppy kitten; dog puppy;
+    cat kitten; horse pony; bird duck eagle parrot swan owl gull crow chicken; insect fly bee ant spider butterfly;
+    instrument guitar piano violin drum flute trumpet cello keyboard harp saxophone clarinet organ; vehicle car truck
+    bus van motorcycle bike bicycle tractor jeep; weapon gun pistol rifle shotgun sword knife bow; plant tree flower
+    bush cactus; computer laptop; tool hammer saw drill axe; toy doll ball puzzle; drink tea coffee beer; food meat
+    bread cheese pizza rice pasta soup chicken cake sandwich tortilla; fruit apple banana orange pear lemon; vegetable
+    potato tomato onion carrot cucumber eggplant pepper cabbage; meat beef pork chicken; container box bottle bowl pot
+    bucket jar basket; water river lake sea ocean pool pond; building house church tower; clothes shirt jacket dress
+    trousers sweater coat; move walk run jump; walk hike march stroll; run sprint race; fight box wrestle; cut slice
+    chop dice peel; cook fry boil bake grill roast; look stare gaze glance; clean wash scrub
     """
     )
 )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -42,11 +43,15 @@ DIFFERENT = Likeness("different")
 
 def keywords(text: str) -> list[str]:
     """The distinct stems of a text without stop words, in order; of ideographs, each with the next one."""
-    text = text[:LONGEST]
+    return list(_keywords(text[:LONGEST]))
+
+
+@lru_cache(64)  # those of a text are asked for at each comparison
+def _keywords(text: str) -> tuple[str, ...]:
     found, language = understood(text)
     kept = {word for word in found if len(word) > 1 or _is_ideograph(word)}
     told = [word for word in words(text) if word in kept]
-    return list(dict.fromkeys(stem(word) if language == "en" else word for word in _paired(told)))[:MOST_KEYWORDS]
+    return tuple(dict.fromkeys(stem(word) if language == "en" else word for word in _paired(told)))[:MOST_KEYWORDS]
 
 
 def _is_ideograph(word: str) -> bool:
@@ -99,10 +104,9 @@ def _compared(one: Reading, other: Reading, name: Side, other_name: Side) -> Lik
 
 
 def _comparable(one: Reading, other: Reading) -> bool:
-    """Whether both are statements about something, with at most one negation and the same codes."""
-    if one.asks or other.asks or max(one.negations, other.negations) > 1 or not (one.terms and other.terms):
-        return False
-    return all(a.codes.issubset(term.stem for term in b.terms) for a, b in ((one, other), (other, one)))
+    """Whether both state something, and deny it at most once."""
+    stated = one.terms and other.terms and not (one.asks or other.asks)
+    return bool(stated) and max(one.negations, other.negations) <= 1
 
 
 def _same_circumstances(one: Reading, other: Reading) -> bool:
@@ -136,13 +140,15 @@ def _much_in_common(one: Sequence[Term], other: Sequence[Term]) -> bool:
 
 
 def _unequal(one: Sequence[Term], other: Sequence[Term]) -> Iterator[tuple[Term | None, Term | None]]:
-    """The terms in which two texts differ, in order: a pair of related ones, or one that has no counterpart."""
+    """The terms in which two texts differ, in order: a pair of related ones, or one that has no counterpart.
+    Nothing stands for a part of a name; only the first word has a capital in any case."""
     matcher = SequenceMatcher(None, [term.stem for term in one], [term.stem for term in other], autojunk=False)
     for kind, at, end, beside, stop in matcher.get_opcodes():
         if kind == "equal":
             continue
         while at < end and beside < stop:
-            if _is_related(one[at], other[beside]):
+            named = (at > 0 and one[at].name) or (beside > 0 and other[beside].name)
+            if not named and _is_related(one[at], other[beside]):
                 yield one[at], other[beside]
                 at, beside = at + 1, beside + 1
             elif end - at >= stop - beside:
@@ -202,5 +208,5 @@ def _adds(terms: Sequence[Term], start: int, end: int, opening: Term) -> bool:
     adverb = terms[end - 1].word.endswith("ly")
     if end < len(terms) and not terms[end].apart:
         described = terms[end]
-        return adverb or (described.certain and not described.name and (start > 0 or opening.certain))
+        return adverb or (described.certain and (start > 0 or opening.certain))
     return start > 0 and (adverb or terms[start].joined)

@@ -1,7 +1,8 @@
 """Merge rules: how a conflict between two facts is settled, and for which facts that holds.
 
-A rule says only what it changes. The rest comes from the rule that it extends, and in the end from the defaults of the
-policies. A base is never copied into a rule, so a changed base is felt at once.
+A rule says only what it changes. The rest comes from the rule that it extends (priority, conditions and whether it is
+enabled as well), and in the end from the defaults of the policies. A base is never copied into a rule, so a changed
+base is felt at once. The default rule is a base only for rules that extend it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

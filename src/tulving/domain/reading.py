@@ -31,6 +31,7 @@ _REWRITES = tuple(
         ("can", r"\bcan'?t\b|\bcannot\b", "can not"),
         ("'", r"\bwon't\b", "will not"),
         ("'", r"n't\b", " not"),
+        ("'", r"\b(it|he|she|that|there)'s\b", r"\1 is"),
         ("'", r"\bn'(?=\w)", "ne "),
         ("no one", r"\bno one\b", "nobody"),
         ("next to", r"\bnext to\b", "near"),
@@ -46,9 +47,9 @@ _REWRITES = tuple(
 )
 """Forms that say the same, as one: "a hut that is small" is "a small hut". First, what every text with it contains."""
 
-_SPACE = re.compile(r"[\s，。、；：！…]+")
-_EDGES = ".,;:!?()[]{}<>\"'`´‘“”„«»*_~–—-¿¡？「」『』"
-_CONTRACTED = re.compile(r"'(?:s|re|ve|ll|m|d)$", re.IGNORECASE)
+_STOPS = re.compile("[，。、；：！]")
+_MARKS = ".,;:!?()[]{}\"'`´‘“”„«»¿¡「」『』"
+_EDGES = _MARKS + "*_~–—-"
 _POSSESSIVE = re.compile(r"\w(?:'s|s')\s")
 _ASKING = frozenset("what where who whom whose when why how which".split())
 _PRONOUNS = {
@@ -88,15 +89,14 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text speaks of, and how. `words` are all but negations, `codes` those with digits or signs. Without
-    a stop word of any, the language is unknown ("")."""
+    """What a text speaks of, and how. `words` are all but negations. Without a stop word of any, the language is
+    unknown ("")."""
 
     terms: Sequence[Term]
     words: Sequence[str]
-    codes: frozenset[str]
     frames: frozenset[str]
     links: frozenset[str]
-    pronouns: frozenset[str]
+    pronouns: Sequence[str]
     negations: int
     language: str
     past: bool
@@ -107,27 +107,26 @@ class Reading:
 @lru_cache(64)  # an offered text is compared with several known ones
 def read(text: str) -> Reading:
     """Read a text. Beyond its words and negations, only English is understood."""
-    text = unicodedata.normalize("NFKC", text).replace("’", "'")
+    text = unicodedata.normalize("NFKC", _STOPS.sub(" ", text)).replace("’", "'")
     low = text.lower()
     for sign, pattern, replacement in _REWRITES:
         if sign in low:
             text = pattern.sub(replacement, text)
-    chunks = _SPACE.split(text)
+    chunks = text.split()
     tokens = _active(list(_tokens(chunks)))
     plain = [token.word for token in tokens]
     negations = _negations(plain)
     return Reading(
         terms=list(_terms(tokens)),
         words=[word for word in plain if word not in NEGATIONS],
-        codes=frozenset(token.word for token in tokens if token.code),
         frames=FRAMES.intersection(plain).difference(AFTER_NEGATION if negations else ()),
         links=frozenset(LINKS[word] for word in plain if word in LINKS),
-        pronouns=frozenset(_PRONOUNS[word] for word in plain if word in _PRONOUNS),
+        pronouns=list(dict.fromkeys(_PRONOUNS[word] for word in plain if word in _PRONOUNS)),
         negations=negations,
         language=_language(text, plain),
         past=_is_past(plain),
         possessive=_POSSESSIVE.search(text) is not None,
-        asks=any(chunk.endswith(("?", "？")) for chunk in chunks) or (plain[:1] != [] and plain[0] in _ASKING),
+        asks=any(chunk.endswith("?") for chunk in chunks) or (plain[:1] != [] and plain[0] in _ASKING),
     )
 
 
@@ -135,16 +134,17 @@ def _tokens(chunks: Sequence[str]) -> Iterator[Token]:
     first = True
     for chunk in chunks:
         core = chunk.strip(_EDGES)
-        if "'" in core:
-            core = _CONTRACTED.sub("", core)
         if not core:
             continue
-        letter = len(core) == 1 and core.isupper() and core != "I" and not first
-        if letter or not core.replace("-", "").replace("'", "").isalpha():
+        if not core.isalpha():
+            core = chunk.strip(_MARKS)  # -5 is not 5
+        letter = len(core) == 1 and core != "I" and core.isupper() and not first
+        if letter or not (core.isalpha() or core.replace("-", "").replace("'", "").isalpha()):
             yield Token(core, code=True)
+        elif core.isascii() and core.isalpha():
+            yield Token(core.lower(), core[0].isupper())
         else:
-            for word in words(core):
-                yield Token(word, core[0].isupper())
+            yield from (Token(word, core[0].isupper()) for word in words(core))
         first = False
 
 

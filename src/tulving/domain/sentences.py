@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tulving.domain import stems
+from tulving.domain.lexicon import NEGATIONS
 from tulving.domain.stopwords import STOP_WORDS
 from tulving.domain.text import clean, fold
 
@@ -23,14 +24,7 @@ MOST_COMPARED = 200
 LONGEST_COMPARED = 2_000
 """Characters. A longer sentence counts as one word."""
 FILLERS = frozenset("a also an just really that the very".split())
-REVERSALS = frozenset(
-    """
-    ? no not never nor neither nobody none nothing nowhere cannot without t hardly longer stopped
-    nicht nie niemals kein keine keinen keinem keiner nichts ohne
-    ne n pas jamais rien aucun aucune sans nunca jamás nada ningún ninguna sin não nem sem
-    non mai senza niente niet geen 不 没 沒 無 无 非 未 别 別 否 な ず ん 안 못
-    """.split()
-)
+REVERSALS = NEGATIONS.union("? cannot t hardly longer stopped n mai jamás ningún não 别 別 否 な ず ん 안 못".split())
 """What makes another statement of one: negations, in kana and ideographs by character, and the question mark."""
 
 # An initial, a number in a list or a title does not end a sentence. A run of full stops is looked at once, from its
@@ -94,10 +88,8 @@ def _says(full: Words, known: frozenset[str], words: Words, threshold: float) ->
     asked = set(words)
     if len(known & asked) / (max(len(known), len(asked)) or 1) < threshold:
         return False
-    if not asked - known <= FILLERS or not REVERSALS.isdisjoint(known - asked):
-        return False
     rest = iter(full)
-    return all(word in rest for word in words if word not in FILLERS)
+    return REVERSALS.isdisjoint(known - asked) and all(word in rest for word in words if word not in FILLERS)
 
 
 def _compared(text: str) -> Words:

@@ -1,12 +1,20 @@
 """Vectors as they are stored: normalized to length 1, as 32-bit floats."""
 
 import math
+import operator
 import struct
 from collections.abc import Sequence, Sized
 
+from tulving.domain.ranking import SIMILARITY_DECIMALS
 from tulving.errors import InvalidInput
 
 ABOUT_ONE = 1e-6
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """The similarity of two stored vectors, rounded, so that it is the same on every processor."""
+    product = sum(map(operator.mul, one, other))
+    return round(product, SIMILARITY_DECIMALS) + 0.0
 
 
 def pack(vector: Sequence[float], dimension: int) -> bytes:

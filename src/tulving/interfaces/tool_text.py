@@ -9,12 +9,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from tulving.domain.access import RIGHTS
+from tulving.domain.model import Found
 from tulving.errors import InvalidInput
 from tulving.interfaces import wire
 from tulving.interfaces.calls import invoke, log_failure, told
 from tulving.interfaces.host_tools import HostTool, host_tool
 from tulving.interfaces.instructions import described, tool_prompt
-from tulving.interfaces.parameters import accept
+from tulving.interfaces.parameters import accept, returned
 from tulving.parsing.tool_calls import Protocol, TextCall, ToolText, read
 from tulving.services.memory import Memory
 from tulving.services.operations import OPERATIONS, Operation, offered
@@ -22,7 +23,12 @@ from tulving.services.operations import OPERATIONS, Operation, offered
 log = logging.getLogger("tulving")
 
 TOOL_SETS = ("standard", "all")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+BOOKKEEPING = frozenset(
+    "tenant_id parts keyed validity decay_rate reference_count last_referenced_at accessed_at updated_at"
+    " last_confirmed_at next_review_at".split()
+)
+"""Fields of a hit that would fill the small context of such a model and tell it nothing; `memory_get` has them."""
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _MARKERS = re.compile(r"\[(?=\[)|<(?=<)|「")
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 
@@ -165,7 +171,7 @@ def tool_set(tools: str, rights: Collection[str] = RIGHTS) -> dict[str, Operatio
 
 def _rendered(found: ToolText, results: Collection[CallResult]) -> str:
     """The results, and after them what could not be read, in the protocol of the calls."""
-    answers = [(each.tool, each.value if each.error is None else {"error": each.error}) for each in results]
+    answers = [(each.tool, _shown(each) if each.error is None else {"error": each.error}) for each in results]
     answers += [("unreadable", {"error": problem}) for problem in found.problems]
     form = _VCP if found.protocol == "vcp" else _ABP
     return "\n".join(form.format(name=_NOT_IN_NAMES.sub("_", name)[:80], value=_json(value)) for name, value in answers)
@@ -182,6 +188,19 @@ tool_name:「始」{name}「末」,
 result:「始」{value}「末」
 <<<[END_TOOL_RESULT]>>>
 """
+
+
+def _shown(result: CallResult) -> Any:
+    """The value of a result, in which the hits of a search have only what a model can use."""
+    operation = OPERATIONS.get(result.tool)
+    if operation is None or returned(operation) is not Found:
+        return result.value
+    hits = [{name: part for name, part in hit.items() if _is_useful(name, part)} for hit in result.value["results"]]
+    return {**result.value, "results": hits}
+
+
+def _is_useful(name: str, value: Any) -> bool:
+    return name not in BOOKKEEPING and value not in (None, [], {})
 
 
 def _json(value: Any) -> str:

@@ -7,8 +7,8 @@ nobody can tell what it quotes.
 
 import json
 import re
-from itertools import product
-from re import Match
+from itertools import accumulate, pairwise, product
+from re import Match, Pattern
 from typing import Any, NamedTuple
 
 from tulving.parsing.json_blocks import DEEPEST, decode, repair
@@ -16,11 +16,8 @@ from tulving.parsing.marked_text import MarkedText
 from tulving.parsing.text_call import Reading, TextCall, Unreadable, read_calls
 
 END = "[[END_ABP_TOOL]]"
-LOST_KEYS = "a part of its parameters is outside of the braces"
 COSTLIEST_REPAIRS = 2_000_000
-"""The most that all repairs in one text may cost, in units of json_blocks.COSTLIEST_REPAIR: 0.2 seconds at most."""
-COST_OF_REPAIR = 10_000
-"""What each repair costs in addition, so that there are at most 200 of them."""
+"""The most that all repairs of one text may cost, in units of json_blocks.COSTLIEST_REPAIR: about 0.2 seconds."""
 
 _MARK = re.compile(
     r"\[\[[ \t]*(?:(?P<start>ABP_TOOL)(?!\w)[ \t]*(?:[:：](?P<tool>[^\[\]\r\n]{0,200}))?(?P<closed>\]\])?"
@@ -29,16 +26,19 @@ _MARK = re.compile(
 )
 _OPENING = re.compile(r"\{|\[(?=\s*[\"{])")
 _LEAD = re.compile(r"\s*(?:(?:`{3,}|~{3,})\w*\s*)?")
-_FENCE = re.compile(r"`{3,}|~{3,}")
-_REST_OF_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
+_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
 _COLON = re.compile("[:：]")
 _QUOTED_KEY = re.compile(r"[\"'”]\s*[:：]")
 _LOST_KEY = re.compile(rf"{_QUOTED_KEY.pattern}|\}}\s*,")
-_LOST_KEY_IN_LINE = re.compile(rf"[^\n\[]*?(?:{_LOST_KEY.pattern})")
+_REST_OF_LINE = re.compile(r"[^\n\[]*")
 _END_OF_LINE = re.compile(r"[ \t\r]*(?:$|\[\[)", re.MULTILINE)
-_NOT_JSON = re.compile(r"[\[:,]\s*-?(?:NaN|Infinity)\b")
-_COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?<![:\w])//[^\n"]*$', re.DOTALL | re.MULTILINE)
-_BLANK = re.compile(r'(?<=[\[{ ])""')
+_NO_VALUE = re.compile(r"[\[:,]\s*(?:-?(?:NaN|Infinity)\b|\.\.\.|…)")
+_LAST_FENCE = re.compile(r"\n[ \t]*(?:`{3,}|~{3,})\s*\Z")
+_COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|(?<![:\w])//[^\n"]*+(?=("?))', re.DOTALL)
+_BLANK = re.compile(r"""(?<!["\\])""(?!")|(?<!')''(?!')""")
+_END_OF_KEY = re.compile(r'(?<!\\)":')
+_KEY_IN_STRING = re.compile(rf"\\{_QUOTED_KEY.pattern}")
+_SIGNS = re.compile(r"[\s\"'“”‘’{}\[\],:;：，\\]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|(.))", re.DOTALL)
 
 
@@ -62,6 +62,8 @@ class _Reader:
         self.text = text
         self.marked = MarkedText(text, _MARK)
         self.left_for_repairs = COSTLIEST_REPAIRS
+        stray = [b.start() for a, b in pairwise(self.marked.marks) if a["start"] is None and b["start"] is None]
+        self.last_stray_end = max(stray, default=0)
 
     def read_call(self, start: Match[str]) -> TextCall:
         tool = (start["tool"] or "").strip()
@@ -71,32 +73,34 @@ class _Reader:
             raise Unreadable("its start is not closed by ]]", stop)
         if not tool:
             raise Unreadable("write the tool's name into its start, [[ABP_TOOL:name]]", stop)
-        if end and not self.text[start.end() : end.start()].strip():
-            parameters, repaired = {}, False
-        elif end:
-            if self._has_lost_keys(start.end(), blocks, end.start()):
-                raise Unreadable(LOST_KEYS, stop)
-            parameters, repaired = self._chosen(blocks, stop)
-        elif blocks and _LEAD.fullmatch(self.text, start.end(), blocks[0].start):
-            stop = blocks[0].end
-            if _LOST_KEY_IN_LINE.match(self.text, stop):
-                raise Unreadable(LOST_KEYS, stop)
-            parameters, repaired = self._chosen(blocks[:1], stop)
+        if end:
+            noise = self._around(blocks, start.end(), end.start())
+        elif blocks and _LEAD.fullmatch(lead := self.text[start.end() : blocks[0].start]):
+            stop, blocks = blocks[0].end, blocks[:1]
+            rest = _REST_OF_LINE.match(self.text, stop)
+            noise = [lead, rest[0] if rest else ""]
         else:
             raise Unreadable(f"neither its parameters nor {END} follow its start", stop)
+        if any(map(_LOST_KEY.search, noise)):
+            raise Unreadable("a part of its parameters is outside of the braces", stop)
+        is_empty = not blocks and not "".join(noise).strip()
+        parameters, repaired = ({}, False) if is_empty else self._chosen(blocks, stop)
+        fence = _FENCE.match(self.text, stop)
+        if fence and sum(len(_FENCE.findall(part)) for part in noise) % 2:
+            stop = fence.end()  # it ends the one within the call, and opens no other
         return TextCall(
             tool=tool,
             parameters=_unwrapped(parameters),
             protocol="abp",
             start=start.start(),
-            end=self._behind_fence(start.end(), stop),
+            end=stop,
             repaired=repaired,
         )
 
-    def _behind_fence(self, start: int, stop: int) -> int:
-        """The end of a fence that was opened within the call belongs to the call: it opens no other one."""
-        fence = _REST_OF_FENCE.match(self.text, stop)
-        return fence.end() if fence and len(_FENCE.findall(self.text, start, stop)) % 2 else stop
+    def _around(self, blocks: list[_Block], at: int, end: int) -> list[str]:
+        """What stands between two places outside of the blocks."""
+        starts, ends = [*(block.start for block in blocks), end], [at, *(block.end for block in blocks)]
+        return [self.text[end:start] for end, start in zip(ends, starts, strict=True)]
 
     # -- where a call ends ---------------------------------------------------------------------------------------------
 
@@ -116,33 +120,24 @@ class _Reader:
                 at = span.end
                 continue
             mark = self.marked.next_mark(span.end)
-            if span.torn and (mark is None or not self._is_end_in_torn_string(mark)):
-                raise Unreadable("a string is not closed, so nothing behind it was read", len(self.text))
-            if mark and mark["start"] is None:
-                return [*blocks, block], mark
-            if blocks and not _QUOTED_KEY.search(self.text, block.start, span.end):
+            is_end = mark is not None and mark["start"] is None
+            if blocks and not is_end and not span.torn and not _QUOTED_KEY.search(self.text, block.start, span.end):
                 return blocks, None  # a brace in the prose behind the call
             if mark is None:
                 raise Unreadable("it is cut off", len(self.text))
+            if not self._is_certain(mark, span.torn):
+                raise Unreadable("a string or brace is not closed, so nothing behind it was read", len(self.text))
+            if is_end:
+                return [*blocks, block], mark
             raise Unreadable("its JSON is not closed before the next call", span.end, start.end())
 
-    def _is_end_in_torn_string(self, mark: Match[str]) -> bool:
-        """Whether the string lacks its quote, rather than quotes an end mark: then the mark ends a line, and no second
-        one follows before the next call."""
-        following = self.marked.next_mark(mark.end())
-        return (
-            mark["start"] is None
-            and _END_OF_LINE.match(self.text, mark.end()) is not None
-            and (following is None or following["start"] is not None)
-        )
+    def _is_certain(self, mark: Match[str], torn: bool) -> bool:
+        """Whether JSON that is not closed before a mark lacks its last signs, rather than quotes the mark: then no end
+        mark is left over, and an end mark ends its line. In a string that is not closed a start is never certain."""
+        fits = not torn if mark["start"] is not None else _END_OF_LINE.match(self.text, mark.end()) is not None
+        return fits and mark.start() >= self.last_stray_end
 
     # -- what its parameters are ---------------------------------------------------------------------------------------
-
-    def _has_lost_keys(self, at: int, blocks: list[_Block], end: int) -> bool:
-        """Whether a key stands outside of all braces: then an object is torn apart, and what is left of it is not what
-        was meant."""
-        gaps = zip([at, *(block.end for block in blocks)], [*(block.start for block in blocks), end], strict=True)
-        return any(_LOST_KEY.search(self.text, *gap) for gap in gaps)
 
     def _chosen(self, blocks: list[_Block], stop: int) -> tuple[dict[str, Any], bool]:
         """The last block that is an object, and whether it had to be repaired. A brace without a quoted key may belong
@@ -166,19 +161,16 @@ class _Reader:
         raise Unreadable(f"invalid JSON: {problem}" if problem else "no JSON object between its marks", stop)
 
     def _repaired(self, source: str, why: str) -> tuple[dict[str, Any] | None, str]:
-        """The object that was meant, if it has the same words: only signs and comments may be added or left out."""
-        source = _COMMENT.sub(lambda found: found[1] or "", source)
-        if _NOT_JSON.search(source):
-            return None, "NaN and Infinity are no JSON"
-        if self.left_for_repairs <= 0:
-            return None, f"{why}, and too much before it had to be repaired"
+        """The object that was meant, if that is certain enough."""
+        source = _COMMENT.sub(lambda found: found[0] if found[1] or found[2] else "", _LAST_FENCE.sub("", source))
+        if _NO_VALUE.search(source):
+            return None, "NaN, Infinity and ... are no values"
+        source = source.replace('"：', '":')
         value, unrepairable, cost = repair(source, self.left_for_repairs)
-        self.left_for_repairs -= cost + COST_OF_REPAIR
+        self.left_for_repairs -= cost
         if value is None:
-            return None, unrepairable or why
-        meant = json.dumps(value, ensure_ascii=False)
-        added = len(_BLANK.findall(meant)) > source.count('""') + source.count("''")
-        return (None, why) if added or _words(meant) != _words(source) else (value, "")
+            return None, why if cost else unrepairable
+        return (value, "") if _is_meant(json.dumps(value, ensure_ascii=False), source) else (None, why)
 
 
 def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +181,23 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
     return inner if wrapped and isinstance(inner, dict) else parameters
 
 
+def _is_meant(repaired: str, source: str) -> bool:
+    """Whether a repair has changed nothing but signs: it has the same words, no value that was not there, no key that
+    was none, and no string that has swallowed a key."""
+    return (
+        _words(repaired) == _words(source)
+        and len(_BLANK.findall(repaired)) <= len(_BLANK.findall(source))
+        and _places(_END_OF_KEY, repaired) <= _places(_COLON, source)
+        and len(_KEY_IN_STRING.findall(repaired)) <= len(_KEY_IN_STRING.findall(source))
+    )
+
+
 def _words(text: str) -> str:
-    """What is left of a text without its signs, in lower case."""
+    """What is left of a text without the signs of JSON, in lower case."""
     text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2] or " ", text)
-    return re.sub(r"\bnone\b", "null", re.sub(r"\W+", " ", text.casefold())).replace(" ", "")
+    return re.sub(r"\bnone\b", "null", _SIGNS.sub(" ", text.casefold())).replace(" ", "")
+
+
+def _places(sign: Pattern[str], text: str) -> set[int]:
+    """Behind how many characters of words a sign stands."""
+    return set(accumulate(len(_words(part)) for part in sign.split(text)[:-1]))

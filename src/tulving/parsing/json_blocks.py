@@ -20,7 +20,7 @@ _THOUGHT = re.compile(r"(?:\A[^{]*?|^[ \t]*)<think(?:ing)?>.*?(?:</think(?:ing)?
 _END_OF_THOUGHT = re.compile(r"\A.*</think(?:ing)?>[ \t]*$", _FLAGS)
 _FENCE = re.compile(r"(?:^[ \t]*|(?<=\s))(`{3,9}|~{3,9})[ \t]*(\w*)", re.MULTILINE)
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]]', re.DOTALL)
-_DELIMITER = re.compile(r"[\"'“”\\:(]")
+_DELIMITER = re.compile(r"[\"'“”\\:(\[]")
 
 
 class _Blocks(NamedTuple):
@@ -123,8 +123,19 @@ def _repaired(block: str) -> tuple[dict[str, Any] | None, str]:
     """The object that was probably meant. An answer that was cut off is not repaired: its last text is not whole."""
     if not block.rstrip().endswith(("}", "]")):
         return None, "it is cut off"
-    mended, why, _ = _mended(block, COSTLIEST_REPAIR)
+    if len(block) > LONGEST_REPAIR or len(block) * len(_DELIMITER.findall(block)) > COSTLIEST_REPAIR:
+        return None, "it is too long to be repaired"
+    mended, why = _mended(block)
     return (None, why) if mended is None else (_decoded(mended)[0], "")
+
+
+def _mended(block: str) -> tuple[str | None, str]:
+    from json_repair import repair_json
+
+    try:
+        return repair_json(block), ""
+    except Exception as error:  # of many kinds: it guesses, and what it is given is arbitrary
+        return None, f"can't be repaired ({type(error).__name__})"
 
 
 def decode(text: str) -> tuple[dict[str, Any] | None, str]:
@@ -138,9 +149,12 @@ def decode(text: str) -> tuple[dict[str, Any] | None, str]:
     return (value, "") if isinstance(value, dict) else (None, "not an object")
 
 
-def repair(block: str, costliest: int) -> tuple[dict[str, Any] | None, str, int]:
-    """The object that was probably meant, or what is wrong; and the cost, which is not to be above a limit."""
-    mended, why, cost = _mended(block, costliest)
+def repair(block: str, affordable: int) -> tuple[dict[str, Any] | None, str, int]:
+    """The object that was probably meant, or what is wrong; and the cost, in units of COSTLIEST_REPAIR."""
+    cost = 10_000 + len(block) * (100 + len(_DELIMITER.findall(block)))
+    if cost > affordable:
+        return None, "repairing it would take too long", 0
+    mended, why = _mended(block)
     return (None, why, cost) if mended is None else (*decode(mended), cost)
 
 
@@ -158,15 +172,3 @@ def _finite(digits: str) -> float:
 
 def _constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
-
-
-def _mended(block: str, costliest: int) -> tuple[str | None, str, int]:
-    cost = len(block) * len(_DELIMITER.findall(block))
-    if len(block) > LONGEST_REPAIR or cost > costliest:
-        return None, "it is too long to be repaired", 0
-    from json_repair import repair_json
-
-    try:
-        return repair_json(block), "", cost
-    except Exception as error:  # of many kinds: it guesses, and what it is given is arbitrary
-        return None, f"can't be repaired ({type(error).__name__})", cost

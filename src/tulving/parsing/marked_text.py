@@ -90,7 +90,7 @@ class MarkedText:
             case "json" if quoting.start() >= self._scanned:
                 span = self.scan(quoting.start())
                 self._scanned = span.end
-                return span.end if span.quoted and span.closed else span.quoted or quoting.end()
+                return span.quoted or quoting.end()
             case "quotation" if not self._in_line_before(quoting).strip():
                 return self._end_of_line(quoting.end())
             case _:
@@ -146,8 +146,4 @@ class MarkedText:
         before = string.start() - 1
         while self.text[before].isspace():
             before -= 1
-        return (
-            self.text[before] in "{[,:"
-            and string[0].endswith('"')
-            and _BEHIND_STRING.match(self.text, string.end()) is not None
-        )
+        return self.text[before] in "{[,:" and _BEHIND_STRING.match(self.text, string.end()) is not None

@@ -3,12 +3,13 @@
 ABP is read first. Where it yields no call, VCP may be tried; where that yields none either, the text is plain.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
 from tulving.parsing import abp, vcp
 from tulving.parsing.json_blocks import LONGEST_ANSWER
-from tulving.parsing.text_call import Protocol, TextCall
+from tulving.parsing.text_call import Protocol, Reading, TextCall
 
 __all__ = ["Fallback", "Protocol", "TextCall", "ToolText", "read"]
 
@@ -31,7 +32,9 @@ class ToolText:
     @property
     def prose(self) -> str:
         """What the model says beside its calls."""
-        return _without(self.text, [(call.start, call.end) for call in self.calls]).strip()
+        starts = [*(call.start for call in self.calls), len(self.text)]
+        ends = [0, *(call.end for call in self.calls)]
+        return "".join(self.text[end:start] for end, start in zip(ends, starts, strict=True)).strip()
 
 
 def read(text: str, *, dual: bool = False) -> ToolText:
@@ -39,29 +42,24 @@ def read(text: str, *, dual: bool = False) -> ToolText:
     if len(text) > LONGEST_ANSWER:
         return ToolText(text=text, fallback="too long")
     reading, is_marked = abp.read(text)
-    calls, problems = reading.calls, reading.problems
+    older = vcp.read(text) if dual else Reading([], [], [])
+    calls = _outside(reading.calls, [(call.start, call.end) for call in older.calls])
     if calls:
-        return ToolText(text=text, calls=tuple(calls), protocol="abp", problems=_first(problems))
+        return ToolText(text=text, calls=calls, protocol="abp", problems=_first(reading.problems))
     fallback: Fallback = "no ABP marker"
     if is_marked:
-        fallback = "ABP call can't be read" if problems else "ABP call is only quoted"
-    if dual:
-        # What an unreadable ABP call holds may be a quotation.
-        older = vcp.read(_without(text, reading.unread, blank=True))
-        calls, problems = older.calls, [*problems, *older.problems]
+        fallback = "ABP call can't be read" if reading.problems else "ABP call is only quoted"
+    calls = _outside(older.calls, reading.unread)
+    problems = _first([*reading.problems, *older.problems])
     protocol = "vcp" if calls else "plain-text"
-    return ToolText(text=text, calls=tuple(calls), protocol=protocol, fallback=fallback, problems=_first(problems))
+    return ToolText(text=text, calls=calls, protocol=protocol, fallback=fallback, problems=problems)
 
 
-def _without(text: str, spans: list[tuple[int, int]], *, blank: bool = False) -> str:
-    """The text without some parts of it, or with blanks in their place."""
-    pieces: list[str] = []
-    at = 0
-    for start, end in spans:
-        start = max(start, at)
-        pieces += [text[at:start], " " * (end - start) if blank else ""]
-        at = max(end, at)
-    return "".join([*pieces, text[at:]])
+def _outside(calls: list[TextCall], spans: list[tuple[int, int]]) -> tuple[TextCall, ...]:
+    """The calls that do not begin within what was found in the other protocol: there they are only quoted."""
+    starts = [start for start, _ in spans]
+    behind = ((call, bisect_left(starts, call.start)) for call in calls)
+    return tuple(call for call, place in behind if not place or spans[place - 1][1] <= call.start)
 
 
 def _first(problems: list[str]) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ Key = tuple[Kind, Hashable]
 class LaneRequest:
     """What both lanes look for. Without terms the keyword lane is empty, without a vector the semantic one.
 
-    With `alike` the semantic lane may leave out memories without any similarity. With `neighbours` the episodes before
-    and after each turn of a conversation are candidates too.
+    With `every` the keyword lane has only memories with all the words. With `alike` the semantic lane may leave out
+    memories without any similarity. With `neighbours` the episodes before and after each turn of a conversation are
+    candidates too.
     """
 
     tenant_id: str
@@ -31,6 +32,7 @@ class LaneRequest:
     limit: int
     terms: Sequence[str] = ()
     vector: Sequence[float] | None = None
+    every: bool = False
     alike: bool = False
     neighbours: bool = False
     embedding_version: int | None = None

@@ -1,6 +1,6 @@
 """The merge rules of a tenant: one row with what each rule says itself. Without a row there is the default rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from tulving.domain.events import Audit, Event
@@ -41,6 +41,15 @@ def change(conn: Connection, tenant_id: str, verb: Callable[[MergeRuleRegistry],
         conn.execute(_PUT, {**row, "updated_at": audit.now})
         events.append(conn, *(_recorded(event, audit) for event in told))
     return answer
+
+
+def unreadable(conn: Connection) -> Iterator[str]:
+    """What is wrong with the rules of any tenant."""
+    for row in conn.fetch_all("SELECT tenant_id FROM merge_rules ORDER BY tenant_id"):
+        try:
+            load(conn, row["tenant_id"])
+        except IntegrityError as error:
+            yield str(error)
 
 
 def _recorded(event: RuleEvent, audit: Audit) -> Event:

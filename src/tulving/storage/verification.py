@@ -7,7 +7,7 @@ from itertools import islice
 from tulving.domain.model import KINDS
 from tulving.domain.text import content_hash
 from tulving.ports import Finding
-from tulving.storage import events
+from tulving.storage import events, merge_rules
 from tulving.storage.connection import Connection, check
 from tulving.storage.embeddings import active_version
 from tulving.storage.kinds import KIND
@@ -23,6 +23,7 @@ def verify(conn: Connection) -> list[Finding]:
         check("vectors", lambda: _foreign_vectors(conn)),
         check("links", lambda: loose_links(conn)),
         check("runs", lambda: loose_runs(conn)),
+        check("merge rules", lambda: merge_rules.unreadable(conn)),
         check("conflicts", lambda: loose_settlements(conn)),
     ]
 

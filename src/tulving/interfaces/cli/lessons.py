@@ -142,7 +142,8 @@ def _run(report: RunReport) -> Iterator[Line]:
     details = str(run.id), run.model or "a model by hand", f"{tokens:,} tokens" if tokens else ""
     yield 2, (" · ".join(filter(None, details)), "dim")
     errors = [run.last_error] if run.last_error else []
-    yield from _rest(run.counts | {"held": report.held, "conflicts_held": report.conflicts_held, "errors": errors})
+    held = {"held": report.held, "conflicts_held": report.conflicts_held}
+    yield from _rest({**run.counts, **held, "errors": errors})
 
 
 def _change(change: Change) -> Iterator[Line]:

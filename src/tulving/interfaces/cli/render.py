@@ -243,7 +243,7 @@ def tool_texts(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
     for protocol, counted in counts.items():
         if counted["texts"]:
             why = ", ".join(f"{reason}: {texts:,}" for reason, texts in counted["fallbacks"].items())
-            yield 2, (protocol.ljust(17), "dim"), f"{counted['texts']:12,}  ", (why, "dim")
+            yield 2, (protocol.ljust(17), "dim"), f"{counted['texts']:12,}", (f"  {why}" if why else "", "dim")
 
 
 def _revisions(revisions: Sequence[Revision]) -> Iterator[Line]:

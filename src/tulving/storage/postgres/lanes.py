@@ -121,7 +121,8 @@ def _ask(
     if by_words:
         either = (prefixed(request.tenant_id, term.split("|"), " | ") for term in request.terms)
         params["words"] = " & ".join(f"({words})".replace("*", ":*") for words in either)
-        tables.append(_WORDS.format("to" if "*" in params["words"] else "plainto"))  # 001-029: plain words
+        plain = not {"*", "|"} & {*params["words"]}
+        tables.append(_WORDS.format("plainto" if plain else "to"))  # 001-029: plain words
     if vector is not None:
         tables.append(_PROBE)
         arms.append(_ACTIVE)
@@ -131,7 +132,9 @@ def _ask(
         params |= values
         if by_words:
             similarity = "NULL::float8" if vector is None else _KNOWN_SIMILARITY
-            arms.append(_arm(f"keyword {kind}", kind, _by_words(kind, where, conn.row_security), similarity))
+            wanted = "every" if request.every else "either"
+            best = _by_words(kind, where, conn.row_security, wanted)
+            arms.append(_arm(f"keyword {kind}", kind, best, similarity))
         if vector is not None:
             best = _by_index(kind, where) if kind in near else _exact(kind, where)
             if request.alike and kind not in near:
@@ -163,8 +166,9 @@ def _arm(name: str, kind: Kind, best: str, similarity: str) -> str:
     )
 
 
-def _by_words(kind: Kind, where: str, row_security: bool) -> str:
-    """Memories with all the words first, then those with any of them, each ordered by ts_rank.
+def _by_words(kind: Kind, where: str, row_security: bool, wanted: str) -> str:
+    """Memories with all the words first, then those with any of them (unless every one is `wanted`), each ordered by
+    ts_rank.
 
     Words carry the tenant's prefix, so the full-text index alone leads to the tenant's rows: OFFSET keeps the planner
     from reading an index on the tenant as well. Appending '' copies the tsvector, which is stored out of line and would
@@ -173,18 +177,19 @@ def _by_words(kind: Kind, where: str, row_security: bool) -> str:
     return f"""
     SELECT m.id, (m.its_words @@ (SELECT every FROM words))::int
         + ts_rank(m.its_words, (SELECT either FROM words), 33) AS score
-    FROM ({_worded(kind, row_security)}) AS m
+    FROM ({_worded(kind, row_security, wanted)}) AS m
     WHERE {where} ORDER BY score DESC, m.created_at DESC, m.id LIMIT :limit"""
 
 
-def _worded(kind: Kind, row_security: bool) -> str:
-    """Rows with any of the words. Under row-level security only the view can use the full-text index."""
+def _worded(kind: Kind, row_security: bool, wanted: str) -> str:
+    """Rows with any, or every one, of the words. Under row-level security only the view can use the full-text index."""
     table = KIND[kind].table
-    found = "search_vector || '' AS its_words FROM {} WHERE search_vector @@ (SELECT either FROM words) OFFSET 0"
+    matching = f"WHERE search_vector @@ (SELECT {wanted} FROM words) OFFSET 0"
     if not row_security:
-        return f"SELECT *, {found.format(table)}"
+        return f"SELECT *, search_vector || '' AS its_words FROM {table} {matching}"
     return (
-        f"SELECT t.*, found.its_words FROM (SELECT id, {found.format(f'{table}_words')}) AS found"
+        f"SELECT t.*, found.its_words FROM (SELECT id, search_vector || '' AS its_words FROM {table}_words {matching})"
+        " AS found"
         f" JOIN {table} AS t ON t.tenant_id = :tenant_id AND t.id = found.id"
     )
 

@@ -162,12 +162,12 @@ class _KindSearch:
         window = request.limit + _SPARE
         params = {
             **self._params,
-            "any": match_expression(request.tenant_id, request.terms, "OR"),
+            "any": match_expression(request.tenant_id, request.terms, "AND" if request.every else "OR"),
             "limit": request.limit,
             "window": window,
         }
         complete = "1"
-        if len(request.terms) > 1:
+        if len(request.terms) > 1 and not request.every:
             complete = f"{table}_fts.rowid IN (SELECT rowid FROM {table}_fts WHERE {table}_fts MATCH :every)"
             params["every"] = match_expression(request.tenant_id, request.terms, "AND")
         head = self._conn.tuples(

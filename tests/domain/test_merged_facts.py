@@ -50,6 +50,7 @@ def test_the_second_text_replaces_the_first() -> None:
         ("The cat likes warm milk.", "Cats like milk.", "The cat likes warm milk."),
         ("Cats like milk.", "The cat likes warm milk.", "The cat likes warm milk."),
         ("Likes tea. Has a dog.", "Likes green tea. Lives in Rome.", "Has a dog.\nLikes green tea. Lives in Rome."),
+        ("Has a dog. Lives in the old town of Rome.", "Sings.", "Has a dog. Lives in the old town of Rome.\nSings."),
         ("Has a cat.\nHas a dog.", "Has the dog!", "Has a cat.\nHas a dog."),
         ("Anna manages Bob.", "Bob manages Anna.", "Anna manages Bob.\nBob manages Anna."),
         ("Eats meat.", "Does not eat meat.", "Eats meat.\nDoes not eat meat."),
@@ -207,9 +208,9 @@ def test_a_summary_counts_the_sentences_left_out() -> None:
 def test_two_megabytes_are_merged_in_no_time(strategy: str) -> None:
     first = "".join(f"Visitor {number} came at {number * 7 % 1439} and left.\n" for number in range(27_000))
     second = first.replace("left", "stayed")
-    began = time.perf_counter()
+    began = time.process_time()
     result = merged(first, second, content_strategy=strategy)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert result.content_length > 1_000_000
 
 

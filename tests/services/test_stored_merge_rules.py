@@ -9,6 +9,7 @@ from administration import administer
 from tulving import Caller, IntegrityError, InvalidInput, NotFound, open_memory
 from tulving.bootstrap import copy_store
 from tulving.domain.merge_rules import MergeRuleRegistry
+from tulving.services.operations import OPERATIONS
 from tulving.settings import MemoryModuleConfig
 
 ROWS = "SELECT * FROM merge_rules ORDER BY tenant_id"
@@ -34,7 +35,8 @@ async def reopened(url, embedder, clock, tenant="default"):
 @pytest.mark.scenario("000-037", "000-039", "000-041", "000-042")
 async def test_rules_survive_a_restart_and_leave_a_trail(memory, sql, url, embedder, clock):
     assert [rule.name for rule in await memory.merge_rules()] == ["default"]
-    assert sql(ROWS) == [], "reading writes nothing"
+    assert await memory.load_merge_rules([{"name": "default"}]) == 0
+    assert sql(ROWS) == [], "nothing was changed"
     told = []
     memory.subscribe(told.extend)
     mine = memory.bind(caller=Caller("default", "ann", "r1"))
@@ -81,6 +83,7 @@ async def test_rules_belong_to_one_tenant_and_only_all_of_it_may_change_them(mem
     assert (await memory.merge_rule("default")).arbitration.allow_merge
     assert await memory.load_merge_rules(await memory.export_merge_rules()) == 0
 
+    assert not [name for name in OPERATIONS if "merge_rule" in name], "a model can't change them"
     before = sql(ROWS), events(sql)
     for bound in ({"user_id": "ann"}, {"household_id": "h"}, {"persona_id": "p"}, {"project": "x"}, {"scope": "s"}):
         part = memory.bind(**bound)
@@ -140,6 +143,8 @@ async def test_rules_that_were_spoilt_by_hand_are_an_error_of_their_tenant_alone
                 await attempt
         assert [rule.name for rule in await other.merge_rules()] == ["b", "default"]
         await other.update_merge_rule("b", {"priority": 1})
+    [found] = [each for each in (await administer(memory).verify()).findings if each.problems]
+    assert found.check == "merge rules" and len(found.problems) == 1 and "of default" in found.problems[0]
     sql("DELETE FROM merge_rules WHERE tenant_id = 'default'")
     assert [rule.name for rule in await memory.merge_rules()] == ["default"]
 
