@@ -193,6 +193,7 @@ async def test_a_conflict_is_told_only_where_there_was_one_and_as_its_schema_say
     assert "owner" not in told
     promised = schema(OPERATIONS["memory_revert_conflict"])
     assert {*promised["required"]} == {*promised["properties"]} == {*told}
+    assert promised["properties"]["signals"] == {"type": "array", "items": {"type": "object"}}
     [report] = wire(await memory.conflicts())
     assert report["settlement"] == told
     assert "conflict" not in wire(Stored(id=ID, outcome="stored"))
