@@ -195,6 +195,38 @@ async def test_what_covers_a_memory_is_what_lists_it(url: str) -> None:
             assert changed <= {*await everything(part)}
 
 
+@PARTS
+async def test_a_conflict_that_lies_outside_is_like_one_that_does_not_exist(url: str, part: str) -> None:
+    """Seen and changed by those whose notes it is about. Who is bound to a scope sees global ones and changes none."""
+    clock = ManualClock()
+    async with opened(url, clock=clock, background=False) as memory:
+        ann, bob = memory.bind(**{part: "ann"}), memory.bind(**{part: "bob"})
+        for who, drink in ((bob, "green tea"), (memory, "hot milk")):
+            await who.store_note(f"The user drinks {drink} in the morning")
+            clock.advance(days=1)
+            settled = await who.store_note(f"The user does not drink {drink} in the morning")
+            assert settled.outcome == "superseded" and settled.conflict is not None
+        theirs, general = [report.settlement for report in reversed(await memory.conflicts())]
+        assert [report.settlement for report in await ann.conflicts()] == ([general] if part == "scope" else [])
+        before = await state_of(memory)
+        verbs = (ann.revert_conflict, ann.accept_conflict, ann.dismiss_conflict)
+        for verb in verbs:
+            said = []
+            for id_ in (theirs.id, NOBODY):
+                with pytest.raises(NotFound) as refused:
+                    await verb(id_)
+                said.append(str(refused.value).replace(str(id_), "ID"))
+            assert said[0] == said[1]
+            with pytest.raises(NotFound):
+                await verb(general.id)
+        assert await state_of(memory) == before
+        assert (await bob.revert_conflict(theirs.id)).status == "reverted"
+        back = [
+            fact for fact in (await everything(bob)).values() if fact.id in (theirs.candidate_id, theirs.existing_id)
+        ]
+        assert [fact.validity for fact in back] == ["active", "active"]  # pyright: ignore[reportAttributeAccessIssue]
+
+
 async def test_a_connection_to_the_whole_tenant_pays_no_look_at_the_memory(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +332,8 @@ MAKERS = {
     ("services/items.py", "_address"): "the check",
     ("domain/scope.py", "address_of"): "of a memory that was read",
     ("storage/facts.py", "_known"): "of the fact that has the offer's own key",
+    ("storage/settlements.py", "_sides"): "of the two notes of a settlement that the caller may change",
+    ("storage/settlements.py", "revert"): "of what was merged of them",
     ("storage/links.py", "derived_alone"): "of the other end of a link; who asks checks what it may change",
     ("storage/links.py", "_sources"): "the same",
     ("storage/undoing.py", "undo"): "of what a run of the caller has changed",

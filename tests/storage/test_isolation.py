@@ -298,6 +298,52 @@ async def test_what_is_learned_touches_one_tenant_only(crowd: Crowd, url: str, v
     assert not problems(await administer(actor).verify())
 
 
+@pytest.mark.scenario("001-116", "001-117")
+@pytest.mark.parametrize("verb", ["store", "merge", "revert", "accept", "dismiss", "rules", "tool text"])
+async def test_conflicts_concern_one_tenant_only(crowd: Crowd, url: str, verb: str) -> None:
+    """The ids of settlements and their notes are the same in all tenants, and so are the texts."""
+    tea, no_tea = (f"The user {does} green tea in the morning" for does in ("drinks", "does not drink"))
+    settlements: set[UUID] = set()
+    for memory in crowd.memories.values():
+        if verb in ("accept", "dismiss"):  # a merge of what a model says is held
+            lease = (await memory.learn_prompt("User: hello")).lease
+            said = [{"content": text, "confidence": 0.9} for text in (tea, no_tea)]
+            await memory.learn_apply(json.dumps({"newFacts": said}), lease)
+        else:
+            await memory.store_note(tea)
+            if verb == "revert":
+                await memory.store_note(no_tea, source="inferred")
+        settlements.update(report.settlement.id for report in await memory.conflicts())
+    assert len(settlements) == (verb in ("accept", "dismiss", "revert")), "the same id in all tenants"
+
+    def kept() -> list[str]:
+        tables = (*moving.MOVED, "forgotten_values", "tool_text_counts")
+        rows = [(table, row) for table in tables for row in run_sql(url, f"SELECT * FROM {table}")]
+        return sorted(repr(row) for row in rows if row[1]["tenant_id"] != "a")
+
+    actor, before = crowd.memories["a"], kept()
+    if verb in ("store", "merge"):
+        stored = await actor.store_note(no_tea, importance=5 if verb == "merge" else 9)
+        assert stored.outcome == ("merged" if verb == "merge" else "superseded")
+    elif verb == "revert":
+        assert (await actor.revert_conflict(*settlements)).status == "reverted"
+    elif verb == "accept":
+        assert (await actor.accept_conflict(*settlements)).outcome == "merged"
+    elif verb == "dismiss":
+        assert (await actor.dismiss_conflict(*settlements)).status == "dismissed"
+    elif verb == "rules":
+        await actor.register_merge_rule({"name": "a"})
+        await actor.update_merge_rule("default", {"arbitration": {"default_strategy": "reject"}})
+        assert len(await crowd.memories["a"].merge_rules()) == 2 and len(await crowd.memories["b"].merge_rules()) == 1
+    else:
+        await actor.count_tool_text("abp", "")
+        counts = [(await crowd.memories[name].overview())["tool_text"]["abp"]["texts"] for name in ("a", "b")]
+        assert counts == [1, 0]
+    assert kept() == before
+    assert {report.settlement.tenant_id for report in await actor.conflicts()} <= {"a"}
+    assert not problems(await administer(actor).verify())
+
+
 async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> None:
     """Two tenants wait for the vector of a memory with the same id."""
     waiting = {"a": "heron", "b": "kestrel"}
@@ -627,6 +673,7 @@ TABLES_BY_NAME = (
     "{_RUNS}",
 )
 COMPLETED_ELSEWHERE = {
+    "SELECT {', '.join((f'm.{name}' for name in _COLUMNS))} FROM settlements AS m",  # as {_SELECT}
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
     "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}
 }
@@ -651,10 +698,12 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("verification.py", "_foreign_vectors"): "verification concerns the whole store",
     ("verification.py", "loose_links"): "verification concerns the whole store; joined by tenant and id",
     ("verification.py", "loose_runs"): "verification concerns the whole store; joined by tenant and id",
+    ("verification.py", "loose_settlements"): "verification concerns the whole store; joined by tenant and id",
     ("learning.py", "shards"): "which tenants and agents a worker has to care for",
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
+    ("sqlite/store.py", "_begin"): "the number of the last event, without its row",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
     ("sqlite/connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres/connection.py", "_verify_words"): "verification concerns the whole store",

@@ -15,7 +15,7 @@ from query_plans import plan_of
 from tulving import Caller, Memory, open_memory, storage
 from tulving.bootstrap import migrate_store
 from tulving.domain.scope import Filter
-from tulving.errors import InvalidInput, StoreUnavailable
+from tulving.errors import InvalidInput, NotFound, StoreUnavailable
 from tulving.settings import LearningConfig, MemoryModuleConfig
 from tulving.storage import filters, items, names
 from tulving.storage.kinds import MEMORY_TABLES
@@ -69,6 +69,14 @@ async def teach(memory: Memory) -> None:
     assert done["held"] == 1
     note = await memory.store_note("soon deleted")
     await memory.delete("fact", note.id)
+
+
+async def disagree(memory: Memory) -> None:
+    """A row in each table of what belongs to conflicts and to tool calls in plain text."""
+    ben = memory.bind(user_id="ben")
+    await ben.store_note("Keeps keys in the drawer", source="user")
+    assert (await ben.store_note("Does not keep keys in the drawer", source="inferred")).outcome == "superseded"
+    await memory.register_merge_rule({"name": "mine"})
     await memory.count_tool_text("abp", "")
 
 
@@ -171,8 +179,10 @@ async def test_no_tenant_means_no_rows(secured):
 
 async def test_each_table_shows_the_rows_of_one_tenant(secured):
     raw = await asyncpg.connect(app(secured))
-    others = {"forgotten_values", "tenant_keys", "tool_text_counts"}
-    for table in {"learning_runs", "proposals", "profile_blocks", *others}:
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+        await disagree(memory)
+    learned = ("learning_runs", "proposals", "profile_blocks", "forgotten_values", "tenant_keys")
+    for table in (*learned, "settlements", "merge_rules", "tool_text_counts"):
         for tenant, seen in (("bank", True), ("thief", False)):
             await raw.execute(f"SET tulving.tenant_id = '{tenant}'")
             assert bool(await raw.fetchval(f"SELECT count(*) FROM {table}")) is seen, table
@@ -210,6 +220,30 @@ async def test_the_service_learns_for_its_tenant(secured):
         assert (await memory.accept(held.id)).rules_created == 1
     async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
         assert len(await memory.proposals()) == 1 and await memory.profile_blocks() == {"work": SECRET}
+
+
+async def test_the_service_settles_conflicts_of_its_tenant(secured):
+    """With the rights of the service: stored, merged, listed, reverted, and the rules for that."""
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+        await disagree(memory)
+        (theirs,) = [report.settlement for report in await memory.conflicts()]
+    async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief", background=False) as memory:
+        assert await memory.conflicts() == []
+        for verb in (memory.revert_conflict, memory.accept_conflict, memory.dismiss_conflict):
+            with pytest.raises(NotFound):
+                await verb(theirs.id)
+        assert len(await memory.merge_rules()) == 1
+        await memory.update_merge_rule("default", {"merge": {"boost_amount": 0.2}})
+        await memory.count_tool_text("vcp", "no ABP")
+        for text in ("Keeps keys in the drawer", "Does not keep keys in the drawer"):
+            stored = await memory.store_note(text, occurred_at=NOW)
+        assert stored.outcome == "merged" and stored.conflict is not None
+        assert [report.merged and report.merged.id for report in await memory.conflicts()] == [stored.id]
+        assert (await memory.revert_conflict(stored.conflict.id)).status == "reverted"
+        tool_text = (await memory.overview())["tool_text"]
+        assert (tool_text["vcp"]["texts"], tool_text["abp"]["texts"]) == (1, 0)
+    async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
+        assert [report.settlement for report in await memory.conflicts()] == [theirs]
 
 
 async def test_a_worker_learns_for_all_tenants(secured):
