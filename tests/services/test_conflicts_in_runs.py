@@ -2,6 +2,7 @@
 model writes."""
 
 import asyncio
+import json
 import logging
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ from lesson_parts import TALK, ask, configure, consolidate, fact, facts, learn, 
 from model_server import ModelServer
 
 from tulving import InvalidInput, NewFact
+from tulving.domain.prompts import LONGEST_TEXT
 from tulving.errors import ModelUnavailable
 from tulving.ports import Completion
 from tulving.settings import LlmConfig, MemoryModuleConfig
@@ -57,7 +59,8 @@ async def test_what_a_model_learns_supersedes_a_note_or_is_outweighed_or_is_held
     assert outcomes(outweighed) == ["kept"]
     assert (outweighed.outweighed, outweighed.facts_created, outweighed.stored[0].id) == (1, 0, own.id)
     clock.advance(days=1)
-    won = await learn(memory, NO_TEA, "Plays chess")
+    prompt = await memory.learn_prompt(TALK)
+    won = await memory.learn_apply(json.dumps({"facts": [said(NO_TEA), said("Plays chess")]}), prompt.lease)
     assert outcomes(won) == ["superseded", "stored"]
     assert (won.facts_created, won.outweighed, won.conflicts_held) == (2, 0, 0)
     assert won.stored[0].superseded_id == old.id
@@ -129,9 +132,12 @@ async def test_a_known_note_is_lost_once_and_only_if_a_conflict_takes_it_out_of_
     assert (learned.held, learned.outweighed) == (0, 2)
     [report] = await memory.runs(learned.run_id)
     assert report.run.counts["facts_lost"] == 2
+    anna = memory.bind(user_id="anna")
+    await anna.store_facts([NewFact(content=note) for note in NOTES])
+    clock.advance(days=1)
     set_conflicts(memory, enabled=False)
-    everything = await learn(memory, *(f"{note} no longer" for note in NOTES))
-    assert (everything.held, everything.facts_created) == (0, 4)
+    everything = await learn(anna, *CONTRARY)
+    assert (everything.held, everything.facts_created, len(await facts(anna))) == (0, 4, 8)
 
 
 async def test_no_merge_brings_back_what_a_person_has_forgotten(memory, sql):
@@ -279,6 +285,7 @@ async def test_a_model_writes_the_merged_note_if_the_rule_says_so(memory, sql, c
     undone = await memory.undo(run.id)
     assert (undone.restored, undone.refused) == ([note.id], [])
     assert (await fact(memory, note.id)).content == revision.content
+    assert [each.content for each in await memory.revisions("fact", note.id)] == [revision.content, note.content]
     assert (await memory.stats())["facts"]["pending_vectors"] == 1
     await memory.revert_conflict(stored.conflict.id)
     assert len(await facts(memory)) == 2
@@ -317,15 +324,25 @@ async def test_an_answer_that_is_of_no_use_leaves_the_summary_of_words(memory, s
 async def test_a_model_that_may_not_be_asked_is_not(memory):
     await memory.update_merge_rule("default", BY_MODEL)
     env = memory._env
-    env.config = replace(env.config, llm=replace(env.config.llm, tokens_per_day=0))
+    allowed = env.config
+    env.config = replace(allowed, llm=replace(allowed.llm, tokens_per_day=0))
     llm, _, _ = await merge(memory.bind(user_id="poor"), "Drinks sencha")
     assert llm.prompts == []
+    env.config = allowed
     llm = ask(memory, "Drinks sencha")
     llm.problem = "starting"
     unready = memory.bind(user_id="unready")
     await unready.store_note(TEA)
     assert (await unready.store_note(NO_TEA)).outcome == "merged"
     assert (llm.prompts, await unready.runs()) == ([], [])
+    llm.problem = None
+    set_conflicts(memory, mode="signals")
+    for longest, asked in ((LONGEST_TEXT + 1, 0), (LONGEST_TEXT, 1)):
+        talker = memory.bind(user_id=f"talker {longest}")
+        more = "a" * (longest - len(NO_TEA) - 1)
+        await talker.store_note(f"{TEA} {more}")
+        assert (await talker.store_note(f"{NO_TEA} {more}")).outcome == "merged"
+        assert (len(llm.prompts), len(await talker.runs())) == (asked, asked)
     env.model = None
     nobody = memory.bind(user_id="nobody")
     await nobody.store_facts([NewFact(content=TEA), NewFact(content=NO_TEA)])
@@ -349,8 +366,9 @@ async def test_what_a_person_does_to_a_merged_note_while_the_model_writes_stays(
             return Completion("Drinks sencha")
 
         llm.complete = answer
-        await anna.store_note(NO_TEA)
+        stored = await anna.store_note(NO_TEA)
         assert await facts(anna) == (["Drinks whatever there is"] if change == "edit" else [])
+        assert (await fact(anna, stored.id)).content != "Drinks sencha"
 
 
 async def test_what_a_model_writes_in_a_run_is_undone_with_it(memory, clock):

@@ -95,7 +95,8 @@ class Conflicts(Runs):
     ) -> None:
         """Let the model write a merged note. That is a part of the run that has merged it, and else a run of its own;
         what it costs always is."""
-        if problem := model.unready():
+        shown = max(len(candidate.content), len(existing.content)) <= prompts.LONGEST_TEXT
+        if problem := model.unready() or (None if shown else "a note is too long for a prompt"):
             raise ModelUnavailable(problem)
         owner = Owner(merged.user_id, merged.household_id, merged.persona_id)
         butler = None if merged.scope == GLOBAL else merged.scope

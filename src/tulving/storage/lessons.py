@@ -86,8 +86,8 @@ def apply(
     if len(waiting) < len(learned_from):
         raise Withdrawn("an episode that was shown has been forgotten, deleted or learned from since")
     executor = _Executor(conn, run, audit, bound, applied, settings.conflicts, decided)
-    offered = [step.item for step in steps if isinstance(step.item, Fact)]
-    conn.lock(*map(claims.key, offered), *(claims.neighbourhood(fact) for fact in offered if not fact.keyed))
+    learned = [step.item for step in steps if isinstance(step.item, Fact)]
+    conn.lock(*map(claims.key, learned), *(claims.neighbourhood(fact) for fact in learned if not fact.keyed))
     lost = executor.lost(steps, settings.learning.max_facts)
     before, total = run.counts.get("facts_lost", 0), _count_facts(conn, run.tenant_id)
     if not decided and is_too_much(lost + before, total, settings.learning.max_loss):

@@ -215,11 +215,11 @@ def count_held(conn: Connection, tenant_id: str, bound: Bound) -> Counter[UUID |
     """How many settlements that a caller may see wait for a person, by the run that proposed them."""
     where, params = reach("fact", tenant_id, bound)
     rows = conn.fetch_all(
-        f"SELECT m.run_id, COUNT(*) AS held FROM settlements AS m WHERE {where} AND m.status = 'held'"
+        f"SELECT m.run_id, COUNT(*) AS waiting FROM settlements AS m WHERE {where} AND m.status = 'held'"
         " GROUP BY m.run_id",
         params,
     )
-    return Counter({row["run_id"]: row["held"] for row in rows})
+    return Counter({row["run_id"]: row["waiting"] for row in rows})
 
 
 def accept(conn: Connection, settlement: Settlement, audit: Audit) -> Settlement:
