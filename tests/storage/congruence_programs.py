@@ -211,6 +211,66 @@ def store_note(random: Random) -> tuple[str, dict[str, Any]]:
     return "store_note", {"content": random.choice(("Tea for cats", "tea  for CATS", _text(random))), **extra}
 
 
+NOTES = (
+    *("Ann plants tea in the garden", "Ann does not plant tea in the garden", "ann plants green tea in the garden"),
+    *("Ann paints the bridge", "Ann never paints the bridge", "Ann paints the bridge and the window in winter"),
+    *("Ann has 2 cats", "Ann has 3 cats"),
+)
+"""Some say the same, some the opposite, and some neither."""
+
+
+def _note(random: Random) -> dict[str, Any]:
+    return {
+        "content": random.choice(NOTES),
+        **_some(
+            random,
+            0.25,
+            importance=lambda: random.choice((0, 8, 10)),
+            source=lambda: random.choice(("user", "inferred", "letter")),
+            occurred_at=lambda: _moment(random),
+            tags=lambda: random.sample(["red", "green", "blue"], 2),
+            scope=lambda: "work",
+        ),
+    }
+
+
+def store_contrary(random: Random) -> tuple[str, dict[str, Any]]:
+    if random.random() < 0.7:
+        return "store_note", _note(random)
+    return "store_facts", {"offers": [_note(random) for _ in range(random.randint(1, 4))]}
+
+
+def settle(random: Random) -> tuple[str, dict[str, Any]]:
+    verb = random.choice(("revert", "revert", "accept", "dismiss"))
+    return "on_conflict", {"verb": f"{verb}_conflict", "n": random.randrange(random.choice((1, 10)))}
+
+
+def change_rules(random: Random) -> tuple[str, dict[str, Any]]:
+    """Which of two notes wins, how they are merged, and that some wait for a person."""
+    strategy = random.choice(("keep-candidate", "keep-existing", "reject"))
+    arbitration = {
+        "allow_merge": random.random() < 0.7,
+        "default_strategy": strategy,
+        "priority_recency": random.random() < 0.5,
+        "merge_threshold": random.choice((0.2, 0.9)),
+    }
+    merge = {
+        "content_strategy": random.choice(("concatenate", "replace", "summarize", "smart")),
+        "timestamp": random.choice(("max", "min")),
+        "importance": random.choice(("max", "boost", "average")),
+    }
+    name = random.choice(("letters", "cats"))
+    rule = {"name": name, "priority": random.choice((1, 2)), "conditions": {"source": ["letter"]}, "merge": merge}
+    return random.choice(
+        (
+            ("update_merge_rule", {"name": "default", "updates": {"arbitration": arbitration, "merge": merge}}),
+            ("register_merge_rule", {"config": rule}),
+            ("delete_merge_rule", {"name": name}),
+            ("merge_rules", {}),
+        )
+    )
+
+
 def _episode(random: Random) -> dict[str, Any]:
     return {
         "content": ORDER if random.random() < 0.1 else _text(random, 12),
@@ -536,7 +596,8 @@ def answer(prompt: str) -> str:
         "new_rules": [{"content": random.choice((ORDER, _text(random)))} for _ in some(["a rule"])],
         "confirmations": [*some(known), *some([str(NOBODY)], 1)],
         "newFacts": [
-            {"content": random.choice(("tea", _text(random))), "confidence": random.random()} for _ in range(3)
+            {"content": random.choice(("tea", *NOTES[:3], _text(random))), "confidence": random.random()}
+            for _ in range(3)
         ],
         "profile": {block: _text(random) for block in some(["work", "recent", "topOfMind"])},
     }
@@ -655,9 +716,12 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 WEIGHTS = {
-    store_fact: 12,
-    store_facts: 5,
-    store_note: 4,
+    store_fact: 11,
+    store_facts: 4,
+    store_note: 3,
+    store_contrary: 6,
+    settle: 4,
+    change_rules: 2,
     store_episode: 6,
     store_episodes: 3,
     crowd: 2,
@@ -709,6 +773,9 @@ WEIGHTS = {
 }
 
 LEARNING = {
+    store_contrary: 3,
+    settle: 4,
+    change_rules: 1,
     consolidate: 10,
     learn: 4,
     prompted: 5,

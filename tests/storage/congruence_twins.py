@@ -44,8 +44,8 @@ from tulving.testing import CLOSE, ManualClock, ScriptedLlm, SequentialIds, Word
 
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
 READING = {"search", "search_similar", "all_pages", "get", "get_links", "events", "fact_history", "revisions", "stats"}
-READING |= {"get_entity", "resolve_entity", "profile", "derived"}
-BESIDE = ("entities", "learning_runs", "proposals", "profile_blocks")
+READING |= {"get_entity", "resolve_entity", "profile", "derived", "merge_rules"}
+BESIDE = ("entities", "learning_runs", "proposals", "profile_blocks", "settlements", "merge_rules")
 """Tables of which a tenant's rows are compared as they are."""
 
 
@@ -249,6 +249,12 @@ class Twins:
         if held:
             chosen = held[n % len(held)]
             await self.both(lambda side: getattr(side.bound(who), verb)(chosen.run_id if whole else chosen.id))
+
+    async def do_on_conflict(self, who: str, verb: str, n: int) -> None:
+        settled = await self.both(lambda side: side.bound(who).conflicts(limit=1000))
+        if settled:
+            chosen = settled[n % len(settled)].settlement
+            await self.both(lambda side: getattr(side.bound(who), verb)(chosen.id))
 
     async def do_events(self, who: str, **args: Any) -> None:
         """Numbers of changes have gaps, which are an engine's own."""

@@ -82,7 +82,7 @@ async def memory(url: str) -> AsyncIterator[Memory]:
 @pytest.fixture
 def census(url: str) -> Callable[[], dict[str, Any]]:
     """How many rows each table has, seen from outside, and whether any was touched."""
-    parts = [f"(SELECT COUNT(*) FROM {table}) AS {table}" for table in (*moving.MOVED, *OF_THE_STORE)]
+    parts = [f"(SELECT COUNT(*) FROM {table}) AS {table}_rows" for table in (*moving.MOVED, *OF_THE_STORE)]
     for table in ("episodes", "facts", "rules"):
         parts.append(f"(SELECT COALESCE(SUM(reference_count), 0) FROM {table}) AS {table}_references")
         parts.append(f"(SELECT MAX(updated_at) FROM {table}) AS {table}_touched")

@@ -1,19 +1,23 @@
-"""The statements that learning asks again and again find their rows by an index, however many others there are."""
+"""The statements that learning and comparing notes ask again and again find their rows by an index, however many there
+are of others."""
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from fault_parts import opened
 
+from tulving.domain.events import Audit
 from tulving.domain.learning import Run
-from tulving.domain.scope import Bound, Owner
-from tulving.settings import LearningConfig, LlmConfig
-from tulving.storage import events, learning, runs
+from tulving.domain.model import Fact
+from tulving.domain.scope import Bound, Caller, Owner
+from tulving.settings import ConflictsConfig, LearningConfig, LlmConfig
+from tulving.storage import events, learning, lessons, merge_rules, neighbours, runs, settlements
 from tulving.storage.connection import Connection
+from tulving.storage.rows import IndexEntry
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = Run(tenant_id="t", id=UUID(int=1), job="consolidation", butler="b", created_at=NOW, lease_until=NOW)
@@ -37,9 +41,58 @@ ASKED: dict[str, tuple[Callable[[Connection], Any], str, str]] = {
     "a live lease": (lambda conn: runs.begin(conn, RUN), "lease_until > ", "ix_learning_runs_open"),
     "events of a run": (lambda conn: events.of_run(conn, "t", RUN.id), "FROM memory_events", "ix_events_run"),
     "learned facts": (
-        lambda conn: learning._Executor(conn, RUN, None, ANN, learning.Applied(), False)._learned(),  # pyright: ignore
+        lambda conn: lessons._Executor(conn, RUN, None, ANN, lessons.Applied(), None, False)._learned(),  # pyright: ignore
         "run_id IS NOT NULL",
         "ix_facts_learned|ux_facts_content",  # both are of those in use
+    ),
+}
+
+
+NOTE = Fact(
+    tenant_id="t",
+    id=UUID(int=1),
+    content="the note",
+    content_hash="x",
+    subject="user",
+    predicate="knowledge",
+    keyed=False,
+    owner="1:ann",
+    user_id="ann",
+    created_at=NOW,
+    updated_at=NOW,
+)
+AUDIT = Audit(Caller("t"), NOW, uuid4)
+LITERAL = ConflictsConfig(mode="literal")
+ASKED |= {
+    "settlements": (
+        lambda conn: settlements.listing(conn, "t", ANN, 20),
+        "FROM settlements",
+        "ix_settlements_age",
+    ),
+    "held settlements": (
+        lambda conn: settlements.listing(conn, "t", Bound(), 20, "held"),
+        "FROM settlements",
+        "ix_settlements_(held|age)",
+    ),
+    "how many are held": (
+        lambda conn: settlements.count_held(conn, "t"),
+        "AS waiting FROM settlements",
+        r"ix_settlements_(held|\w+ \(tenant_id=)",  # of one tenant, at least
+    ),
+    "rules for merging": (
+        lambda conn: merge_rules.load(conn, "t"),
+        "FROM merge_rules",
+        "merge_rules_pkey|sqlite_autoindex_merge_rules_1",
+    ),
+    "an equal note": (
+        lambda conn: settlements._same_content(conn, NOTE),  # pyright: ignore[reportPrivateUsage]
+        "content_hash = ",
+        "ux_facts_content",
+    ),
+    "notes of about the same time": (
+        lambda conn: neighbours.find(conn, NOTE, IndexEntry("note", None, None), LITERAL, AUDIT),
+        "BETWEEN",
+        "ix_facts_|ux_facts_",
     ),
 }
 

@@ -357,7 +357,7 @@ def test_the_tenant_comes_first_in_every_key(catalog: Catalog) -> None:
     wrong = [row for row in keys if not row["text"].startswith(("btree (tenant_id, ", "btree (tenant_id)"))]
     assert {row["name"] for row in wrong} == NOT_BY_TENANT
     references = [row for row in catalog.constraints if row["kind"] == "f" and "embedding_version" not in row["names"]]
-    assert len(references) == 7
+    assert len(references) == 10
     for row in references:
         assert row["names"][0] == row["theirs"][0] == "tenant_id", row["text"]
     for table in catalog.tables - OF_THE_STORE:
@@ -377,6 +377,9 @@ def test_everything_is_valid(catalog: Catalog) -> None:
         ("facts", "supersedes_id", "n"),
         ("facts", "entity_id", "r"),
         ("rules", "source_episode_id", "n"),
+        ("settlements", "candidate_id", "c"),
+        ("settlements", "existing_id", "c"),
+        ("settlements", "merged_id", "c"),
         ("rule_applications", "rule_id", "c"),
         ("entities", "merged_into", "a"),
     ],
