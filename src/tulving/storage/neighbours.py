@@ -18,16 +18,17 @@ from tulving.storage.rows import IndexEntry
 
 
 def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit) -> list[Neighbour]:
-    """The known facts that an offer may be in conflict with: the most similar ones, by meaning if it has a vector and
-    else by words; where any signal counts, also those of about the same time."""
+    """The known facts that an offer may be in conflict with: the most similar ones, by meaning, and by words unless all
+    have a vector; where any signal counts, also those of about the same time."""
     wanted = Filter(beside=fact)
+    by_words = not entry.embedding or _some_lack_vectors(conn, fact.tenant_id)
     request = LaneRequest(
         tenant_id=fact.tenant_id,
         kinds=("fact",),
         filter=wanted,
         now=audit.now,
         limit=settings.neighbours,
-        terms=() if entry.embedding else lookup_terms(fact.content),
+        terms=lookup_terms(fact.content) if by_words else (),
         vector=array("f", entry.embedding) if entry.embedding else None,
         alike=True,
         embedding_version=entry.embedding_version,
@@ -39,6 +40,17 @@ def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsCon
     if settings.mode == "literal":
         found = {near.fact.id: near for near in _of_about_the_same_time(conn, fact, wanted, settings, audit)} | found
     return sorted(found.values(), key=lambda near: (-(near.similarity or 0.0), near.fact.id))
+
+
+def _some_lack_vectors(conn: Connection, tenant_id: str) -> bool:
+    """Whether facts of a tenant still wait for their vectors. The expression keeps the index of the tenant's facts from
+    being used: that of facts without a vector is short."""
+    return bool(
+        conn.fetch_all(
+            "SELECT 1 AS found FROM facts WHERE embedding IS NULL AND tenant_id || '' = :tenant_id LIMIT 1",
+            {"tenant_id": tenant_id},
+        )
+    )
 
 
 def _of_about_the_same_time(
