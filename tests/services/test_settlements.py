@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from administration import administer
 from lesson_parts import reopened
 
 from tulving import Caller, InvalidInput, NewFact, NotFound
 from tulving.domain import validity
+from tulving.domain.intake import MAX_TAGS
 from tulving.settings import ConflictsConfig, MemoryModuleConfig
 
 TEA = "The user drinks green tea in the morning"
@@ -525,3 +527,90 @@ async def test_a_merge_that_says_what_a_third_note_says_is_that_note(memory, sql
         await memory.revert_conflict(merged.conflict.id)
     assert (await look(memory, third.id)).validity == "active"
     assert sorted(await contents(memory)) == sorted([TEA, NO_TEA, f"{TEA}\n{NO_TEA}"])
+
+
+# -- at the bounds ---------------------------------------------------------------------------------------------
+
+
+async def test_a_known_note_without_a_vector_is_found_by_its_words(memory, embedder, clock):
+    embedder.problem = "not now"
+    old = await memory.store_note(TEA)
+    embedder.problem = None
+    clock.advance(days=1)
+    stranger = memory.bind(caller=Caller("stranger"))
+    assert (await stranger.store_note(NO_TEA)).outcome == "stored"
+    new = await memory.store_note(NO_TEA)
+    assert (new.outcome, new.superseded_id) == ("superseded", old.id)
+    await memory.embed_pending()
+    clock.advance(days=1)
+    assert (await memory.store_note(TEA)).superseded_id == new.id
+
+
+async def test_a_fading_note_is_compared_and_one_that_has_expired_is_not(memory, clock):
+    old = await memory.store_note(MORE_TEA, permanence="volatile", confidence=0.9)
+    clock.advance(days=60)
+    await memory.run_decay_sweep()
+    assert (await look(memory, old.id)).state == "fading"
+    again = await memory.store_note(SHORT_TEA)
+    assert (again.outcome, again.id) == ("kept", old.id)
+    assert (await look(memory, old.id)).state == "active", "it was said again"
+    clock.advance(days=365)
+    await memory.run_decay_sweep()
+    assert (await look(memory, old.id)).state == "expired"
+    assert (await memory.store_note(NO_TEA)).outcome == "stored"
+    assert await contents(memory) == [NO_TEA]
+
+
+async def test_values_at_their_bounds_are_compared_and_merged(memory, sql):
+    for importance, merged in ((0, 1.0), (10, 10.0)):
+        mine = memory.bind(user_id=f"importance {importance}")
+        await mine.store_note(TEA, importance=importance, tags=[f"a{number}" for number in range(MAX_TAGS)])
+        stored = await mine.store_note(NO_TEA, importance=importance, tags=[f"b{n}" for n in range(MAX_TAGS)])
+        fact = await look(memory, stored.id)
+        assert (stored.outcome, fact.importance, len(fact.tags)) == ("merged", merged, MAX_TAGS)
+    odd = memory.bind(user_id="odd")
+    await odd.store_note(TEA)
+    assert (await odd.store_note(TEA.replace(" ", " \x00"))).outcome == "duplicate"
+    assert (await odd.store_note(f"{TEA}<private> and the password</private>")).outcome == "duplicate"
+    assert (await odd.store_note(NO_TEA.replace("tea", "tea\ud800"))).outcome in ("merged", "stored")
+    with pytest.raises(InvalidInput, match="is empty once private text is removed"):
+        await odd.store_note("<private>tea</private>")
+    assert "password" not in str(sql("SELECT * FROM settlements"))
+
+
+async def test_long_notes_are_compared(memory):
+    """Many words, and many of the same word."""
+    words = " ".join(f"word{number % 5000}" for number in range(30_000))
+    for number, (one, other) in enumerate(((words, f"{words} more"), ("tea " * 10_000, "tea " * 10_001))):
+        mine = memory.bind(user_id=f"user {number}")
+        await mine.store_note(one)
+        assert (await mine.store_note(other)).outcome in ("stored", "superseded", "merged")
+    assert (await administer(memory).verify()).ok
+
+
+async def test_a_merge_stays_within_what_a_note_may_hold(memory, monkeypatch, tmp_path):
+    await memory.update_merge_rule("default", {"merge": {"content_strategy": "concatenate", "deduplicate": False}})
+    both = len(f"{TEA}\n{NO_TEA}")
+    for number, (most, expected) in enumerate(((both, f"{TEA}\n{NO_TEA}"), (both - 1, NO_TEA))):
+        monkeypatch.setattr("tulving.storage.settlements.MAX_CONTENT_BYTES", most)
+        mine = memory.bind(user_id=f"user {number}")
+        await mine.store_note(TEA)
+        assert (await look(memory, (await mine.store_note(NO_TEA)).id)).content == expected
+        assert await contents(mine) == [expected]
+
+
+async def test_what_was_merged_goes_with_the_last_of_its_sides(memory):
+    """As with everything that was made of several memories: `derived` names what was made of this one alone."""
+    await memory.store_note(TEA)
+    stored = await memory.store_note(NO_TEA)
+    first, second = stored.conflict.existing_id, stored.conflict.candidate_id
+    assert await memory.derived("fact", first) == []
+    await memory.forget("fact", first, derived=True)
+    assert (await look(memory, stored.id)).validity == "active"
+    assert [item.id for item in await memory.derived("fact", second)] == [stored.id]
+    with pytest.raises(InvalidInput, match="was forgotten since"):
+        await memory.revert_conflict(stored.conflict.id)
+    assert (await look(memory, stored.id)).validity == "active", "a refused reversal changes nothing"
+    await memory.forget("fact", second, derived=True)
+    assert await contents(memory) == []
+    assert (await administer(memory).verify()).ok

@@ -12,8 +12,9 @@ import pytest
 from administration import administer
 from fault_parts import Children, everything, opened, problems, said, wait_for
 
-from tulving.domain.model import Item, Kind
+from tulving.domain.model import Item, Kind, Settlement
 from tulving.services.memory import Memory
+from tulving.storage import settlements
 
 SAMPLE = 40
 
@@ -31,6 +32,9 @@ class Acknowledged:
     forgotten: set[UUID] = field(default_factory=set)
     deleted: set[UUID] = field(default_factory=set)
     perhaps: set[UUID] = field(default_factory=set)
+    settled: dict[UUID, list[UUID]] = field(default_factory=dict)
+    reverting: set[UUID] = field(default_factory=set)
+    reverted: set[UUID] = field(default_factory=set)
 
     def add(self, lines: list[Any]) -> list[UUID]:
         """Take in a log; the memories that it says were stored."""
@@ -44,9 +48,13 @@ class Acknowledged:
                 ("forgot", self.forgotten),
                 ("deleting", self.perhaps),
                 ("deleted", self.deleted),
+                ("reverting", self.reverting),
+                ("reverted", self.reverted),
             ):
                 if word in line:
                     ids.add(UUID(line[word]))
+            for id_, *sides in [line["settled"]] if "settled" in line else []:
+                self.settled[UUID(id_)] = [UUID(side) for side in sides]
         return new
 
 
@@ -58,7 +66,7 @@ async def kill_again_and_again(path: Path, folder: Path, children: Children, kil
         log = folder / f"round-{number}.log"
         pid = children.start("write_forever", log, path=str(path), name=f"s{seed}r{number}")
         if number % 4:
-            wait_for(log, 1, pid)
+            wait_for(log, 1 if number % 2 else 4, pid)  # of three writers, one has said two things by then
             time.sleep(moments.uniform(0, 0.15))
         else:  # while it opens the file, which the one before left with a log to recover
             time.sleep(moments.uniform(0, 0.05))
@@ -72,6 +80,7 @@ async def kill_again_and_again(path: Path, folder: Path, children: Children, kil
         await check(path, acknowledged, acknowledged.stored if last else [*new, *old])
         assert {file.name for file in path.parent.iterdir()} <= {path.name, f"{path.name}-wal", f"{path.name}-shm"}
     assert fruitful >= kills // 2
+    assert acknowledged.settled
 
 
 async def check(path: Path, acknowledged: Acknowledged, sought: Any) -> None:
@@ -87,6 +96,8 @@ async def check(path: Path, acknowledged: Acknowledged, sought: Any) -> None:
             assert not alive(items[id_]), f"{items[id_].content} was forgotten and is back"
         assert_whole_batches(items)
         assert_one_active_per_key(items)
+        listed = await memory._read(settlements.listing, memory.caller.tenant_id, memory.bound, 1_000_000)
+        assert_conflicts_are_settled_whole(items, acknowledged, [settlement for settlement, *_ in listed])
         await assert_readable_and_found(memory, items, {id_: acknowledged.stored[id_] for id_ in sought})
         assert not problems(await administer(memory).verify())
 
@@ -109,6 +120,25 @@ def assert_one_active_per_key(items: dict[UUID, Item]) -> None:
     assert set(active) == {(fact.subject, fact.predicate) for fact in facts}
     replaced = {fact.supersedes_id for fact in facts} - {None}
     assert replaced == {fact.id for fact in facts if fact.validity == "superseded"}
+
+
+def assert_conflicts_are_settled_whole(
+    items: dict[UUID, Item], acknowledged: Acknowledged, listed: list[Settlement]
+) -> None:
+    """Both sides are there, and one of them is out of use, unless that was reverted."""
+    settled = {settlement.id: settlement for settlement in listed}
+    assert acknowledged.settled.keys() <= settled.keys(), "a settlement was acknowledged and is gone"
+    assert len({settlement.loser_id for settlement in settled.values()}) == len(settled)
+    for id_, settlement in settled.items():
+        sides = [settlement.candidate_id, settlement.existing_id]
+        assert acknowledged.settled.get(id_, sides) == sides
+        winner, loser = (items[side] for side in sides)
+        assert alive(winner)
+        assert alive(loser) is (settlement.status == "reverted")
+        if settlement.status == "reverted":
+            assert id_ in acknowledged.reverting
+        else:
+            assert id_ not in acknowledged.reverted, "what was reverted is back"
 
 
 async def assert_readable_and_found(

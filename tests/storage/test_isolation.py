@@ -703,6 +703,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
+    ("neighbours.py", "_some_lack_vectors"): "it names the tenant so that another index is used",
     ("sqlite/store.py", "_begin"): "the number of the last event, without its row",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
     ("sqlite/connection.py", "merge"): "the columns it is given have the tenant, as below",

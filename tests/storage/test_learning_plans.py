@@ -89,6 +89,11 @@ ASKED |= {
         "content_hash = ",
         "ux_facts_content",
     ),
+    "whether all have a vector": (
+        lambda conn: neighbours._some_lack_vectors(conn, "t"),  # pyright: ignore[reportPrivateUsage]
+        "embedding IS NULL",
+        "ix_facts_unembedded",
+    ),
     "notes of about the same time": (
         lambda conn: neighbours.find(conn, NOTE, IndexEntry("note", None, None), LITERAL, AUDIT),
         "BETWEEN",

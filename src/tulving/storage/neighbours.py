@@ -10,6 +10,7 @@ from tulving.domain.conflicts import Neighbour, resembling, shared_terms
 from tulving.domain.events import Audit
 from tulving.domain.model import Fact
 from tulving.domain.scope import Filter
+from tulving.domain.text import lookup_terms
 from tulving.domain.validity import start
 from tulving.domain.vectors import cosine
 from tulving.settings import ConflictsConfig
@@ -22,7 +23,7 @@ from tulving.storage.rows import IndexEntry
 
 def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit) -> list[Neighbour]:
     """The known facts that an offer may be in conflict with: where words decide, those with most words in common; else
-    the most similar by meaning, if it has a vector; and where any signal counts, also those of about the same time."""
+    also the most similar by meaning; and where any signal counts, those of about the same time."""
     wanted = Filter(beside=fact)
     request = LaneRequest(
         tenant_id=fact.tenant_id, kinds=("fact",), filter=wanted, now=audit.now, limit=settings.neighbours
@@ -30,8 +31,9 @@ def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsCon
     vector = array("f", entry.embedding) if entry.embedding else None
     if settings.mode == "cautious" or vector is None:
         request = replace(request, terms=shared_terms(fact.content), every=True)
-    else:
-        request = replace(request, vector=vector, alike=True, embedding_version=entry.embedding_version)
+    else:  # also by words: a fact may have no vector yet
+        terms, version = lookup_terms(fact.content), entry.embedding_version
+        request = replace(request, terms=terms, vector=vector, alike=True, embedding_version=version)
     lanes = conn.lanes(request)
     alike = lanes.similarities or _similarities(conn, fact, vector, lanes.rows)
     texts = {key: (row[CONTENT], alike.get(key)) for key, row in lanes.rows.items()}

@@ -10,6 +10,7 @@ from tulving.domain.claims import key, neighbourhood
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, forgotten, in_use, superseded
 from tulving.domain.events import Audit
+from tulving.domain.intake import MAX_CONTENT_BYTES
 from tulving.domain.merging import content_strategy, merge
 from tulving.domain.model import Fact, Link, Settlement
 from tulving.domain.scope import Address, Bound
@@ -126,6 +127,8 @@ def _merge(conn: Connection, settlement: Settlement, candidate: Fact, existing: 
     rule = rules.get_rule(settlement.rule) or rules.find_matching_rule(candidate, existing)  # it may be deleted by now
     similarity, priorities = _similarity(settlement), rule.arbitration.source_priorities
     result = merge(existing, candidate, rule.merge, similarity=similarity, source_priorities=priorities)
+    if len(result.content.encode()) > MAX_CONTENT_BYTES:  # both together are more than a note may hold
+        result = replace(result, content=candidate.content)
     merged = merged_fact(candidate, existing, result, audit.new_id(), audit.now)
     merged = replace(merged, ref=refs.free(conn, merged, refs.taken(conn, [merged]), audit.new_id))
     conn.lock(key(merged))
