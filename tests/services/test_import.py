@@ -499,7 +499,7 @@ REFUSED_IN = {
         "updated_at": [None, "x", 5],
     },
     "merge_rules": {
-        "rules": [None, {}, "x", [5], [{}], [{"name": ""}], [{"name": "a", "extends": "b"}], [{"name": "a", "x": 1}]],
+        "rules": [None, {}, "x", [5], [{}], [{"name": ""}], [{"name": "a", "x": 1}]],
         "version": [None, 0, *NO_COUNT],
         "updated_at": [None, "x", 5],
     },

@@ -177,13 +177,6 @@ def _objects(name: str, value: Any) -> list[dict[str, Any]]:
     return [_object(name, each) for each in several]
 
 
-def _merge_rules(name: str, value: Any) -> list[dict[str, Any]]:
-    try:
-        return MergeRuleRegistry(value).export_rules()
-    except InvalidInput as error:
-        raise InvalidInput(f"{name}.{error.field}", error.problem, error.allowed) from None
-
-
 def _ids(name: str, value: Any) -> list[str]:
     return [str(intake.memory_id(name, each)) for each in intake.items(name, value, None, "a list of UUIDs")]
 
@@ -284,7 +277,7 @@ _CHECKS: dict[str, Check] = {
     "settlements.action": partial(intake.one_of, allowed=get_args(SettlementAction)),
     "settlements.status": partial(intake.one_of, allowed=SETTLEMENT_STATUSES),
     "signals": _objects,
-    "rules": _merge_rules,
+    "rules": lambda name, value: MergeRuleRegistry(value).export_rules(),
     "merge_rules.version": partial(intake.whole, low=1, high=MOST_COUNTED),
 }
 # What is looked up together, beside the tenant.
