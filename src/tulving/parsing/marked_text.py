@@ -12,13 +12,13 @@ from typing import NamedTuple
 _QUOTING = re.compile(
     r"[`~<>{\[](?:(?P<fence>(?<=`)`{2,}|(?<=(?<!\S)~)~{2,})|(?P<ticks>(?<=`)`?)"
     r"|(?<=<)(?:(?P<thought>think(?:ing)?>)|(?P<orphan>/think(?:ing)?>))"
-    r"|(?P<quotation>(?<=>))|(?P<json>(?<=\{)|(?<=\[)(?=\s*[\"{])))",
+    r"|(?P<quotation>(?<=>))|(?P<json>(?<=\{)\{*|(?<=\[)(?=\s*[\"{])))",
     re.IGNORECASE,
 )
 _END_OF_FENCE = re.compile(r"(^[ \t>]*|(?<=[}\]]))?(`{3,}|~{3,})([ \t\r]*$)?", re.MULTILINE)
 _END_OF_TICKS = {n: re.compile(rf"(?P<end>(?<!`)`{{{n}}}(?!`))|\n[ \t\r]*\n") for n in (1, 2)}
 _END_OF_THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|\{+|[}\[\]]', re.DOTALL)
 _BEHIND_STRING = re.compile(r"\s*[,:}\]]")
 
 
@@ -132,7 +132,7 @@ class MarkedText:
                         return Span(mark.start(), False, deepest, True, quoted)
                     mark, quoted = self.next_mark(at), at
             elif kind in opened:
-                opened[kind] += 1
+                opened[kind] += len(token[0])
                 deepest = max(deepest, opened["{"] + opened["["])
             else:
                 opposite = "{" if kind == "}" else "["
