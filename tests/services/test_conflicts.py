@@ -606,6 +606,13 @@ async def test_to_the_letter_what_is_of_the_same_time_is_found_without_a_common_
             await mine.store_note("Somebody sang", occurred_at=now)
             late = await mine.store_note("Quite another thing", occurred_at=now + timedelta(seconds=seconds))
             assert late.outcome == outcome, seconds
+        for moment in (
+            datetime.min.replace(microsecond=1, tzinfo=UTC),
+            datetime.max.replace(microsecond=0, tzinfo=UTC),
+        ):
+            mine = opened.bind(user_id=f"user {moment.year}")
+            await mine.store_note("Somebody sang", occurred_at=moment)
+            assert (await mine.store_note("Quite another thing", occurred_at=moment)).outcome == "merged"
 
 
 # -- at the bounds ---------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """The known facts that an unkeyed fact is compared with when it is stored."""
 
 from array import array
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from tulving.domain.conflicts import Neighbour, resembling
 from tulving.domain.events import Audit
+from tulving.domain.intake import LAST
 from tulving.domain.model import Fact
 from tulving.domain.scope import Filter
 from tulving.domain.text import lookup_terms
@@ -15,6 +16,8 @@ from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CONTENT, LaneRequest
 from tulving.storage.rows import IndexEntry
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit) -> list[Neighbour]:
@@ -57,15 +60,15 @@ def _of_about_the_same_time(
     conn: Connection, fact: Fact, wanted: Filter, settings: ConflictsConfig, audit: Audit
 ) -> list[Neighbour]:
     where, params = visible(conn, "fact", fact.tenant_id, wanted, audit.now)
-    window = timedelta(seconds=settings.time_window)
+    window, since = timedelta(seconds=settings.time_window), start(fact)
     dated = KIND["fact"].dated_by
     rows = conn.fetch_all(
         f"{KIND['fact'].select} WHERE {where} AND {dated} BETWEEN :earliest AND :latest"
         f" ORDER BY {dated} DESC, m.id LIMIT :most",
         {
             **params,
-            "earliest": start(fact) - window,
-            "latest": start(fact) + window,
+            "earliest": since - min(window, since - _FIRST),
+            "latest": since + min(window, LAST - since),
             "most": settings.neighbours,
         },
     )
