@@ -1,6 +1,7 @@
 """Conflicts between notes: detected when one is stored, settled by rules, told, listed and reverted."""
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -320,7 +321,7 @@ async def test_both_sides_come_back_when_a_settlement_is_reverted(memory, sql, c
     new = await memory.store_note(NO_TEA)
     clock.advance(hours=1)
     done = await memory.revert_conflict(new.conflict.id)
-    assert (done.status, done.outcome) == ("reverted", "superseded")
+    assert (done.status, done.outcome, done.updated_at) == ("reverted", "superseded", clock())
     assert await contents(memory) == sorted([TEA, NO_TEA])
     back = await look(memory, old.id)
     assert (back.validity, back.ended_at, back.next_review_at is not None) == ("active", None, True)
@@ -453,10 +454,13 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("timestamp", ["max", "min"])
+@pytest.mark.parametrize("timestamp", ["max", "min", None])
 async def test_at_each_moment_the_side_that_was_true_then_is_found(memory, clock, timestamp):
-    """Whichever was stored first, wins, and is dated when; a side that begins later ends the other one then."""
-    await memory.update_merge_rule("default", {"merge": {"timestamp": timestamp}})
+    """Whichever was stored first, wins, and is dated when; a side that begins later ends the other one then. With a
+    timestamp for what is merged, notes that are equally important are."""
+    if timestamp is not None:
+        merging = {"priority_recency": False, "weights": {"recency": 0}}
+        await memory.update_merge_rule("default", {"merge": {"timestamp": timestamp}, "arbitration": merging})
     for importance in (5, 9):
         for number, (first, second) in enumerate(PAIRS):
             mine = memory.bind(user_id=f"user {importance} {number}")
@@ -516,6 +520,9 @@ async def test_only_what_the_settlement_took_out_of_use_is_put_back(memory, cloc
 async def test_a_merge_that_says_what_a_third_note_says_is_that_note(memory, sql):
     """It is not retracted when the merge is reverted: it was there before."""
     await memory.update_merge_rule("default", {"merge": {"content_strategy": "concatenate", "deduplicate": False}})
+    for other in ("ann", None):  # what another has said, or was forgotten, does not count
+        gone = await memory.bind(user_id=other).store_note(f"{TEA}\n{NO_TEA}")
+        await memory.forget("fact", gone.id)
     third = await memory.store_note(f"{TEA}\n{NO_TEA}")
     await memory.store_note(TEA)
     for report in await memory.conflicts():
@@ -527,6 +534,85 @@ async def test_a_merge_that_says_what_a_third_note_says_is_that_note(memory, sql
         await memory.revert_conflict(merged.conflict.id)
     assert (await look(memory, third.id)).validity == "active"
     assert sorted(await contents(memory)) == sorted([TEA, NO_TEA, f"{TEA}\n{NO_TEA}"])
+
+
+async def test_a_forgotten_note_is_not_what_a_merge_becomes(memory):
+    await memory.update_merge_rule("default", {"merge": {"content_strategy": "concatenate", "deduplicate": False}})
+    gone = await memory.store_note(f"{TEA}\n{NO_TEA}")
+    await memory.forget("fact", gone.id)
+    await memory.store_note(TEA)
+    merged = await memory.store_note(NO_TEA)
+    assert merged.outcome == "merged" and merged.id != gone.id
+    assert await contents(memory) == [f"{TEA}\n{NO_TEA}"]
+
+
+async def test_a_merge_that_was_replaced_since_stays_replaced(memory):
+    await memory.update_merge_rule("default", {"merge": {"content_strategy": "replace"}})
+    await memory.store_note(TEA)
+    merged = await memory.store_note(NO_TEA)
+    last = await memory.store_note("The user never drinks green tea in the morning", importance=10)
+    assert (merged.outcome, last.superseded_id) == ("merged", merged.id)
+    await memory.revert_conflict(merged.conflict.id)
+    assert (await look(memory, merged.id)).validity == "superseded"
+    assert len(await contents(memory)) == 3
+
+
+async def test_a_batch_takes_back_what_it_has_just_replaced(memory):
+    offers = [NewFact(content=text, importance=number) for number, text in ((5, TEA), (8, NO_TEA), (10, TEA))]
+    assert [one.outcome for one in await memory.store_facts(offers)] == ["stored", "superseded", "superseded"]
+    assert await contents(memory) == [TEA]
+    settled = [report.settlement for report in await memory.conflicts()]
+    assert len(settled) == 2 and settled[0].existing_id == settled[1].candidate_id, "the newest first"
+
+
+async def test_conflicts_are_listed_newest_first(memory, clock):
+    for name in ("ann", "ben", "cleo"):
+        mine = memory.bind(user_id=name)
+        await mine.store_note(TEA)
+        clock.advance(days=1)
+        await mine.store_note(NO_TEA)
+    assert [report.settlement.user_id for report in await memory.conflicts(limit=2)] == ["cleo", "ben"]
+    assert [report.settlement.user_id for report in await memory.conflicts("applied")] == ["cleo", "ben", "ann"]
+
+
+async def test_the_short_reference_of_a_note_that_replaces_another_is_its_own(memory, sql, clock):
+    old = await memory.store_note(TEA)
+    clock.advance(days=1)
+    taken = f"fact_{memory._env.ids._next:08x}"
+    sql(f"UPDATE facts SET ref = '{taken}'")
+    new = await memory.store_note(NO_TEA)
+    assert new.superseded_id == old.id
+    assert (await look(memory, new.id)).ref == new.ref != taken
+
+
+async def test_what_a_model_says_is_merged_only_by_a_person(memory, sql):
+    lease = (await memory.learn_prompt("User: hello")).lease
+    said = [{"content": text, "confidence": 0.9} for text in (TEA, NO_TEA)]
+    learned = await memory.learn_apply(json.dumps({"newFacts": said}), lease)
+    (report,) = await memory.conflicts("held")
+    assert (report.settlement.action, report.settlement.run_id) == ("merge", learned.run_id)
+    await memory.undo(learned.run_id)
+    assert [each.settlement.status for each in await memory.conflicts()] == ["dismissed"]
+    assert await contents(memory) == []
+
+
+async def test_to_the_letter_what_is_of_the_same_time_is_found_without_a_common_word(memory, url, clock, embedder):
+    literal = MemoryModuleConfig(conflicts=ConflictsConfig(mode="literal", time_window=300))
+    embedder.problem = "not now"
+    now = clock()
+    async with reopened(url, clock, config=literal, embedder=embedder) as opened:
+        for seconds, outcome in ((300, "superseded"), (301, "stored"), (-300, "kept"), (-301, "stored")):
+            mine = opened.bind(user_id=f"user {seconds}")
+            await mine.store_note("Somebody sang", occurred_at=now)
+            late = await mine.store_note("Quite another thing", occurred_at=now + timedelta(seconds=seconds))
+            assert late.outcome == outcome, seconds
+        for moment in (
+            datetime.min.replace(microsecond=1, tzinfo=UTC),
+            datetime.max.replace(microsecond=0, tzinfo=UTC),
+        ):
+            mine = opened.bind(user_id=f"user {moment.year}")
+            await mine.store_note("Somebody sang", occurred_at=moment)
+            assert (await mine.store_note("Quite another thing", occurred_at=moment)).outcome == "merged"
 
 
 # -- at the bounds ---------------------------------------------------------------------------------------------

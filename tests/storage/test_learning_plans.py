@@ -75,7 +75,7 @@ ASKED |= {
         "ix_settlements_(held|age)",
     ),
     "how many are held": (
-        lambda conn: settlements.count_held(conn, "t"),
+        lambda conn: settlements.count_held(conn, "t", Bound()),
         "AS waiting FROM settlements",
         r"ix_settlements_(held|\w+ \(tenant_id=)",  # of one tenant, at least
     ),
@@ -88,11 +88,6 @@ ASKED |= {
         lambda conn: settlements._same_content(conn, NOTE),  # pyright: ignore[reportPrivateUsage]
         "content_hash = ",
         "ux_facts_content",
-    ),
-    "whether all have a vector": (
-        lambda conn: neighbours._some_lack_vectors(conn, "t"),  # pyright: ignore[reportPrivateUsage]
-        "embedding IS NULL",
-        "ix_facts_unembedded",
     ),
     "notes of about the same time": (
         lambda conn: neighbours.find(conn, NOTE, IndexEntry("note", None, None), LITERAL, AUDIT),

@@ -3,11 +3,12 @@
 from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from tulving.domain.conflicts import Neighbour, resembling, shared_terms
 from tulving.domain.events import Audit
+from tulving.domain.intake import LAST
 from tulving.domain.model import Fact
 from tulving.domain.scope import Filter
 from tulving.domain.text import lookup_terms
@@ -19,6 +20,8 @@ from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CONTENT, Key, LaneRequest
 from tulving.storage.rows import IndexEntry
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsConfig, audit: Audit) -> list[Neighbour]:
@@ -63,15 +66,15 @@ def _of_about_the_same_time(
     conn: Connection, fact: Fact, wanted: Filter, settings: ConflictsConfig, audit: Audit
 ) -> list[Neighbour]:
     where, params = visible(conn, "fact", fact.tenant_id, wanted, audit.now)
-    window = timedelta(seconds=settings.time_window)
+    window, since = timedelta(seconds=settings.time_window), start(fact)
     dated = KIND["fact"].dated_by
     rows = conn.fetch_all(
         f"{KIND['fact'].select} WHERE {where} AND {dated} BETWEEN :earliest AND :latest"
         f" ORDER BY {dated} DESC, m.id LIMIT :most",
         {
             **params,
-            "earliest": start(fact) - window,
-            "latest": start(fact) + window,
+            "earliest": since - min(window, since - _FIRST),
+            "latest": since + min(window, LAST - since),
             "most": settings.neighbours,
         },
     )
