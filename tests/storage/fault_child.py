@@ -80,17 +80,18 @@ async def _writer(memory: Memory, say: Say, name: str) -> None:
         texts = [f"{word}p{part}a {word}p{part}b {word}p{part}c" for part in range(5)]
         whole = [f"batch{word}", "5"]
         key = {"subject": f"engine{number % 5}", "predicate": "state"}
-        drinks = f"{word}x drinks green tea in the morning"
+        drinks = f"{word}x drinks {word}y in the {word}z"
         await one("fact", drinks, memory.store_note(drinks))
         contrary = drinks.replace("drinks", "does not drink")
         answer = await memory.store_note(contrary)
-        assert answer.conflict is not None, answer
-        sides = [str(answer.conflict.candidate_id), str(answer.conflict.existing_id)]
-        say({"stored": [["fact", sides[0], contrary]], "settled": [str(answer.conflict.id), *sides]})
-        if number % 3 == 2:
-            say({"reverting": str(answer.conflict.id)})
-            await memory.revert_conflict(answer.conflict.id)
-            say({"reverted": str(answer.conflict.id)})
+        conflict = answer.conflict  # none if too many others are more similar
+        sides = [str(conflict.candidate_id), str(conflict.existing_id)] if conflict else []
+        settled = {"settled": [str(conflict.id), *sides]} if conflict else {}
+        say({"stored": [["fact", sides[0] if sides else str(answer.id), contrary]], **settled})
+        if conflict and number % 3 == 2:
+            say({"reverting": str(conflict.id)})
+            await memory.revert_conflict(conflict.id)
+            say({"reverted": str(conflict.id)})
         await one("episode", text, memory.store_episode(text, butler="writer"))
         await one("fact", text, memory.store_fact(content=text, **key))
         await one("rule", text, memory.store_rule(text))
