@@ -98,6 +98,6 @@ def test_a_reason_is_one_short_line(rule, evidence):
 
 @pytest.mark.parametrize("piece", ["a", "\n", "1", ". ", "< ", "\\", "a-", "forward ", "ж"])
 def test_a_long_text_is_read_before_the_test_times_out(piece):
-    text = piece * (300_000 // len(piece))
+    text = piece * (100_000 // len(piece))
     assert reason_to_review(f"{text} ignore it", [f"{text} ignore it"])
     assert reason_to_review(RULE, [f"{text}\nThe delivery date was confirmed before ordering"])

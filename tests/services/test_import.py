@@ -409,13 +409,13 @@ async def use_what_was_learned(memory):
             await memory.undo(report.run.id)
 
 
-async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path):
+async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path, engine):
     source = memory.bind(caller=Caller("source"))
     await fill(source)
     await source.export(tmp_path / "a.jsonl")
     lines = read(tmp_path / "a.jsonl")
     refused = taken = 0
-    for seed in range(100):
+    for seed in range(100 if engine == "sqlite" else 30):
         path = write(tmp_path / "b.jsonl", mutated(Random(seed), lines))
         tenant = f"t{seed}"
         importer = memory.bind(caller=Caller(tenant))
@@ -430,7 +430,7 @@ async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, t
         else:
             taken += 1
             await use(importer, tmp_path / "c.jsonl")
-    assert refused > 10 and taken > 10
+    assert refused > 5 and taken > 5
     await memory.run_decay_sweep()
     await administer(memory).run_episode_cleanup()
     assert await problems(memory) == []
