@@ -6,9 +6,11 @@ from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from tulving.domain.lexicon import EMPTY
-from tulving.domain.likeness import compare, keywords
+from tulving.domain.likeness import DIFFERENT, LONGEST, compare, keywords
 from tulving.domain.model import Fact
-from tulving.domain.text import lookup_terms
+from tulving.domain.stems import stem
+from tulving.domain.stopwords import STOP_WORDS
+from tulving.domain.text import lookup_terms, words
 from tulving.domain.validity import start
 
 Key = TypeVar("Key", bound=Hashable)
@@ -80,8 +82,7 @@ def detect(candidate: Fact, neighbours: Sequence[Neighbour], settings: Detection
     for neighbour in neighbours:
         if not _concerns_the_same(candidate, neighbour.fact):
             continue
-        of_texts = _of_texts(terms, neighbour.fact.id, neighbour.fact.content, neighbour.similarity, settings)
-        signals = [*of_texts, *_of_circumstances(candidate, neighbour.fact, settings)]
+        signals = [*_of_texts(terms, neighbour, settings), *_of_circumstances(candidate, neighbour.fact, settings)]
         if any(settings.mode == "literal" or signal.kind in ("semantic", "keyword") for signal in signals):
             known, similarity = neighbour.fact, neighbour.similarity
             likeness = compare(candidate.content, known.content)
@@ -92,16 +93,25 @@ def detect(candidate: Fact, neighbours: Sequence[Neighbour], settings: Detection
     return sorted(found, key=lambda conflict: (-conflict.severity, conflict.existing.id))
 
 
-def resembling(text: str, known: Mapping[Key, tuple[str, float | None]], settings: Detection) -> set[Key]:
-    """Which known texts may be in conflict with an offered one, given each with its similarity: in the literal mode
-    any, else those that give a signal."""
-    if settings.mode == "literal":
+def comparable(text: str, known: Mapping[Key, str], settings: Detection) -> set[Key]:
+    """Which known texts may be in conflict with an offered one: in the cautious mode those that say the same or the
+    opposite, else any."""
+    if settings.mode != "cautious":
         return {*known}
-    terms = frozenset(keywords(text))
-    return {key for key, each in known.items() if any(_of_texts(terms, NOBODY, *each, settings))}
+    ours = _stems(text)
+    return {key for key, other in known.items() if _shares_words(ours, other) and compare(text, other) != DIFFERENT}
 
 
-NOBODY = UUID(int=0)
+def _shares_words(ours: frozenset[str], other: str) -> bool:
+    """Whether a third of the words is common. This is soon found out, and without it no text says the same or the
+    opposite."""
+    theirs = _stems(other)
+    return 3 * len(ours & theirs) >= min(len(ours), len(theirs))
+
+
+def _stems(text: str) -> frozenset[str]:
+    found = frozenset(words(text[:LONGEST]))
+    return frozenset(map(stem, found - STOP_WORDS or found))
 
 
 def shared_terms(text: str) -> list[str]:
@@ -131,13 +141,12 @@ def _agree(one: str | None, other: str | None) -> bool:
     return one is None or other is None or one == other
 
 
-def _of_texts(
-    terms: Collection[str], target: UUID, text: str, similarity: float | None, settings: Detection
-) -> Iterator[Signal]:
+def _of_texts(terms: Collection[str], neighbour: Neighbour, settings: Detection) -> Iterator[Signal]:
     """The signals that what the facts say gives: 000-022 and 000-023."""
+    target, similarity = neighbour.fact.id, neighbour.similarity
     if similarity is not None and similarity >= settings.semantic_threshold:
         yield Signal(kind="semantic", score=min(1.0, similarity), target_id=target)
-    known = frozenset(keywords(text))
+    known = frozenset(keywords(neighbour.fact.content))
     if shared := known.intersection(terms):
         share = len(shared) / min(len(known), len(terms))
         if share >= settings.keyword_threshold:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from tulving.domain.conflicts import Neighbour, resembling, shared_terms
+from tulving.domain.conflicts import Neighbour, comparable, shared_terms
 from tulving.domain.events import Audit
 from tulving.domain.intake import LAST
 from tulving.domain.model import Fact
@@ -38,9 +38,9 @@ def find(conn: Connection, fact: Fact, entry: IndexEntry, settings: ConflictsCon
         terms, version = lookup_terms(fact.content), entry.embedding_version
         request = replace(request, terms=terms, vector=vector, alike=True, embedding_version=version)
     lanes = conn.lanes(request)
-    alike = lanes.similarities or _similarities(conn, fact, vector, lanes.rows)
-    texts = {key: (row[CONTENT], alike.get(key)) for key, row in lanes.rows.items()}
-    rows = conn.memories(fact.tenant_id, resembling(fact.content, texts, settings))
+    near = comparable(fact.content, {key: row[CONTENT] for key, row in lanes.rows.items()}, settings)
+    alike = lanes.similarities or _similarities(conn, fact, vector, near)
+    rows = conn.memories(fact.tenant_id, near)
     found = {row["id"]: Neighbour(Fact(**row), alike.get(key)) for key, row in rows.items()}
     if settings.mode == "literal":
         found = {near.fact.id: near for near in _of_about_the_same_time(conn, fact, wanted, settings, audit)} | found
