@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from tulving.domain.conflicts import MODES, Conflict, Detection, Neighbour, Signal, detect
+from tulving.domain.conflicts import MODES, Conflict, Detection, Neighbour, Signal, comparable, detect, shared_terms
 from tulving.domain.model import Fact
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -136,6 +136,35 @@ def test_the_most_severe_conflict_comes_first():
     order = [conflict.existing.id.int for conflict in detect(fact(), near, Detection())]
     assert order == [2, 4, 5, 3], "of equally severe ones the one with the smaller id"
     assert order == [conflict.existing.id.int for conflict in detect(fact(), near[::-1], Detection())]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("", []),
+        ("User smokes", ["smokes"]),
+        ("The user drinks tea", ["drinks", "tea"]),
+        ("Drinks tea daily", ["daily|tea", "drinks|tea", "drinks|daily"]),
+        ("Drinks tea daily with honey and some lemon", ["daily|honey|lemon", "drinks|honey|lemon"]),
+    ],
+)
+def test_a_text_is_looked_for_by_two_of_its_four_longest_words(text, terms):
+    found = shared_terms(text)
+    assert found[: len(terms)] == terms
+    assert len(found) == (4 if "some" in text else len(terms))
+
+
+def test_only_what_says_the_same_or_the_opposite_is_looked_at_unless_signals_are_enough():
+    texts = {
+        "same": "Likes green tea",
+        "opposite": "The user does not like green tea",
+        "other": "The user likes green beans",
+        "unlike": "Trains were late again in Oslo",
+    }
+    assert comparable(TEA, texts, Detection()) == {"same", "opposite"}
+    for mode in ("signals", "literal"):
+        assert comparable(TEA, texts, Detection(mode=mode)) == {*texts}
+    assert comparable(TEA, {}, Detection()) == set()
 
 
 def test_long_texts_take_little_time():
