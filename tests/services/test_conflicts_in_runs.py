@@ -11,7 +11,7 @@ import pytest
 from lesson_parts import TALK, ask, configure, consolidate, fact, facts, learn, reopened, said, update
 from model_server import ModelServer
 
-from tulving import InvalidInput, NewFact
+from tulving import InvalidInput, NewFact, storage
 from tulving.domain.prompts import LONGEST_TEXT
 from tulving.errors import ModelUnavailable
 from tulving.ports import Completion
@@ -407,3 +407,19 @@ async def test_a_model_behind_an_endpoint_writes_the_merged_note(memory, url, cl
         server.stop()
     [request] = server.requests
     assert NO_TEA in str(request.body)
+
+
+async def test_a_step_that_meets_another_writer_is_not_lost(memory, engine, monkeypatch):
+    """PostgreSQL ends one of two transactions that wait for each other: then the whole answer is taken again."""
+    store, met = storage.facts.store, list[str]()
+
+    def interrupted(conn, *arguments):
+        if engine == "postgres" and not met:
+            met.append("deadlock")
+            conn.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
+        return store(conn, *arguments)
+
+    monkeypatch.setattr(storage.facts, "store", interrupted)
+    learned = await learn(memory, TEA, BIKE)
+    assert (learned.errors, learned.facts_created, met) == ([], 2, ["deadlock"] * (engine == "postgres"))
+    assert await facts(memory) == sorted([TEA, BIKE])

@@ -28,12 +28,8 @@ class Verdict:
     @property
     def takes_out_of_use(self) -> bool:
         """Whether the known fact would be replaced."""
-        return not self.held and outcome(
-            self.arbitration.action, self.arbitration.loser, self.conflict.existing.id
-        ) in (
-            "superseded",
-            "merged",
-        )
+        comes_of_it = outcome(self.arbitration.action, self.arbitration.loser, self.conflict.existing.id)
+        return not self.held and comes_of_it in ("superseded", "merged")
 
 
 def verdict(

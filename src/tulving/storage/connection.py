@@ -9,10 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from tulving.domain.events import Event
-from tulving.errors import DamagedStore
+from tulving.errors import DamagedStore, IntegrityError
 from tulving.ports import Finding
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
+
+
+class Interrupted(IntegrityError):
+    """The transaction and another one waited for each other. The store runs it again, as a whole."""
 
 
 def check(name: str, problems: Callable[[], Iterable[str]]) -> Finding:

@@ -17,7 +17,7 @@ from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, Inval
 from tulving.settings import ConflictsConfig, MemoryModuleConfig
 from tulving.storage import events, facts, items, links, profiles, proposals, runs
 from tulving.storage import forgotten as unwanted
-from tulving.storage.connection import Connection, savepoint
+from tulving.storage.connection import Connection, Interrupted, savepoint
 from tulving.storage.filters import of_tenant
 from tulving.storage.kinds import KIND
 from tulving.storage.learning import episodes_of
@@ -100,7 +100,7 @@ def apply(
         except _Unwanted:
             log.info("the run %s found again what a person has forgotten: skipped", run.id)
             applied.counts["unwanted"] += 1
-        except (DamagedStore, EmbedderMismatch):  # they concern the whole store
+        except (DamagedStore, EmbedderMismatch, Interrupted):  # they concern the whole store, or the whole transaction
             raise
         except ISOLATED as error:
             told = "" if isinstance(error, IntegrityError) else f": {error}"  # the database may quote the row

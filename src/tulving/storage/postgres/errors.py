@@ -12,6 +12,7 @@ from tulving.errors import (
     StoreUnavailable,
     TulvingError,
 )
+from tulving.storage.connection import Interrupted
 
 URL_FORM = "postgresql://user@host:5432/database"
 LOST = (
@@ -44,6 +45,10 @@ class Conflict(IntegrityError):
     """Two writers conflicted. The loser is retried; after the last attempt this is an ordinary error."""
 
 
+class Deadlock(Conflict, Interrupted):
+    """Two writers waited for each other, and the server chose this one to give way."""
+
+
 class ConnectionLost(StoreUnavailable):
     """The connection was lost or could not be established."""
 
@@ -56,7 +61,8 @@ def named_error(error: Exception) -> TulvingError:
     if isinstance(error, pg.ClientConfigurationError):
         return ConfigError("url", f"can't be read ({said})", URL_FORM)
     if isinstance(error, CONFLICTS):
-        return Conflict(f"the store refused a change that would break it ({said})")
+        waited = isinstance(error, pg.SerializationError | pg.DeadlockDetectedError)
+        return (Deadlock if waited else Conflict)(f"the store refused a change that would break it ({said})")
     if isinstance(error, pg.InvalidAuthorizationSpecificationError | pg.InvalidCatalogNameError):
         return StoreUnavailable(f"PostgreSQL refused the connection ({said}); check the user, password and database")
     if isinstance(error, pg.InsufficientPrivilegeError):
