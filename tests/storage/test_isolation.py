@@ -718,7 +718,6 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
     ("merge_rules.py", "unreadable"): "verification concerns the whole store: which tenants have rules",
     ("postgres/lanes.py", "_worded"): "its words have the tenant's mark, and the filter around it names the tenant",
-    ("sqlite/store.py", "_begin"): "the number of the last event, without its row",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
     ("sqlite/connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres/connection.py", "_verify_words"): "verification concerns the whole store",

@@ -173,5 +173,5 @@ def _tags(first: Fact, second: Fact, policy: MergePolicy) -> tuple[str, ...]:
 
 
 def _source(fact: Fact) -> str:
-    """Named even if the fact does not: the merged one may be stored by somebody else."""
+    """The source of a fact, named even if the fact does not: the merged one may belong to a model's run."""
     return fact.source if fact.source and fact.source.strip() else source_of(fact)

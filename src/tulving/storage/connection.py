@@ -36,8 +36,8 @@ def savepoint(conn: "Connection") -> Iterator[None]:
         yield
     except BaseException:
         del conn.events[before:]
+        conn.secrets.clear()  # one of them may have been created in this part
         conn.execute("ROLLBACK TO SAVEPOINT part")
-        conn.forget_uncommitted()
         conn.execute("RELEASE SAVEPOINT part")
         raise
     conn.execute("RELEASE SAVEPOINT part")
@@ -52,10 +52,6 @@ class Connection(Protocol):
     @property
     def secrets(self) -> MutableMapping[str, str]:
         """Cached secrets of tenants (`events.py`); secrets that this transaction looks up are added."""
-        ...
-
-    def forget_uncommitted(self) -> None:
-        """Drop what was cached from this transaction: a part of it was rolled back."""
         ...
 
     @property

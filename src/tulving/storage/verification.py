@@ -96,7 +96,7 @@ def loose_runs(conn: Connection, tenant_id: str | None = None) -> list[str]:
 
 
 def loose_settlements(conn: Connection, tenant_id: str | None = None) -> list[str]:
-    """Settlements that lack a side, or show one to somebody else than its owner; of one tenant or (None) of all."""
+    """Settlements that lack a side, or have a side of another owner; of one tenant or (None) of all."""
     mine = "TRUE" if tenant_id is None else "m.tenant_id = :tenant_id"
     side = (
         "SELECT 1 FROM facts AS f WHERE f.tenant_id = m.tenant_id AND f.id = m.{} AND NOT f.keyed"

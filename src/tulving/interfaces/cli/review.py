@@ -10,7 +10,6 @@ from tulving.interfaces.cli import lessons
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, lines, print_json, report
 from tulving.interfaces.wire import wire
-from tulving.services.conflicts import MOST_CONFLICTS
 from tulving.services.lessons import Learned
 from tulving.services.memory import Memory
 
@@ -37,7 +36,7 @@ def review(
         )
 
     async def look(memory: Memory) -> tuple[list[Proposal], int]:
-        return await memory.proposals(), len(await memory.conflicts("held", MOST_CONFLICTS))
+        return await memory.proposals(), (await memory.overview())["conflicts"]["held"]
 
     async def decide(memory: Memory) -> Learned | int | None:
         chosen = ids or [proposal.id for proposal in await memory.proposals()]

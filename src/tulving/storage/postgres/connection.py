@@ -99,9 +99,6 @@ class PostgresConnection:
             f" OR {self.beyond_ascii(name)} OR {self.beyond_ascii(names)}"
         )
 
-    def forget_uncommitted(self) -> None:
-        self.secrets.clear()  # one of them may have been created in that part
-
     def lock(self, *names: str) -> None:
         self.records(
             "SELECT pg_advisory_xact_lock(hashtextextended(name, 0)) FROM unnest(:names::text[]) AS name",

@@ -18,7 +18,7 @@ from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes, read_memories
 from tulving.storage.sqlite.values import columns, decoded, encoded
-from tulving.storage.sqlite.vectors import MOST_EVENTS, VectorCache, mark_import
+from tulving.storage.sqlite.vectors import VectorCache, mark_import
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
@@ -34,10 +34,6 @@ class SqliteConnection:
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
         self.raw, self.vectors = raw, vectors
         self.events: list[Event] = []
-        self.searched: set[str] = set()
-        """The tenants in whose vectors this transaction has searched: the cache may have its uncommitted changes."""
-        self.committed = MOST_EVENTS
-        """The number of the last event that is certainly committed. A reader sees no others."""
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -98,9 +94,6 @@ class SqliteConnection:
     def similar_name(self, name: str, names: str, parameter: str) -> str | None:
         return "TRUE"
 
-    def forget_uncommitted(self) -> None:
-        self.vectors.forget(self.searched)
-
     def lock(self, *names: str) -> None:
         pass
 
@@ -137,7 +130,6 @@ class SqliteConnection:
         return prefixed(tenant_id, search_text.split(" ")) if search_text else ""
 
     def lanes(self, request: LaneRequest) -> Lanes:
-        self.searched.add(request.tenant_id)
         with named_errors():
             return find_lanes(self, self.vectors, request)
 

@@ -30,11 +30,13 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
     rows = CandidateRows(request.tenant_id, _decode_time)
     lanes = Lanes({}, {}, {}, rows)
     rankings: dict[Kind, Ranking] = {}
-    if request.vector is not None and request.filter.as_of is None:
+    # The cache holds what is committed today. Facts beside another one are asked for by the transaction that stores it.
+    cached = request.filter.as_of is None and request.filter.beside is None
+    if request.vector is not None and cached:
         rankings = vectors.rank(conn, request.tenant_id, request.kinds, request.vector, request.embedding_version)
     elif request.vector is not None and any(request.vector):
         active_number(conn, request.embedding_version, len(request.vector))
-        rankings = {kind: _KindSearch(conn, request, kind, rows).past(request.vector) for kind in request.kinds}
+        rankings = {kind: _KindSearch(conn, request, kind, rows).uncached(request.vector) for kind in request.kinds}
     for kind in request.kinds:
         search = _KindSearch(conn, request, kind, rows)
         if request.terms:
@@ -139,8 +141,8 @@ class _KindSearch:
             )
         )
 
-    def past(self, vector: Sequence[float]) -> Ranking:
-        """The memories of a past day by similarity; the cache holds those of today only."""
+    def uncached(self, vector: Sequence[float]) -> Ranking:
+        """The memories that pass the filter, by similarity, from their rows."""
         import numpy
 
         kept = self._conn.tuples(

@@ -25,7 +25,7 @@ from tulving.storage.sqlite import database
 from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.errors import named_errors
 from tulving.storage.sqlite.place import Place
-from tulving.storage.sqlite.vectors import Outrun, VectorCache
+from tulving.storage.sqlite.vectors import VectorCache
 
 log = logging.getLogger("tulving")
 P = ParamSpec("P")
@@ -33,8 +33,6 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
-MOST_TRIES = 20
-"""How often a read begins again because others have seen later changes than it does."""
 LONGEST_PAUSE = 0.25
 """Seconds to wait for the write lock before checking whether all callers have given up."""
 
@@ -172,12 +170,6 @@ class SqliteStore:
             raise self._damage
 
     def _read(self, query: Callable[[SqliteConnection], T]) -> T:
-        for _ in range(MOST_TRIES):
-            with suppress(Outrun):
-                return self._read_once(query)
-        return self._read_once(query)
-
-    def _read_once(self, query: Callable[[SqliteConnection], T]) -> T:
         conn = self._reader()
         with named_errors():
             conn.raw.execute("BEGIN")
@@ -238,7 +230,6 @@ class SqliteStore:
         except BaseException as error:
             with suppress(sqlite3.Error):
                 self._writer.raw.rollback()
-            self._writer.forget_uncommitted()
             if isinstance(error, DamagedStore):
                 self._damage = error
             elif isinstance(error, IntegrityError) and len(group) > 1:
@@ -252,16 +243,12 @@ class SqliteStore:
 
     def _begin(self, group: list[_Job]) -> None:
         """Wait for the write lock in short steps, as long as a caller still waits for an answer."""
-        self._writer.searched.clear()
         pauses = max(1, math.ceil(self._busy_timeout / LONGEST_PAUSE))
         self._control(f"PRAGMA busy_timeout = {int(min(self._busy_timeout, LONGEST_PAUSE) * 1000)}")
         try:
             for left in reversed(range(pauses)):
                 try:
-                    self._control("BEGIN IMMEDIATE")
-                    last = self._writer.tuples("SELECT COALESCE(MAX(seq), 0) FROM memory_events", {})
-                    self._writer.committed = last[0][0]
-                    return
+                    return self._control("BEGIN IMMEDIATE")
                 except StoreBusy:
                     if not left or all(job.future.cancelled() for job in group):
                         raise
@@ -276,7 +263,6 @@ class SqliteStore:
             if self._writer.raw.in_transaction:
                 self._control("ROLLBACK TO job")
                 self._control("RELEASE job")
-            self._writer.forget_uncommitted()
             raise
         self._control("RELEASE job")
         return result

@@ -3,9 +3,6 @@
 The rows are the source of truth. Before each answer the cache reads which memories have changed since the last event it
 has seen, in any process, so it needs no invalidation and can be dropped at any time. Imported rows may lack events, or
 have events that exist already: imports are counted in the file, and after one the rows are read again.
-
-The writer searches too, in the middle of its transaction. What it has changed there is read again by the next reader,
-which must not see it before the commit.
 """
 
 import json
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import KINDS, Kind
 from tulving.domain.ranking import SIMILARITY_DECIMALS
-from tulving.errors import DamagedStore, StoreBusy
+from tulving.errors import DamagedStore
 from tulving.storage.embeddings import active_number
 from tulving.storage.kinds import KIND
 
@@ -30,12 +27,6 @@ SMALLEST_PARTITION = 4_096
 """The size in bytes that an empty partition is counted as."""
 MOST_IMPORTS = 2**31 - 1
 """The largest `user_version`; the counter then starts again at 0."""
-MOST_EVENTS = 2**63 - 1
-"""The largest number that an event can have."""
-
-
-class Outrun(StoreBusy):
-    """The cache has followed changes that this reader does not see: it must begin again."""
 
 
 def mark_import(raw: sqlite3.Connection) -> None:
@@ -174,8 +165,7 @@ def _seconds(moment: str) -> float:
 
 
 class Partition:
-    """One tenant's vectors, as of the last event seen. `ahead` are the memories as a transaction has left them that was
-    open when they were read; the others are as of the last committed event by then, `settled`."""
+    """One tenant's vectors, as of the last event seen."""
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -183,8 +173,6 @@ class Partition:
         self.version: int | None = None
         self.imports = -1
         self.seen = -1
-        self.settled = -1
-        self.ahead: set[tuple[Kind, str]] = set()
         self.matrices: dict[Kind, Matrix] = {}
         self.counted = 0
 
@@ -195,37 +183,19 @@ class Partition:
 
     def catch_up(self, conn: "SqliteConnection", version: int, dimension: int) -> bool:
         """Apply what has changed since the last event seen; returns whether anything has."""
-        last, settled = self._last(conn, MOST_EVENTS), self._last(conn, conn.committed)
+        (last,) = conn.raw.execute(
+            "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ?", (self.tenant_id,)
+        ).fetchone()
         imports = _imports(conn.raw)
-        known = self.version == version and self.imports == imports
-        if known and settled < self.settled:
-            raise Outrun("the store changed faster than it could be read; try again")
-        again: set[tuple[Kind, str]] = set()
-        if settled == last:  # a reader; or the writer, before its first change
-            again, self.ahead, self.seen = self.ahead, again, min(self.seen, self.settled)
-        if known and last <= self.seen and not again:
+        fresh = self.version == version and self.imports == imports
+        if fresh and last <= self.seen:
             return False
-        if known and last - self.seen <= RELOAD_ABOVE:
-            self._refresh(conn, again | self._changed(conn, self.seen))
+        if fresh and last - self.seen <= RELOAD_ABOVE:
+            self._follow(conn)
         else:
             self._load(conn, dimension)
-            self.seen = settled
-        self.ahead |= self._changed(conn, max(self.seen, settled))
-        self.version, self.imports, self.seen, self.settled = version, imports, last, settled
+        self.version, self.imports, self.seen = version, imports, last
         return True
-
-    def _last(self, conn: "SqliteConnection", until: int) -> int:
-        return conn.raw.execute(
-            "SELECT COALESCE(MAX(seq), 0) FROM memory_events WHERE tenant_id = ? AND seq <= ?", (self.tenant_id, until)
-        ).fetchone()[0]
-
-    def _changed(self, conn: "SqliteConnection", since: int) -> set[tuple[Kind, str]]:
-        """The memories of which there are events after this one."""
-        rows = conn.raw.execute(
-            "SELECT DISTINCT entity_type, entity_id FROM memory_events WHERE tenant_id = ? AND seq > ?",
-            (self.tenant_id, since),
-        )
-        return {(kind, id_) for kind, id_ in rows if kind in KIND}
 
     def _load(self, conn: "SqliteConnection", dimension: int) -> None:
         self.matrices = {kind: Matrix(dimension) for kind in KINDS}
@@ -237,9 +207,15 @@ class Partition:
             ).fetchall()
             self.matrices[kind].load(*([row[at] for row in rows] for at in range(3)))
 
-    def _refresh(self, conn: "SqliteConnection", changed: Collection[tuple[Kind, str]]) -> None:
-        for kind in KINDS:
-            ids = [id_ for of_kind, id_ in changed if of_kind == kind]
+    def _follow(self, conn: "SqliteConnection") -> None:
+        changed: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
+        for kind, id_ in conn.raw.execute(
+            "SELECT DISTINCT entity_type, entity_id FROM memory_events WHERE tenant_id = ? AND seq > ?",
+            (self.tenant_id, self.seen),
+        ):
+            if kind in changed:
+                changed[kind].append(id_)
+        for kind, ids in changed.items():
             if not ids:
                 continue
             live = {
@@ -292,13 +268,6 @@ class VectorCache:
             self._weigh(partition)
         return rankings
 
-    def forget(self, tenants: Iterable[str]) -> None:
-        """Load the vectors of these tenants anew when they are next needed."""
-        for tenant_id in tenants:
-            partition = self._partition(tenant_id)
-            with partition.lock:
-                partition.version = None
-
     def mismatches(self, conn: "SqliteConnection", version: int, dimension: int) -> list[str]:
         """Where the cache and the rows disagree, for each tenant that has rows."""
         problems = []
@@ -306,10 +275,7 @@ class VectorCache:
             for (tenant_id,) in conn.raw.execute(f"SELECT DISTINCT tenant_id FROM {KIND[kind].table}").fetchall():
                 partition = self._partition(tenant_id)
                 with partition.lock:
-                    try:
-                        partition.catch_up(conn, version, dimension)
-                    except Outrun:
-                        continue  # what it has seen can't be compared with what this reader sees
+                    partition.catch_up(conn, version, dimension)
                     fresh = Partition(tenant_id)
                     fresh.catch_up(conn, version, dimension)
                     if partition.matrices[kind].content() != fresh.matrices[kind].content():
