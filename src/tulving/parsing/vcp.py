@@ -50,5 +50,5 @@ def _read_call(marked: MarkedText, start: Match[str]) -> TextCall:
     name = next((key for key in TOOL_KEYS if key in pairs), "")
     tool = pairs.pop(name, "")
     if problem or not tool:
-        raise Unreadable(f"{problem or 'tool_name is missing'}", mark.end())
+        raise Unreadable(problem or "tool_name is missing", mark.end())
     return TextCall(tool=tool, parameters=pairs, protocol="vcp", start=start.start(), end=mark.end())

@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict, fields, replace
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from tulving.domain.claims import key, neighbourhood
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, forgotten, in_use, superseded
-from tulving.domain.events import Audit
+from tulving.domain.events import Audit, Event
 from tulving.domain.intake import MAX_CONTENT_BYTES
 from tulving.domain.merging import content_strategy, merge
-from tulving.domain.model import Fact, Link, Settlement
+from tulving.domain.model import Fact, Link, Relation, Settlement
 from tulving.domain.scope import Address, Bound
 from tulving.domain.settling import Verdict, merged_fact, outcome
 from tulving.domain.text import found_by, search_text
@@ -105,7 +106,7 @@ def carry_out(
 
 
 def _supersede(
-    conn: Connection, fact: Fact, by: UUID, since: Any, audit: Audit, *, relation: Any = "supersedes"
+    conn: Connection, fact: Fact, by: UUID, since: datetime, audit: Audit, *, relation: Relation = "supersedes"
 ) -> None:
     """Take a fact out of use for another one. It held until the other began to; if that was earlier, it never did."""
     items.update(conn, (fact, superseded(fact, max(since, start(fact)), audit.now)))
@@ -326,6 +327,6 @@ def _change(conn: Connection, settlement: Settlement) -> None:
     )
 
 
-def _event(settlement: Settlement, what: str, audit: Audit) -> Any:
+def _event(settlement: Settlement, what: str, audit: Audit) -> Event:
     facts = {name: str(getattr(settlement, name)) for name in ("candidate_id", "existing_id")}
     return audit.event(f"conflict_{what}", "settlement", settlement.id, **facts, outcome=settlement.outcome)
