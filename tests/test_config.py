@@ -277,6 +277,7 @@ def test_the_schedule_is_configured_like_all_else(tmp_path):
     assert schedule.crons() == {
         "consolidation": "0 */6 * * *",
         "decay_sweep": "5 4 * * *",
+        "timeline_rotation": "30 3 * * *",
         "episode_cleanup": None,
         "index_maintenance": "*/10 * * * * 30",
     }

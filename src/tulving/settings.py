@@ -16,6 +16,7 @@ from tulving.providers import DIALECTS, EMBEDDERS, POOLINGS
 CRONS = {
     "consolidation": "0 */6 * * *",
     "decay_sweep": "0 3 * * *",
+    "timeline_rotation": "30 3 * * *",
     "episode_cleanup": "0 4 * * *",
     "index_maintenance": "30 * * * *",
 }
@@ -97,6 +98,7 @@ class ScheduleConfig:
 
     consolidation: str | None = CRONS["consolidation"]
     decay_sweep: str | None = CRONS["decay_sweep"]
+    timeline_rotation: str | None = CRONS["timeline_rotation"]
     episode_cleanup: str | None = CRONS["episode_cleanup"]
     index_maintenance: str | None = CRONS["index_maintenance"]
     background: bool = True
@@ -251,6 +253,65 @@ class ToolTextConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TimelineConfig:
+    """When old episodes are archived, and for how long episodes are kept."""
+
+    capacity: int = 10_000
+    keep_days: float | None = None
+    segment_episodes: int = 500
+    retention_days: float | None = None
+
+    def __post_init__(self) -> None:
+        _check("timeline.capacity", 0 <= self.capacity < 2**31, "0 to 2147483647")
+        _check("timeline.segment_episodes", 1 <= self.segment_episodes <= 10_000, "1 to 10000")
+        for name in ("keep_days", "retention_days"):
+            days = getattr(self, name)
+            _check(f"timeline.{name}", days is None or 0 <= days <= 36_500, "0 to 36500 days, or none")
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeConfig:
+    """Which episodes become facts by themselves, without a model."""
+
+    enabled: bool = False
+    importance_threshold: float = 0.6
+    types: Sequence[str] = ("task", "reminder", "conversation")
+    max_characters: int = 512
+
+    def __post_init__(self) -> None:
+        _check("bridge.importance_threshold", 0 <= self.importance_threshold <= 1, "0 to 1")
+        _check("bridge.max_characters", self.max_characters >= 1, "1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsConfig:
+    """The vector index of a file: exact for tenants with few rows, a graph (HNSW) above."""
+
+    exact_rows: int = 20_000
+    ef: int = 100
+    capacity: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        _check("vectors.exact_rows", self.exact_rows >= 0, "0 or more")
+        _check("vectors.ef", 50 <= self.ef <= 10_000, "50 to 10000")
+        _check("vectors.capacity", self.capacity >= 1, "1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class WritesConfig:
+    """How many writes of a process may wait, for how long, and how slow they may be before new ones are throttled."""
+
+    max_waiting: int = 10_000
+    patience: float = 30.0
+    latency_target: float = 2.0
+
+    def __post_init__(self) -> None:
+        _check("writes.max_waiting", self.max_waiting >= 1, "1 or more")
+        _check("writes.patience", 0 <= self.patience <= 3600, "seconds from 0 to 3600")
+        _check("writes.latency_target", 0 < self.latency_target <= 3600, "more than 0, to 3600 seconds")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -271,6 +332,8 @@ class MemoryModuleConfig:
     tools: str = "standard"
     busy_timeout: float = 30.0
     vector_cache_mb: int = 256
+    max_size_bytes: int | None = 524_288_000
+    session_idle_hours: float = 24.0
     allowed_hosts: str | None = None
     allowed_origins: str | None = None
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
@@ -284,6 +347,10 @@ class MemoryModuleConfig:
     learning: LearningConfig = field(default_factory=LearningConfig)
     conflicts: ConflictsConfig = field(default_factory=ConflictsConfig)
     tool_text: ToolTextConfig = field(default_factory=ToolTextConfig)
+    timeline: TimelineConfig = field(default_factory=TimelineConfig)
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
+    vectors: VectorsConfig = field(default_factory=VectorsConfig)
+    writes: WritesConfig = field(default_factory=WritesConfig)
 
     def __post_init__(self) -> None:
         _check("embedder", self.embedder in EMBEDDERS, ", ".join(EMBEDDERS))
@@ -302,6 +369,9 @@ class MemoryModuleConfig:
         _check("max_content_characters", most is None or most >= 1, "1 or more, or none")
         _check("tools", self.tools in ("standard", "all"), "standard, all")
         _check("busy_timeout", 0 <= self.busy_timeout <= 3600, "seconds from 0 to 3600")
+        most = self.max_size_bytes
+        _check("max_size_bytes", most is None or most >= 1_000_000, "1000000 or more, or none")
+        _check("session_idle_hours", 0 < self.session_idle_hours <= 8760, "more than 0, to 8760 hours")
         _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")
 
     def defaults(self, written: Mapping[str, Any]) -> dict[str, Any]:

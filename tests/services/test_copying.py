@@ -116,7 +116,7 @@ async def fill(url: str) -> None:
         store = memory._env.store
         await put(store, "entities", entity(1), entity(20), entity(1, tenant="zoë"))
         await put(store, "entities", entity(2, 1), entity(3, 1), entity(4, 20), entity(5, 20))
-        session = {"id": UUID(int=9), "project": "p", "status": "completed", "summary": "s", "tool_calls": 3}
+        session = {"id": UUID(int=9), "owner": "", "butler": "b", "project": "p", "status": "completed", "summary": "s", "tool_calls": 3}
         times = {"started_at": ManualClock().now, "ended_at": None}
         await put(store, "sessions", {"tenant_id": "default", **session, **times, "metadata": {"a": [1, {"b": None}]}})
         for what in ("tea", "coffee", "cocoa", 'Wörter 日本語 🙂 \u2028 "quoted" \\ \' % :id $1'):
@@ -135,7 +135,9 @@ async def fill(url: str) -> None:
             await put(store, "rule_applications", {**applied, "id": UUID(int=number), "context": context})
         episode = await memory.store_episode("coffee was served", butler="b", title="Break", source="me")
         learned = NewFact(content="learned from it", category="knowledge", source_episode_id=episode.id)
-        await memory.store_facts([learned])
+        (fact,) = await memory.store_facts([learned])
+        bridged = {"tenant_id": "default", "episode_id": episode.id, "fact_id": fact.id}
+        await put(store, "bridged_facts", {**bridged, "created_at": ManualClock().now})
         await memory.create_link("rule", rule.id, "episode", episode.id, "derived_from")
         await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b") for n in range(7)])
         gone = await memory.store_rule("deleted for good")

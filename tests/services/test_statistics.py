@@ -21,6 +21,7 @@ async def test_an_empty_memory(memory):
             "dead_letter": 0,
             "forgotten": 0,
             "expired": 0,
+            "archived": 0,
             "pending_vectors": 0,
             "backlog_age_hours": None,
         },

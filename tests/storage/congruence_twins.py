@@ -108,6 +108,7 @@ class Side:
         events = await administer(self.memory)._read(lambda conn: conn.fetch_all(statement, {"seen": self.seen}))
         for event in events:
             self.seen = event.pop("seq")
+            event.pop("transaction_id", None)  # which only PostgreSQL has
             _without_number(event["payload"])
         return events
 

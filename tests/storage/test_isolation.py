@@ -287,7 +287,7 @@ async def test_what_is_learned_touches_one_tenant_only(crowd: Crowd, url: str) -
 
 def _of_others(url: str, name: str) -> list[str]:
     """The rows of all tenants but one."""
-    tables = (*moving.MOVED, "forgotten_values", "tool_text_counts")
+    tables = (*moving.MOVED, *UNMOVED)
     rows = [(table, row) for table in tables for row in run_sql(url, f"SELECT * FROM {table}")]
     return sorted(repr(row) for row in rows if row[1]["tenant_id"] != name)
 
@@ -654,7 +654,8 @@ async def test_what_is_no_name_binds_to_no_part(url: str, part: str) -> None:
 # -- every statement names the tenant --------------------------------------------------------------------------
 
 FOLDER = Path(tulving.storage.__file__).parent
-TENANT_TABLES = {*moving.MOVED, "access_tokens", "forgotten_values", "tool_text_counts"}
+UNMOVED = "forgotten_values tool_text_counts timelines timeline_segments event_cursors".split()
+TENANT_TABLES = {*moving.MOVED, *UNMOVED, "access_tokens"}
 BEGINNINGS = (
     "SELECT ",
     "(SELECT ",
@@ -688,6 +689,7 @@ TABLES_BY_NAME = (
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join((f'm.{name}' for name in _COLUMNS))} FROM settlements AS m",  # as {_SELECT}
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
+    "SELECT seq, {', '.join(_COLUMNS)} FROM memory_events",  # as {_SELECT}
     "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}
 }
 TENANT_CLAUSES = (

@@ -604,6 +604,7 @@ def test_default_settings_are_those_specified():
     assert MemoryModuleConfig().schedule.crons() == {
         "consolidation": "0 */6 * * *",
         "decay_sweep": "0 3 * * *",
+        "timeline_rotation": "30 3 * * *",
         "episode_cleanup": "0 4 * * *",
         "index_maintenance": "30 * * * *",
     }

@@ -28,6 +28,9 @@ SETTLEMENT_STATUSES: tuple[SettlementStatus, ...] = ("applied", "held", "reverte
 FactState = Literal["active", "fading", "superseded", "expired", "retracted"]
 FACT_STATES: tuple[FactState, ...] = ("active", "fading", "superseded", "expired", "retracted")
 
+SessionStatus = Literal["active", "completed", "abandoned"]
+SESSION_STATUSES: tuple[SessionStatus, ...] = ("active", "completed", "abandoned")
+
 EntityType = Literal["person", "organization", "place", "other"]
 ENTITY_TYPES: tuple[EntityType, ...] = ("person", "organization", "place", "other")
 
@@ -70,7 +73,8 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode(_Memory):
-    """What happened: dated, and short-lived unless it has a type."""
+    """What happened: dated, and short-lived unless it has a type. A recorded event has an `event_key`, under which it is
+    kept once. The content of an archived episode lies in a segment of the timeline."""
 
     butler: str
     title: str | None = None
@@ -84,6 +88,8 @@ class Episode(_Memory):
     next_consolidation_retry_at: datetime | None = None
     forgotten: bool = False
     expires_at: datetime | None = None
+    event_key: str | None = None
+    segment_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +234,26 @@ class Link:
     target_id: UUID
     relation: Relation
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A stretch of an agent's work, whose memories carry its id. An abandoned one was never ended."""
+
+    tenant_id: str
+    id: UUID
+    owner: str = ""
+    user_id: str | None = None
+    household_id: str | None = None
+    persona_id: str | None = None
+    project: str | None = None
+    butler: str | None = None
+    status: SessionStatus = "active"
+    summary: str | None = None
+    tool_calls: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    started_at: datetime
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

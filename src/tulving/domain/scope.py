@@ -125,7 +125,8 @@ class Filter(Bound):
 
     `as_of` asks for what held at that moment instead of now, or with the state `any` for all that had begun by then;
     never for what was forgotten. `unfaded` leaves out facts and rules that are fading now, or due to fade. `beside`
-    leaves only the other unkeyed facts of the same owner, scope and project as that fact.
+    leaves only the other unkeyed facts of the same owner, scope and project as that fact. `archived` lets archived
+    episodes through.
     """
 
     type: str | None = None
@@ -136,3 +137,4 @@ class Filter(Bound):
     as_of: datetime | None = None
     unfaded: bool = False
     beside: Fact | None = None
+    archived: bool = False

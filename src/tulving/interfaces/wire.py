@@ -15,7 +15,7 @@ from tulving.services.operations import Operation
 
 LONGEST_CONTENT = 4_000
 """Characters of a memory's content in hits and lists."""
-INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate", "shown"})
+INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate", "shown", "event_key"})
 LEFT_OUT = frozenset({"ref", "warning", "closest", "superseded_by", "conflict"})
 """Parts of an answer that are there only when they have a value."""
 RENAMED = {"hits": "results"}

@@ -123,6 +123,9 @@ class Upkeep(Service):
             "remaining": left - (expired + capacity if dry_run else 0),
         }
 
+    async def rotate_timeline(self, as_of: datetime | None = None, dry_run: bool = False) -> dict[str, int]:
+        return {}
+
     async def invert_refuted(self) -> int:
         """001-013: turn all refuted rules into warnings against themselves; returns how many."""
         audit_of, done, last = self._audit_of(), 0, None

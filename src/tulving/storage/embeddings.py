@@ -102,7 +102,8 @@ def count_pending(conn: Connection, tenant_id: str | None) -> int:
     """How many memories of a tenant, or (None) of all tenants, lack a vector."""
     where, params = of_tenant(tenant_id, "m.embedding IS NULL")
     counts = " UNION ALL ".join(
-        f"SELECT COUNT(*) AS pending FROM {KIND[kind].table} AS m WHERE {where}" for kind in KINDS
+        f"SELECT COUNT(*) AS pending FROM {KIND[kind].table} AS m WHERE {where} AND {KIND[kind].at_hand}"
+        for kind in KINDS
     )
     return sum(row["pending"] for row in conn.fetch_all(counts, params))
 
@@ -113,7 +114,8 @@ def pending(conn: Connection, tenant_id: str | None, limit: int) -> list[tuple[K
     found: list[tuple[Kind, Item]] = []
     for kind in KINDS:
         rows = conn.fetch_all(
-            f"{KIND[kind].select} WHERE {where} LIMIT :limit", {**params, "limit": limit - len(found)}
+            f"{KIND[kind].select} WHERE {where} AND {KIND[kind].at_hand} LIMIT :limit",
+            {**params, "limit": limit - len(found)},
         )
         found.extend((kind, KIND[kind].item(row)) for row in rows)
     return found
@@ -173,7 +175,8 @@ def count_unconverted(conn: Connection) -> tuple[int, int]:
     missing = total = 0
     for kind in KINDS:
         row = conn.fetch_one(
-            f"SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE {_MISSING}) AS missing FROM {KIND[kind].table} AS m",
+            f"SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE {_MISSING}) AS missing FROM {KIND[kind].table} AS m"
+            f" WHERE {KIND[kind].at_hand}",
             {"kind": kind},
         )
         assert row is not None
@@ -187,7 +190,7 @@ def unconverted(conn: Connection, limit: int, after: tuple[Kind, Item] | None = 
     from the beginning would take longer with each batch."""
     found: list[tuple[Kind, Item]] = []
     for kind in KINDS[KINDS.index(after[0]) if after else 0 :]:
-        where, params = _MISSING, {"kind": kind, "limit": limit - len(found)}
+        where, params = f"{KIND[kind].at_hand} AND {_MISSING}", {"kind": kind, "limit": limit - len(found)}
         if after and after[0] == kind:
             where += " AND (m.tenant_id, m.id) > (:tenant_id, :id)"
             params |= {"tenant_id": after[1].tenant_id, "id": after[1].id}

@@ -11,6 +11,7 @@ from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
 
 _COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
+_SELECT = f"SELECT seq, {', '.join(_COLUMNS)} FROM memory_events"
 _INSERT = insert_statement("memory_events", _COLUMNS)
 _VALUES = attrgetter(*_COLUMNS)
 ARRIVAL = "memories_imported"
@@ -60,7 +61,7 @@ def _secret(conn: Connection, tenant_id: str, unkeyed: Unkeyed) -> str:
 def of_item(conn: Connection, address: Address) -> list[Event]:
     """The history of one memory, oldest first."""
     rows = conn.fetch_all(
-        "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
+        f"{_SELECT} WHERE tenant_id = :tenant_id AND entity_id = :entity_id ORDER BY seq",
         {"tenant_id": address.tenant_id, "entity_id": address.id},
     )
     return [Event(**row) for row in rows]
@@ -69,7 +70,7 @@ def of_item(conn: Connection, address: Address) -> list[Event]:
 def of_run(conn: Connection, tenant_id: str, run_id: UUID) -> list[Event]:
     """What a run of a model has changed, oldest first."""
     rows = conn.fetch_all(
-        "SELECT * FROM memory_events WHERE tenant_id = :tenant_id AND run_id = :run_id ORDER BY seq",
+        f"{_SELECT} WHERE tenant_id = :tenant_id AND run_id = :run_id ORDER BY seq",
         {"tenant_id": tenant_id, "run_id": run_id},
     )
     return [Event(**row) for row in rows]

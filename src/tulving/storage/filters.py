@@ -79,6 +79,8 @@ def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: d
         clauses.append({"any": "TRUE", **table.states}[wanted.state])
     else:
         clauses.append(table.alive if wanted.as_of is None else table.lasting)
+    if not wanted.archived and table.at_hand != "TRUE":
+        clauses.append(table.at_hand)
     if wanted.unfaded and table.reviewed and wanted.as_of is None:
         clauses.append(_UNFADED)
     if wanted.beside is not None:

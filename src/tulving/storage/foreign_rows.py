@@ -27,9 +27,11 @@ from tulving.domain.model import (
     ENTITY_TYPES,
     KINDS,
     RELATIONS,
+    SESSION_STATUSES,
     SETTLEMENT_STATUSES,
     Entity,
     Link,
+    Session,
     Settlement,
     SettlementAction,
     canonical_state,
@@ -58,15 +60,16 @@ _RECORDS = {
     "memory_events": Event,
     "memory_links": Link,
     "proposals": Proposal,
+    "sessions": Session,
     "settlements": Settlement,
 }
 _NULLABLE = {
     **{table: optional(record) for table, record in _RECORDS.items()},
     **{kind.table: optional(kind.record) - {"accessed_at"} | {*INDEX_COLUMNS} for kind in KIND.values()},
-    "sessions": frozenset({"project", "summary", "ended_at"}),
     "rule_applications": frozenset({"context"}),
     "revisions": frozenset({"importance"}),
     "profile_blocks": frozenset({"user_id", "household_id", "persona_id", "run_id"}),
+    "bridged_facts": frozenset(),
     "merge_rules": frozenset(),
 }
 
@@ -114,11 +117,13 @@ def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
     if MOVED[table].kind is not None:  # an export from before these columns existed is still good
         row.setdefault("accessed_at", row.get("last_referenced_at") or row.get("created_at"))
         row.setdefault("session_id", None)
-        for name in {"folded_subject", "folded_predicate", "restated_at", "run_id"} & {*MOVED[table].columns}:
+        for name in {"folded_subject", "folded_predicate", "restated_at", "run_id", "event_key"} & {*MOVED[table].columns}:
             row.setdefault(name, None)
         if "ended_at" in MOVED[table].columns:
             out = row.get("validity") in ("superseded", "expired")
             row.setdefault("ended_at", row.get("updated_at") if out else None)
+    if table == "sessions":
+        row = {"owner": "", **dict.fromkeys(("user_id", "household_id", "persona_id", "butler")), **row}
     if wrong := set(MOVED[table].columns).symmetric_difference(row):
         raise InvalidInput("", f"has missing or unknown columns: {', '.join(sorted(wrong))}")
     return table, row
@@ -267,7 +272,7 @@ _CHECKS: dict[str, Check] = {
     "block": partial(intake.one_of, allowed=BLOCKS),
     "action": partial(intake.one_of, allowed=get_args(Action)),
     "job": partial(intake.one_of, allowed=("consolidation", "extraction")),
-    "sessions.status": partial(intake.one_of, allowed=("active", "completed", "abandoned")),
+    "sessions.status": partial(intake.one_of, allowed=SESSION_STATUSES),
     "permanence": partial(intake.one_of, allowed=tuple(PERMANENCE)),
     "maturity": partial(intake.one_of, allowed=("candidate", "established", "proven", "anti_pattern")),
     "relation": partial(intake.one_of, allowed=RELATIONS),

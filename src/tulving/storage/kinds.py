@@ -21,6 +21,7 @@ class KindTable:
     - `scoped`: the memory belongs to the namespace `:scope`. `dated_by`: the time that a filter by time compares.
     - `states` partition the rows, so their counts add up to the total; `further` conditions overlap with them.
     - `reviewed`: decay applies to the memory; None for a kind that does not decay.
+    - `at_hand`: the row holds the content, and a search finds it; that of an archived episode does not.
     """
 
     table: str
@@ -34,6 +35,7 @@ class KindTable:
     states: Mapping[str, str]
     further: Mapping[str, str] = field(default_factory=dict)
     reviewed: str | None = None
+    at_hand: str = "TRUE"
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -80,7 +82,11 @@ KIND: dict[Kind, KindTable] = {
             },
             "forgotten": "m.forgotten",
         },
-        further={"expired": "NOT m.forgotten AND m.expires_at <= :now"},
+        further={
+            "expired": "NOT m.forgotten AND m.expires_at <= :now",
+            "archived": "NOT m.forgotten AND m.segment_id IS NOT NULL",
+        },
+        at_hand="m.segment_id IS NULL",
     ),
     "fact": KindTable(
         table="facts",

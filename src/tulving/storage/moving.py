@@ -1,7 +1,8 @@
 """Rows on their way between stores: one stream out of a store and one writer into it, for export, import and copy.
 
 Access tokens and the secrets of tenants stay behind: they belong to a server and to a store, not to the memory. So do
-the hashes of forgotten values, which are keyed with those secrets, and the counts of tool calls in plain text.
+the hashes of forgotten values, which are keyed with those secrets, the counts of tool calls in plain text, and how far
+readers of the events have come. Archived episodes move with their content, and arrive unarchived.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Literal
 
 from tulving.domain.events import Audit, Event
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Entity, Kind, Link, Settlement, canonical_state
+from tulving.domain.model import Entity, Kind, Link, Session, Settlement, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError
 from tulving.storage import embeddings, events
@@ -46,17 +47,19 @@ def _of(record: type) -> tuple[str, ...]:
 
 
 def _memories(kind: Kind, reference: str | None = None) -> Moved:
-    return Moved((*KIND[kind].columns, "embedding_version", "embedding"), kind=kind, reference=reference)
+    columns = (*KIND[kind].columns, "embedding_version", "embedding")
+    return Moved(tuple(name for name in columns if name != "segment_id"), kind=kind, reference=reference)
 
 
 _LINK_KEY = ("tenant_id", "source_type", "source_id", "target_type", "target_id")
 _BLOCK_KEY = ("tenant_id", "owner", "block", "number")
+_BRIDGED_KEY = ("tenant_id", "episode_id", "fact_id")
 _REVISION_KEY = ("tenant_id", "memory_type", "memory_id", "number")
 
 # In an order in which each table finds what it refers to.
 MOVED = {
     "entities": Moved((*_of(Entity), "folded_name"), reference="merged_into"),
-    "sessions": Moved(tuple("tenant_id id project status summary tool_calls metadata started_at ended_at".split())),
+    "sessions": Moved(_of(Session)),
     "episodes": _memories("episode"),
     "facts": _memories("fact", reference="supersedes_id"),
     "rules": _memories("rule"),
@@ -66,6 +69,7 @@ MOVED = {
     "learning_runs": Moved(_of(Run)),
     "proposals": Moved(_of(Proposal)),
     "settlements": Moved(_of(Settlement)),
+    "bridged_facts": Moved((*_BRIDGED_KEY, "created_at"), _BRIDGED_KEY),
     "merge_rules": Moved(tuple("tenant_id rules version updated_at".split()), ("tenant_id",)),
     "profile_blocks": Moved(
         (*_BLOCK_KEY, *"user_id household_id persona_id content run_id created_at".split()), _BLOCK_KEY
@@ -207,7 +211,7 @@ def _prepared(conn: Connection, moved: Moved, row: Row, version: int | None) -> 
         row["validity"] = canonical_state(row["validity"])
     if moved.kind is not None:
         table = KIND[moved.kind]
-        item = table.item({name: row[name] for name in table.columns})
+        item = table.item({name: row[name] for name in table.columns if name in row})
         row["search_text"] = conn.index_text(item.tenant_id, search_text(found_by(item)))
         if row["embedding"] is None or version is None:
             row["embedding"] = version = None

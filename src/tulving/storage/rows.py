@@ -11,21 +11,21 @@ from tulving.domain.access import Token
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Entity, Episode, Fact, Link, Rule, Settlement
+from tulving.domain.model import Entity, Episode, Fact, Link, Rule, Session, Settlement
 
 Row = dict[str, Any]
 Params = Mapping[str, Any]
 
-_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision, Run, Proposal, Settlement)
+_RECORDS = (Episode, Fact, Rule, Entity, Link, Event, Token, Revision, Run, Proposal, Settlement, Session)
 ARRAYS = frozenset({"aliases"})
 """Lists that are arrays on PostgreSQL. All other lists, and all lists on SQLite, are JSON documents."""
 # Columns that are not a field of one of these records.
 _OTHERS: dict[str, Any] = {
-    **dict.fromkeys(("memory_id", "rule_id"), UUID),
-    **dict.fromkeys(("started_at", "ended_at", "applied_at"), datetime),
+    **dict.fromkeys(("memory_id", "rule_id", "episode_id", "fact_id", "open_segment_id"), UUID),
+    **dict.fromkeys(("applied_at", "first_at", "last_at"), datetime),
     **dict.fromkeys(("due_at", "lease_until", "last_started_at", "last_finished_at"), datetime),
-    **dict.fromkeys(("context", "result", "rules"), Any),
-    **dict.fromkeys(("tool_calls", "embedding_version", "version", "texts"), int),
+    **dict.fromkeys(("context", "result", "rules", "state"), Any),
+    **dict.fromkeys(("embedding_version", "version", "texts", "generation", "episodes", "size", "transaction_id"), int),
 }
 
 

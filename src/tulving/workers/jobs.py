@@ -37,6 +37,10 @@ async def _clean_up(memory: Administration, as_of: datetime, key: str = "", dry_
     return await memory.run_episode_cleanup(as_of=as_of, dry_run=dry_run)
 
 
+async def _rotate(memory: Administration, as_of: datetime, key: str = "", dry_run: bool = False) -> Result:
+    return await memory.rotate_timeline(as_of=as_of, dry_run=dry_run)
+
+
 async def _maintain(memory: Administration, as_of: datetime, key: str = "", dry_run: bool = False) -> Result:
     if dry_run:
         pending = 0 if memory.warning else await memory.count_pending()
@@ -59,6 +63,7 @@ async def _consolidate(memory: Administration, as_of: datetime, key: str = "", d
 _IN_ORDER = (
     Job("consolidation", _consolidate, _shards),
     Job("decay_sweep", _sweep),
+    Job("timeline_rotation", _rotate),
     Job("episode_cleanup", _clean_up),
     Job("index_maintenance", _maintain),
 )

@@ -19,7 +19,11 @@ from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.schema import VERSION_TABLE
 from tulving.storage.postgres.values import Raw, quoted
 
-SECURED_TABLES = (*MOVED, "next_embeddings", "requests", "tenant_keys", "forgotten_values", "tool_text_counts")
+SECURED_TABLES = (
+    *MOVED,
+    *"next_embeddings requests tenant_keys forgotten_values tool_text_counts".split(),
+    *"timelines timeline_segments event_cursors".split(),
+)
 _SHARED = ("embedding_versions", "access_tokens")
 _TENANT = "NULLIF(current_setting('tulving.tenant_id', true), '')"
 _MINE = f"tenant_id = {_TENANT}"
