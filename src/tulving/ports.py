@@ -135,12 +135,13 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check of `verify` or `health`. No problems means that it passed; `note` is information worth
-    showing either way."""
+    """The result of one check of `verify` or `health`. No problems means that it passed; `warming` says what is not
+    ready yet; `note` is information worth showing either way."""
 
     check: str
     problems: tuple[str, ...] = ()
     note: str = ""
+    warming: str = ""
 
 
 class Store(Protocol):

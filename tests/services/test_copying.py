@@ -116,7 +116,8 @@ async def fill(url: str) -> None:
         store = memory._env.store
         await put(store, "entities", entity(1), entity(20), entity(1, tenant="zoë"))
         await put(store, "entities", entity(2, 1), entity(3, 1), entity(4, 20), entity(5, 20))
-        session = {"id": UUID(int=9), "owner": "", "butler": "b", "project": "p", "status": "completed", "summary": "s", "tool_calls": 3}
+        session = {"id": UUID(int=9), "project": "p", "status": "completed", "summary": "s", "tool_calls": 3}
+        session |= {"owner": "", "butler": "b"}
         times = {"started_at": ManualClock().now, "ended_at": None}
         await put(store, "sessions", {"tenant_id": "default", **session, **times, "metadata": {"a": [1, {"b": None}]}})
         for what in ("tea", "coffee", "cocoa", 'Wörter 日本語 🙂 \u2028 "quoted" \\ \' % :id $1'):

@@ -73,8 +73,8 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode(_Memory):
-    """What happened: dated, and short-lived unless it has a type. A recorded event has an `event_key`, under which it is
-    kept once. The content of an archived episode lies in a segment of the timeline."""
+    """What happened: dated, and short-lived unless it has a type. A recorded event has an `event_key`, under which it
+    is kept once. The content of an archived episode lies in a segment of the timeline."""
 
     butler: str
     title: str | None = None

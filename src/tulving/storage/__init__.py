@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tulving.storage import search as search
     from tulving.storage import settlements as settlements
     from tulving.storage import statistics as statistics
+    from tulving.storage import timelines as timelines
     from tulving.storage import tokens as tokens
     from tulving.storage import tool_texts as tool_texts
     from tulving.storage import undoing as undoing

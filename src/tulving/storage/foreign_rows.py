@@ -117,7 +117,9 @@ def _parsed(line: Any, tenant_id: str | None) -> tuple[str, Row]:
     if MOVED[table].kind is not None:  # an export from before these columns existed is still good
         row.setdefault("accessed_at", row.get("last_referenced_at") or row.get("created_at"))
         row.setdefault("session_id", None)
-        for name in {"folded_subject", "folded_predicate", "restated_at", "run_id", "event_key"} & {*MOVED[table].columns}:
+        for name in {"folded_subject", "folded_predicate", "restated_at", "run_id", "event_key"} & {
+            *MOVED[table].columns
+        }:
             row.setdefault(name, None)
         if "ended_at" in MOVED[table].columns:
             out = row.get("validity") in ("superseded", "expired")
