@@ -21,7 +21,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import edits, entities, facts, filters, items, moving, profiles, runs
+from tulving.storage import edits, entities, facts, filters, items, moving, profiles, runs, timeline, timelines
 from tulving.storage.kinds import KIND
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -717,6 +717,10 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("learning.py", "shards"): "which tenants and agents a worker has to care for",
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
+    ("timeline.py", "tenants"): "which tenants there are",
+    ("timeline.py", "unlike_rows"): "verification concerns the whole store",
+    ("timeline.py", "sweep"): "which files of the whole store are needed",
+    ("sqlite/database.py", "_take_segments"): "a backup holds the whole store",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
     ("merge_rules.py", "unreadable"): "verification concerns the whole store: which tenants have rules",
     ("postgres/lanes.py", "_worded"): "its words have the tenant's mark, and the filter around it names the tenant",
@@ -805,7 +809,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert ":tenant_id" in KIND[kind].insert
     assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
     assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
-    clauses = (entities._MINE, profiles._MINE, runs._RUNS, items.THIS, edits._OF_MEMORY)
+    clauses = (entities._MINE, profiles._MINE, runs._RUNS, items.THIS, edits._OF_MEMORY, timeline.THIS, timelines.THIS)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):
         assert "tenant_id = :tenant_id" in statement
     assert all("tenant_id" in table.columns and "tenant_id" in table.key for table in moving.MOVED.values())

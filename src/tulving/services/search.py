@@ -65,11 +65,13 @@ class Search(Service):
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
+        archived: Annotated[bool, "Also look through the archive of old episodes, by words only"] = False,
     ) -> Found:
         """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
         kinds = _kinds(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
+        wanted = replace(wanted, archived=intake.flag("archived", archived))
         return await self._find(
             intake.search_query("query", query),
             kinds,

@@ -18,7 +18,7 @@ from tulving.domain.learning import (
 from tulving.domain.model import KINDS, Episode, Fact, Kind, Rule
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.settings import LearningConfig
-from tulving.storage import items
+from tulving.storage import items, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reach
 from tulving.storage.kinds import KIND
@@ -96,7 +96,7 @@ def shown(conn: Connection, run: Run) -> Material:
             " ORDER BY m.created_at, m.id",
             {"tenant_id": run.tenant_id, "ids": ids},
         )
-        return [table.item(row) for row in rows]
+        return [table.item(row) for row in timeline.restored(conn, rows)]
 
     return Material(*(of_kind(kind) for kind in KINDS))
 

@@ -17,6 +17,7 @@ from tulving.storage.postgres.lanes import find_lanes, read_memories
 from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
 from tulving.storage.postgres.waiting import wait
 from tulving.storage.rows import DOCUMENTS, Params, Row
+from tulving.storage.segments import Segments
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
@@ -33,9 +34,18 @@ class PostgresConnection:
     for_update = " FOR UPDATE"
     for_reference = " FOR KEY SHARE"
     merged_at_a_time = 1000
+    again = True
 
-    def __init__(self, raw: Raw, indexes: VectorIndexes, row_security: bool, secrets: MutableMapping[str, str]) -> None:
+    def __init__(
+        self,
+        raw: Raw,
+        indexes: VectorIndexes,
+        row_security: bool,
+        secrets: MutableMapping[str, str],
+        segments: Segments,
+    ) -> None:
         self.raw, self.indexes, self.row_security, self.secrets = raw, indexes, row_security, secrets
+        self.segments = segments
         self.events: list[Event] = []
 
     def execute(self, sql: str, params: Params | None = None) -> int:
@@ -72,6 +82,9 @@ class PostgresConnection:
         """Raw driver rows."""
         text, names = numbered(sql)
         return self._wait(self.raw.fetch(text, *encoded(names, params)))
+
+    def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        return [tuple(record) for record in self.records(sql, params)]
 
     def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         text, names = numbered(sql)

@@ -21,6 +21,7 @@ from tulving.storage.postgres.errors import DRIVER_ERRORS, LOST, URL_FORM, Confl
 from tulving.storage.postgres.indexes import Progress, VectorIndexes, rebuild
 from tulving.storage.postgres.values import Raw
 from tulving.storage.postgres.waiting import run_waiting
+from tulving.storage.segments import Segments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class PostgresStore:
         self._idle = asyncio.Event()
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
+        self.segments = Segments()
         self.row_security = False
         self._secrets: dict[str, str] = {}
         self.publish: Callable[[Sequence[Event]], None] = lambda events: None
@@ -162,7 +164,9 @@ class PostgresStore:
         found: dict[str, str] = {}
         async with self._begun(begin, tenant_id) as raw:
             try:
-                conn = PostgresConnection(raw, self.indexes, self.row_security, ChainMap(found, self._secrets))
+                conn = PostgresConnection(
+                    raw, self.indexes, self.row_security, ChainMap(found, self._secrets), self.segments
+                )
                 result = await run_waiting(transaction, conn, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)

@@ -14,6 +14,7 @@ from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
 from tulving.storage.schema import HEAD
+from tulving.storage.segments import Segments
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes, read_memories
@@ -31,8 +32,10 @@ class SqliteConnection:
     for_reference = ""
     merged_at_a_time = 1  # so that an error concerns one row
 
-    def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
+    def __init__(self, raw: sqlite3.Connection, vectors: VectorCache, segments: Segments | None = None) -> None:
         self.raw, self.vectors = raw, vectors
+        self.segments = segments or Segments()
+        self.again = True
         self.events: list[Event] = []
 
     @property

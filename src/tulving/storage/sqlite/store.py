@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tulving.domain.events import Event
-from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable
+from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable, TulvingError
 from tulving.ports import Finding
+from tulving.storage import timeline
+from tulving.storage.connection import Interrupted
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.segments import Segments
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.errors import named_errors
@@ -88,6 +91,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, busy_timeout: float = 30.0, cache_bytes: int = 256 * 1024 * 1024) -> None:
         self.path = path.absolute()  # the working directory may change
         self.vectors = VectorCache(cache_bytes)
+        self.segments = Segments(database.timeline_folder(self.path))
         self._busy_timeout = busy_timeout
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -99,7 +103,7 @@ class SqliteStore:
             raw = database.connect(self.path, busy_timeout)
             raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the file is opened only now
             self._place = Place(self.path)
-        self._writer = SqliteConnection(raw, self.vectors)
+        self._writer = SqliteConnection(raw, self.vectors, self.segments)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
         self._thread.start()
@@ -124,7 +128,7 @@ class SqliteStore:
         """Run a read in one snapshot, concurrently with the writer."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
-        return await asyncio.wrap_future(self._pool.submit(self._read, lambda conn: query(conn, *args, **kwargs)))
+        return await asyncio.wrap_future(self._pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
@@ -169,8 +173,17 @@ class SqliteStore:
         if self._damage:
             raise self._damage
 
-    def _read(self, query: Callable[[SqliteConnection], T]) -> T:
+    def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
+        """Read, again in another snapshot if a file that the first one names was replaced."""
         conn = self._reader()
+        try:
+            conn.again = False
+            return self._read(conn, query)
+        except Interrupted:
+            conn.again = True
+            return self._read(conn, query)
+
+    def _read(self, conn: SqliteConnection, query: Callable[[SqliteConnection], T]) -> T:
         with named_errors():
             conn.raw.execute("BEGIN")
         try:
@@ -192,7 +205,7 @@ class SqliteStore:
                 raw.execute("SELECT 1 FROM sqlite_schema").fetchone()
             self._place.check()
             self._readers.append(raw)
-            conn = self._local.conn = SqliteConnection(raw, self.vectors)
+            conn = self._local.conn = SqliteConnection(raw, self.vectors, self.segments)
         return conn
 
     def _write_loop(self) -> None:
@@ -207,6 +220,7 @@ class SqliteStore:
             group = [job for job in group if not job.future.cancelled()]
             if group:
                 self._commit(group)
+                self._sweep_segments()
                 _answer(group)
                 self._place.trim_log()
             if closing:
@@ -240,6 +254,19 @@ class SqliteStore:
                 return
             for job in group:
                 job.error = job.error or error
+
+    def _sweep_segments(self) -> None:
+        """Delete the files of what was deleted from the timeline. If that fails, the next rotation does it."""
+        if not self.segments.outdated:
+            return
+        try:
+            self._control("BEGIN IMMEDIATE")
+            timeline.sweep(self._writer)
+            self._control("COMMIT")
+        except (OSError, TulvingError) as error:
+            log.warning("files of the timeline could not be deleted: %s", error)
+            with suppress(sqlite3.Error):
+                self._writer.raw.rollback()
 
     def _begin(self, group: list[_Job]) -> None:
         """Wait for the write lock in short steps, as long as a caller still waits for an answer."""

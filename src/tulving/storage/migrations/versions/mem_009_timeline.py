@@ -4,7 +4,7 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_009"
 down_revision = "mem_008"
-DIGEST = "a0910e139990e2e54921453437042ac76ae6f4c825bf123e46c24d1a59e5ba5a"
+DIGEST = "f518e017a685b6867559eb397fcd0f6394296d034488ddcd71372cbe1ae56548"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 STATEMENTS = (
@@ -23,7 +23,7 @@ STATEMENTS = (
     tenant_id TEXT NOT NULL,
     id UUID NOT NULL,
     generation INTEGER NOT NULL CHECK (generation > 0),
-    state TEXT NOT NULL CHECK (state IN ('filling', 'sealed', 'damaged')),
+    status TEXT NOT NULL CHECK (status IN ('filling', 'sealed', 'damaged')),
     episodes INTEGER NOT NULL CHECK (episodes >= 0),
     size BIGINT NOT NULL CHECK (size >= 0),
     checksum TEXT NOT NULL,
