@@ -1,5 +1,6 @@
 """The bodies of the timeline's segments: files beside a SQLite database, or rows of the manifest."""
 
+import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
@@ -49,7 +50,7 @@ class Segments:
         if self._folder is None:
             return body
         make_folder(self._folder)
-        with placed(self._folder / segment.name, force=True) as file:
+        with placed(self._folder / segment.name, force=True, alone=True) as file:
             file.write_bytes(body)
         return None
 
@@ -67,6 +68,8 @@ class Segments:
         stray = [file for file in self._folder.glob(f"*{SUFFIX}") if file.name not in named]
         for file in stray:
             file.unlink(missing_ok=True)
+        for unfinished in self._folder.glob("*.part"):
+            shutil.rmtree(unfinished, ignore_errors=True)
         return len(stray)
 
     def _file(self, segment: Segment) -> bytes:
