@@ -64,15 +64,15 @@ class Timeline(Service):
         return total
 
     async def check_segments(self) -> int:
-        """000-017: read all segments once, so that what is damaged is known before it is asked for, and a file that was
-        put back counts again; returns how many can't be read."""
+        """000-017: read the segments that this process has not read yet, so that what is damaged is known before it is
+        asked for, and a file that was put back counts again; returns how many can't be read."""
         whose, damaged = self._tenant_id, 0
         for tenant_id in await self._read(storage.timeline.tenants) if whose is None else [whose]:
             damaged += await self._check_segments(tenant_id)
         return damaged
 
-    async def _check_segments(self, tenant_id: str) -> int:
-        if changed := await self._read(storage.timeline.damage, tenant_id):
+    async def _check_segments(self, tenant_id: str, anew: bool = False) -> int:
+        if changed := await self._read(storage.timeline.damage, tenant_id, anew):
             await self._write(storage.timeline.record_damage, changed, self._audit_of()(tenant_id))
         return sum(each.status == "damaged" for each in await self._read(storage.timeline.listing, tenant_id))
 
@@ -84,7 +84,7 @@ class Timeline(Service):
         return Rotated(archived=count, segments=parts, merged=0, pruned=pruned, damaged=0)
 
     async def _rotate(self, tenant_id: str, as_of: datetime) -> Rotated:
-        damaged = await self._check_segments(tenant_id)
+        damaged = await self._check_segments(tenant_id, anew=True)
         audit = self._audit_of()(tenant_id)
         await self._resume(tenant_id, audit)
         pruned = await self._prune(tenant_id, as_of)

@@ -24,6 +24,7 @@ class Segments:
         self.outdated = False
         """Whether there may be files to sweep, once what has replaced them is committed."""
         self._unpacked: OrderedDict[tuple[str, UUID, int], Contents] = OrderedDict()
+        self._sound: set[tuple[str, UUID, int]] = set()
         self._lock = threading.Lock()
 
     def known(self, segment: Segment) -> Contents | None:
@@ -34,6 +35,10 @@ class Segments:
                 self._unpacked.move_to_end(_key(segment))
             return found
 
+    def is_sound(self, segment: Segment) -> bool:
+        """Whether this process has read it whole."""
+        return _key(segment) in self._sound
+
     def read(self, segment: Segment, body: bytes | None) -> Contents:
         """The contents of a segment, from its body in the manifest or from its file."""
         if body is None:
@@ -41,6 +46,7 @@ class Segments:
         found = unpack(body, segment.checksum)
         with self._lock:
             self._unpacked[_key(segment)] = found
+            self._sound.add(_key(segment))
             while len(self._unpacked) > MOST_UNPACKED:
                 self._unpacked.popitem(last=False)
         return found

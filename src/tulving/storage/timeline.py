@@ -67,8 +67,11 @@ def _readable(conn: Connection, tenant_id: str, segment_id: UUID) -> Contents:
 
 def contents(conn: Connection, segment: Segment) -> Contents:
     """What a segment holds; raises if it is damaged."""
-    if (known := conn.segments.known(segment)) is not None:
-        return known
+    known = conn.segments.known(segment)
+    return _read(conn, segment) if known is None else known
+
+
+def _read(conn: Connection, segment: Segment) -> Contents:
     row = conn.fetch_one(f"SELECT body FROM timeline_segments {THIS}", _key(segment))
     try:
         return conn.segments.read(segment, row["body"] if row else None)
@@ -316,13 +319,15 @@ def bring_back(conn: Connection, episode: Episode, audit: Audit) -> Episode:
 # -- damage ----------------------------------------------------------------------------------------------------
 
 
-def damage(conn: Connection, tenant_id: str) -> list[tuple[Segment, str | None]]:
+def damage(conn: Connection, tenant_id: str, anew: bool) -> list[tuple[Segment, str | None]]:
     """000-017: the segments of a tenant whose status is not what reading them shows, with what is wrong with each, or
-    None if it is well again. The others are known from now on."""
+    None if it is well again. Unless `anew`, those that this process has read before are skipped."""
     changed: list[tuple[Segment, str | None]] = []
     for segment in listing(conn, tenant_id):
+        if segment.status != "damaged" and not anew and conn.segments.is_sound(segment):
+            continue
         try:
-            contents(conn, segment)
+            _read(conn, segment)
             problem = None
         except DamagedSegment as error:
             problem = str(error)
