@@ -82,7 +82,8 @@ def material(
         " ORDER BY m.created_at, m.id LIMIT :most",
         {**params, "butler": butler, "owner": bound.owner.key, "now": now, "most": settings.episodes_at_a_time},
     )
-    episodes = batch([Episode(**row) for row in rows], settings.episodes_at_a_time, settings.max_attempts)
+    waiting = [Episode(**row) for row in timeline.restored(conn, rows)]
+    episodes = batch(waiting, settings.episodes_at_a_time, settings.max_attempts)
     return Material(episodes, *known(conn, tenant_id, bound.owner, butler))
 
 
@@ -130,4 +131,4 @@ def episodes_of(conn: Connection, tenant_id: str, ids: Iterable[UUID]) -> list[E
         f" AND NOT m.forgotten AND m.consolidation_status = 'pending' ORDER BY m.created_at, m.id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": list(ids)},
     )
-    return [Episode(**row) for row in rows]
+    return [Episode(**row) for row in timeline.restored(conn, rows)]

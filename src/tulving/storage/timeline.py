@@ -222,7 +222,8 @@ def trim(conn: Connection, tenant_id: str, segment_id: UUID) -> Segment | None:
         return segment
     if len(held) == len(rows):
         return segment
-    kept = [{**row, "content": held[row["id"]].content, "metadata": held[row["id"]].metadata} for row in rows]
+    found = [(row, held[row["id"]]) for row in rows if row["id"] in held]
+    kept = [{**row, "content": entry.content, "metadata": entry.metadata} for row, entry in found]
     anew, body = packed(tenant_id, segment_id, kept, segment.created_at)
     anew = replace(anew, generation=segment.generation + 1, status=segment.status)
     _drop(conn, segment)
