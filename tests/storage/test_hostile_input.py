@@ -16,7 +16,7 @@ from administration import administer
 from fault_parts import DIMENSION, everything, opened, problems
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from raw_sql import in_thread, run_sql
+from raw_sql import run_sql
 
 from tulving.domain import intake
 from tulving.domain.intake import MAX_QUERY, strip_private
@@ -644,14 +644,13 @@ def bench(engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.
     if engine == "sqlite":
         url = str(tmp_path_factory.mktemp("bench") / "memory.db")
     else:
-        server, template = (request.getfixturevalue(name) for name in ("postgres", "opened_template"))
-        url = in_thread(server.create_database(template=template))
+        url = request.getfixturevalue("opened_stores").take()
     with asyncio.Runner() as runner:
         opening = opened(url, background=False)
         yield Bench(runner, runner.run(opening.__aenter__()))
         runner.run(opening.__aexit__(None, None, None))
     if engine == "postgres":
-        in_thread(server.drop_database(url))
+        request.getfixturevalue("opened_stores").give_back(url)
 
 
 @PROPERTY
