@@ -37,7 +37,7 @@ async def test_an_emptied_store_is_as_new(postgres_stores, embedder):
     [
         "CREATE TABLE other (id int)",
         "DROP INDEX ix_events_time",
-        "ALTER TABLE facts ALTER COLUMN embedding TYPE vector(3) USING NULL",
+        "ALTER TABLE rules ALTER COLUMN embedding TYPE vector(3)",
         "ALTER TABLE facts DISABLE TRIGGER ALL",
         "ALTER TABLE facts ENABLE ROW LEVEL SECURITY",
         "GRANT SELECT ON facts TO public",
