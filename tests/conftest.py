@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,10 @@ from tulving.storage.sqlite.store import SqliteStore
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 ENGINES = ("sqlite", "postgres")
+
+# Whatever is set where the tests run: compiling everything takes a third of the time of a process that a test starts.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
