@@ -397,6 +397,7 @@ def test_it_is_not_open_to_all_and_to_those_with_a_token(process, token):
     assert "open: is not possible, since the store has tokens" in ran.err
 
 
+@ONE_ENGINE
 def test_open_is_a_word_about_http(process):
     ran = process("mcp", "--open")
     assert (ran.code, ran.out) == (2, "")
@@ -435,6 +436,7 @@ def test_with_tokens_it_listens_anywhere_and_still_wants_one(server, token, proc
         ("", 421),
     ],
 )
+@ONE_ENGINE
 async def test_it_answers_to_its_own_names_only(environ, host: str, status: int):
     async with inside() as here:
         answer = await here.send(headers={"host": host})
@@ -459,6 +461,7 @@ async def test_it_answers_to_its_own_names_only(environ, host: str, status: int)
         ("", 403),
     ],
 )
+@ONE_ENGINE
 async def test_pages_from_elsewhere_are_refused(environ, origin: str, status: int):
     async with inside() as here:
         answer = await here.send(headers={"origin": origin})
@@ -466,6 +469,7 @@ async def test_pages_from_elsewhere_are_refused(environ, origin: str, status: in
         assert "access-control-allow-origin" not in answer.headers
 
 
+@ONE_ENGINE
 async def test_a_good_token_does_not_excuse_a_wrong_page_or_name(environ):
     async with inside() as here:
         secret = await here.create()
@@ -473,6 +477,7 @@ async def test_a_good_token_does_not_excuse_a_wrong_page_or_name(environ):
         assert (await here.send(headers=bearer(secret) | {"host": "evil.example"})).status_code == 421
 
 
+@ONE_ENGINE
 async def test_of_several_origins_each_must_be_allowed(environ):
     async with inside() as here:
         both = [*JSON.items(), ("origin", "http://localhost:8321"), ("origin", "https://evil.example")]
@@ -480,6 +485,7 @@ async def test_of_several_origins_each_must_be_allowed(environ):
             assert (await web.post("/mcp", json=LIST, headers=both)).status_code == 403
 
 
+@ONE_ENGINE
 async def test_configured_names_and_pages_are_answered(environ):
     address = Endpoint(
         "192.0.2.1",
@@ -541,6 +547,7 @@ def raw(served: Served, body: bytes, length: int | None = None, **headers: str) 
         connection.close()
 
 
+@ONE_ENGINE
 def test_a_malformed_request_is_refused_and_the_server_goes_on(server):
     served = server("--open")
     modern = {"mcp_protocol_version": "2026-07-28"}
@@ -719,6 +726,7 @@ async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: 
             assert httpx2.get(f"http://127.0.0.1:{closed.port}/health", timeout=30).status_code == 503
 
 
+@ONE_ENGINE
 def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: Path):
     forged = "2026-01-01 00:00:00,000 ERROR tulving: the store is gone"
     folder = tmp_path / f"x\n{forged}\x1b[2J"
@@ -761,6 +769,7 @@ def test_a_request_under_way_is_answered_before_the_end(server, process, number:
     assert "finish what you began" in process("list", "rule").out
 
 
+@ONE_ENGINE
 def test_a_client_that_waits_does_not_keep_it_from_ending(server):
     served = server("--open")
     with socket.create_connection(("127.0.0.1", served.port), timeout=30) as idle, httpx2.Client() as kept:
@@ -769,6 +778,7 @@ def test_a_client_that_waits_does_not_keep_it_from_ending(server):
         assert idle.recv(1) == b""
 
 
+@ONE_ENGINE
 def test_a_port_in_use_is_an_error_of_one_line(process):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -809,6 +819,7 @@ def test_an_unknown_host_is_refused(host: str):
         listen(host, 0)
 
 
+@ONE_ENGINE
 def test_a_wrong_setting_is_told_before_anything_is_opened(environ, tmp_path: Path):
     with pytest.raises(ConfigError, match="allowed_hosts"):
         serve(load_config(allowed_hosts="*", url="new.db"), "127.0.0.1:0")
