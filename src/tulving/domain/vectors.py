@@ -26,7 +26,7 @@ def pack(vector: Sequence[float], dimension: int) -> bytes:
 def pack_given(vector: Sequence[float], dimension: int) -> bytes:
     """A vector that a caller made of a text, packed. It needs a direction: nothing would be similar to zero."""
     packed = pack(vector, dimension)
-    if not any(packed):
+    if not any(vector):
         raise InvalidInput("embedding", "is zero", f"{dimension} numbers that are not all 0")
     return packed
 
