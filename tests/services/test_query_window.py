@@ -99,8 +99,11 @@ async def test_only_the_events_of_the_context_are_returned_and_counted(memory):
             assert set(contents(window)) == expected
             assert balanced(window).scanned == len(expected)
     assert (await another.query_window()).diagnostics.scanned == 1
-    bound = memory.bind(user_id="ada", project="garden", scope="b")
-    assert balanced(await bound.query_window(project="other", butler="other")).scanned == 0
+    await memory.record_events([event("mine", project="yard"), event("theirs", project="p", butler="c")], user_id="ada")
+    bound = memory.bind(user_id="ada", project="yard", scope="b")
+    for asked in ({}, {"project": "p"}, {"butler": "c"}):
+        window = await bound.query_window(**asked)
+        assert (contents(window), balanced(window).scanned) == (["mine"], 1), "what is bound counts"
 
 
 @pytest.mark.scenario("000-013", "000-015")

@@ -39,7 +39,8 @@ def record(conn: Connection, offers: Sequence[tuple[Episode, IndexEntry, Event]]
 
 
 def _recorded(conn: Connection, offered: Sequence[Episode]) -> dict[str | None, UUID]:
-    """The ids of events that are recorded already. Their keys stay locked, so that nobody else records the others."""
+    """The ids of events that are recorded already. Their keys stay locked: the unique index alone would make writers of
+    the same events wait for each other in a circle."""
     if not offered:
         return {}
     tenant_id, keys = offered[0].tenant_id, [episode.event_key for episode in offered]
@@ -53,10 +54,11 @@ def _recorded(conn: Connection, offered: Sequence[Episode]) -> dict[str | None, 
 
 def find(conn: Connection, tenant_id: str, wanted: WindowRequest, now: datetime) -> Window:
     """The episodes of a window, archived ones included, and why others are not among them."""
-    where, params = reach("episode", tenant_id, wanted.bound)
+    where, reached = reach("episode", tenant_id, wanted.bound)
     where = f"{where} AND {_EPISODE.alive}"
     inside, conditions = _asked(conn, wanted)
-    params |= {"now": now, **{name: given for name in _ASKED if (given := getattr(wanted, name)) is not None}}
+    asked = {name: given for name in _ASKED if (given := getattr(wanted, name)) is not None}
+    params = {**asked, "now": now, **reached}  # what is asked for never replaces what the connection is bound to
     counts = _count(conn, where, inside, conditions, params)
     meeting = " AND ".join((inside, *conditions.values()))
     rows = conn.fetch_all(
