@@ -160,6 +160,7 @@ async def seen_by(memory: Memory) -> dict[str, Any]:
         seen[f"search {mode} own"] = [hit.item for hit in await memory.search(word, mode=mode, limit=1000)]
     vector = memory._env.embedder.embed("common")
     seen["similar"] = [hit.item for hit in await memory.search_similar(vector, limit=1000)]
+    seen["window"] = (await memory.query_window(top_k=1000)).events
     seen["recall"] = [hit.item for hit in await memory.recall("common", limit=1000)]
     return seen
 
@@ -180,6 +181,7 @@ async def test_each_tenant_sees_its_own_and_no_other(crowd: Crowd) -> None:
             assert len(seen[f"search {mode}"]) == 5, f"{mode} as {name!r}"
         assert len(seen["search keyword own"]) == 4
         assert len(seen["recall"]) == 5
+        assert len(seen["window"]) == 1
         context = await memory.context("common", butler="b")
         assert word_of(name) in context
         assert not [other for other in crowd.memories if other != name and f"{word_of(other)} " in context]

@@ -11,9 +11,12 @@ from tulving.services.moving import Moving
 from tulving.services.profiles import Profiles
 from tulving.services.reviewing import Reviewing
 from tulving.services.statistics import Counting
+from tulving.services.windows import Windows
 
 
-class Memory(Episodes, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, HealthCheck):
+class Memory(
+    Episodes, Windows, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, HealthCheck
+):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from tulving import storage
@@ -32,6 +32,10 @@ log = logging.getLogger("tulving")
 
 MAINTENANCE = "maintenance"
 """The actor of work on all tenants."""
+
+UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
+HouseholdId = Annotated[str | None, "Of which household"]
+PersonaId = Annotated[str | None, "Of which persona"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,6 +121,26 @@ class Service:
             intake.optional_name("scope", scope) or self.bound.scope,
         )
         return type(self)(self._env, caller, bound)
+
+    def _within(
+        self,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        of_a_user: bool = False,
+    ) -> Self:
+        """This connection, narrowed to an owner that a caller names. It never gets beyond what it is bound to."""
+        mine = self.bound.owner
+        named = Owner(user_id, household_id, persona_id)
+        for name in ("user_id", "household_id", "persona_id"):
+            bound, given = getattr(mine, name), getattr(named, name)
+            if bound is None:
+                mine = replace(mine, **{name: given})
+            elif given not in (None, bound):
+                raise InvalidInput(name, "is not the one that this connection is bound to", "the bound one, or none")
+        if of_a_user and mine.user_id is None:
+            raise InvalidInput("user_id", "is missing", "whose memory it is, given here or bound to the connection")
+        return type(self)(self._env, self.caller, replace(self.bound, owner=mine), self._request)
 
     @property
     def warning(self) -> str | None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tulving.storage import tool_texts as tool_texts
     from tulving.storage import undoing as undoing
     from tulving.storage import verification as verification
+    from tulving.storage import windows as windows
 
 
 def __getattr__(name: str) -> Any:

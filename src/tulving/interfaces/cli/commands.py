@@ -26,7 +26,7 @@ BY_HAND = (
 another. A group that is named here alone too does something without a command of its own."""
 MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
 GROUPS = {
-    "store": "Store an episode, a fact, a note or a rule.",
+    "store": "Store an episode, an event, a fact, a note or a rule.",
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
     "merge-rules": "List or change the rules that settle conflicts.",

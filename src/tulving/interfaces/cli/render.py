@@ -10,6 +10,7 @@ from tulving.domain.events import Event
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
+from tulving.domain.windows import Window
 from tulving.interfaces.cli import conflicts, lessons
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
@@ -79,6 +80,7 @@ def _nothing(found: Found) -> Iterator[Line]:
         for count, reason in (
             (found.below_confidence, "believed too little"),
             (found.below_relevance, "not relevant enough"),
+            *((count, reason.replace("_", " ")) for reason, count in getattr(found, "filtered", {}).items()),
         )
         if count
     ]
@@ -153,6 +155,16 @@ def _page(page: Page) -> Iterator[Line]:
         yield 0, (f"more: --cursor {page.next_cursor}", "dim")
 
 
+def _window(window: Window) -> Iterator[Line]:
+    for event in window:
+        yield 0, (moment(start(event)), "dim"), "  ", (event.type or "", "cyan"), "  ", *_said(event)
+        details = [str(event.id), f"importance {event.importance:g}", *(f"#{tag}" for tag in event.tags)]
+        yield 22, (" · ".join(details), "dim")
+    counts = window.diagnostics
+    dropped = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.dropped.items() if count)
+    yield 0, (f"{counts.returned:,} of {counts.scanned:,}" + (f" ({dropped})" if dropped else ""), "dim")
+
+
 def _state(item: Item) -> str | None:
     if isinstance(item, Fact):
         return item.state
@@ -161,6 +173,13 @@ def _state(item: Item) -> str | None:
 
 def _headline(item: Item) -> Iterator[Part]:
     """The memory in one line: its kind, what it is about, what it says."""
+    kind = KIND_OF[type(item)]
+    yield kind, KIND_STYLES[kind]
+    yield "  "
+    yield from _said(item)
+
+
+def _said(item: Item) -> Iterator[Part]:
     about = ""
     if isinstance(item, Fact):
         about = f"{item.subject} · {item.predicate}" if item.keyed else item.predicate
@@ -169,9 +188,6 @@ def _headline(item: Item) -> Iterator[Part]:
     content = " ".join(item.content.split())
     if len(content) > CLIP:
         content = f"{content[: CLIP - 1]}… ({len(item.content):,} characters)"
-    kind = KIND_OF[type(item)]
-    yield kind, KIND_STYLES[kind]
-    yield "  "
     yield f"{about}: " if about else "", "bold"
     yield content
 
@@ -291,6 +307,7 @@ def _cell(value: Any) -> str:
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
+    Window: _window,
     int: _versions,
     model.Entity: _entity,
     Statistics: _statistics,
