@@ -15,6 +15,11 @@ PATIENCE, SHORT_PATIENCE = 1.0, 0.05
 """Seconds that maintenance, and the writer between commits, wait for readers before they give up on the log."""
 
 
+def work_folder(path: Path) -> Path:
+    """Where a store keeps what belongs to its file but is not in it."""
+    return path.with_name(path.name + ".work")
+
+
 class Place:
     """To be created right after the file is opened."""
 
