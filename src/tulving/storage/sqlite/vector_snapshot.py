@@ -95,30 +95,34 @@ class Snapshots:
         return True
 
     def remove(self, tenant_id: str, kind: Kind) -> None:
-        if self._writable:
+        if self._there():
             self._path(tenant_id, kind).unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Remove all, and what killed attempts left."""
-        if self._writable and self._folder is not None and self._folder.exists():
+        if (folder := self._there()) is not None:
             with self._locked():
-                for entry in self._folder.iterdir():
+                for entry in folder.iterdir():
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def reaches(self) -> Iterator[Reach]:
         """What the snapshots say of themselves. Those that say nothing are removed, and what killed attempts left."""
-        if not self._writable or self._folder is None or not self._folder.exists():
+        if (folder := self._there()) is None:
             return
         with self._locked():
-            for entry in sorted(self._folder.iterdir()):
+            for entry in folder.iterdir():
                 if entry.is_dir():
                     shutil.rmtree(entry, ignore_errors=True)
-        for path in sorted(self._folder.glob("*.hnsw")):
+        for path in sorted(folder.glob("*.hnsw")):
             try:
                 with path.open("rb") as file:
                     yield _header(file)[0]
             except (Unusable, OSError):
                 path.unlink(missing_ok=True)
+
+    def _there(self) -> Path | None:
+        """The folder, if there is one and files in it may be changed."""
+        return self._folder if self._writable and self._folder is not None and self._folder.is_dir() else None
 
     def _path(self, tenant_id: str, kind: Kind) -> Path:
         assert self._folder is not None
