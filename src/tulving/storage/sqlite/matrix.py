@@ -242,7 +242,7 @@ class Matrix:
         """
         import numpy
 
-        wanted = max(2 * count, self.graph.ef) if self.graph else 0
+        wanted = max(4 * count, self.graph.ef) if self.graph else 0
         if self.graph is None or 4 * wanted > self.graph.size:
             return None
         found = self.graph.nearest(query, wanted)
