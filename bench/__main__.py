@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import conflicts, entities, inserts, network, processes, searches, tenants, tool_text
+from bench import conflicts, entities, inserts, network, processes, searches, tenants, tool_text, vectors
 from bench.engines import Sqlite, connect, postgres
 from bench.report import Report
 from bench.stores import Stores
@@ -16,7 +16,7 @@ from bench.stores import Stores
 RESULTS = Path(__file__).parent / "results"
 PARTS = (
     *("inserts", "conflicts", "minilm", "search", "cold", "memory", "tenants", "trips", "transfer", "entities"),
-    "tool_text",
+    *("tool_text", "vectors"),
 )
 ENGINES = ("sqlite", "postgres")
 
@@ -32,6 +32,8 @@ async def measure(chosen: argparse.Namespace, report: Report) -> None:
             await _common(files, report, parts, sizes)
             if "memory" in parts:
                 await processes.run_memory(files, report, sizes[-1])
+        if "vectors" in (chosen.only or ()):  # minutes, and only where the data sets are
+            await vectors.run(report, chosen.quick)
         if "tool_text" in parts:
             tool_text.run(report)
         if "entities" in (chosen.only or ()):  # minutes, and only where the data sets are

@@ -247,6 +247,7 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
             database_path(place),
             busy_timeout=config.busy_timeout,
             cache_bytes=config.vector_cache_mb * 1024 * 1024,
+            vectors=config.vectors,
         )
     from tulving.storage.postgres.pool import borrow_postgres
 

@@ -23,6 +23,7 @@ import alembic.command
 import numpy
 import sqlalchemy.dialects.postgresql
 from fault_parts import opened
+from vector_parts import CONFIG, Dense
 
 from tulving import storage
 from tulving.domain.model import NewEpisode, NewFact, NewRule
@@ -35,6 +36,7 @@ from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite import store as sqlite_store
+from tulving.storage.sqlite import vectors as sqlite_vectors
 
 LOADED = [alembic.command, numpy, sqlalchemy.dialects.postgresql, migrations, sqlite_store, postgres_pool]
 LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(storage.__path__)]
@@ -217,6 +219,43 @@ async def copy_and_die(say: Say, path: str) -> None:
     os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)  # pyright: ignore
     async with opened(path):
         say("survived")
+
+
+@job
+async def snapshot_and_die(say: Say, path: str, moment: str) -> None:
+    """Write the snapshot of a vector index anew, and be killed at a certain step."""
+
+    def die(*args: Any, **kwargs: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def begin(file: Any, *args: Any) -> None:
+        file.write(b"TULVHNSW and no more")
+        file.flush()
+        die()
+
+    steps: dict[str, tuple[Any, str, Any]] = {
+        "begun": (sqlite_vectors, "write_parts", begin),
+        "written": (sqlite_vectors, "write_parts", _then(sqlite_vectors.write_parts, die)),
+        "synced": (os, "fsync", _then(os.fsync, die)),
+        "before it is there": (Path, "replace", die),
+        "there": (Path, "replace", _then(Path.replace, die)),
+    }
+    async with opened(path, config=CONFIG, embedder=Dense(), background=False) as memory:
+        await memory.store_episode("one more", butler="b")
+        say("ready")
+        setattr(*steps[moment])
+        await memory._env.store.reindex(only_outgrown=True)
+        say("survived")
+
+
+@job
+async def snapshot_forever(say: Say, path: str) -> None:
+    """Change a memory and write its snapshot, again and again, until killed."""
+    async with opened(path, config=CONFIG, embedder=Dense(), background=False) as memory:
+        for number in count():
+            await memory.store_episode(f"word{number % 60} again {number}", butler="b")
+            await memory._env.store.reindex(only_outgrown=True)
+            say(number)
 
 
 @job

@@ -10,8 +10,9 @@ from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
 from tulving.storage.rows import Row
+from tulving.storage.sqlite.matrix import Matrix, Ranked
 from tulving.storage.sqlite.values import columns, decoded
-from tulving.storage.sqlite.vectors import Matrix, Ranking, VectorCache
+from tulving.storage.sqlite.vectors import VectorCache
 from tulving.storage.tenant_words import prefixed
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
     """Both lanes of each kind, each up to the limit, from rows that pass the filter."""
     rows = CandidateRows(request.tenant_id, _decode_time)
     lanes = Lanes({}, {}, {}, rows)
-    rankings: dict[Kind, Ranking] = {}
+    rankings: dict[Kind, Ranked] = {}
     # The cache holds what is committed today. Facts beside another one are asked for by the transaction that stores it.
     cached = request.filter.as_of is None and request.filter.beside is None
     if request.vector is not None and cached:
@@ -97,8 +98,8 @@ class _KindSearch:
             found[self._rows.add(self._kind, row[:-2])] = complete + bm25 / (1.0 + bm25)
         return found
 
-    def semantic(self, ranking: Ranking) -> dict[Key, float]:
-        """Filter the head of the exact ranking; if too few pass, the filter is resolved to ids in SQL."""
+    def semantic(self, ranking: Ranked) -> dict[Key, float]:
+        """Filter the head of the ranking; if too few pass, the filter is resolved to ids in SQL."""
         limit = self._request.limit
         found: dict[Key, float] = {}
         for window in _WINDOWS:
@@ -141,7 +142,7 @@ class _KindSearch:
             )
         )
 
-    def uncached(self, vector: Sequence[float]) -> Ranking:
+    def uncached(self, vector: Sequence[float]) -> Ranked:
         """The memories that pass the filter, by similarity, from their rows."""
         import numpy
 

@@ -20,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable, TulvingError
 from tulving.ports import Finding
+from tulving.settings import VectorsConfig
 from tulving.storage import timeline
 from tulving.storage.connection import Interrupted
 from tulving.storage.kinds import MEMORY_TABLES
@@ -28,6 +29,7 @@ from tulving.storage.sqlite import database
 from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.errors import named_errors
 from tulving.storage.sqlite.place import Place
+from tulving.storage.sqlite.vector_snapshot import Snapshots
 from tulving.storage.sqlite.vectors import VectorCache
 
 log = logging.getLogger("tulving")
@@ -88,9 +90,15 @@ def _deliver(jobs: list[_Job]) -> None:
 class SqliteStore:
     """A Tulving store in one file."""
 
-    def __init__(self, path: Path, *, busy_timeout: float = 30.0, cache_bytes: int = 256 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout: float = 30.0,
+        cache_bytes: int = 256 * 1024 * 1024,
+        vectors: VectorsConfig | None = None,
+    ) -> None:
         self.path = path.absolute()  # the working directory may change
-        self.vectors = VectorCache(cache_bytes)
         self.segments = Segments(database.timeline_folder(self.path))
         self._busy_timeout = busy_timeout
         self._local = threading.local()
@@ -103,6 +111,8 @@ class SqliteStore:
             raw = database.connect(self.path, busy_timeout)
             raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the file is opened only now
             self._place = Place(self.path)
+        snapshots = Snapshots(database.work_folder(self.path) / "semantic-index", writable=not self._place.frozen)
+        self.vectors = VectorCache(cache_bytes, vectors, snapshots)
         self._writer = SqliteConnection(raw, self.vectors, self.segments)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
@@ -133,14 +143,19 @@ class SqliteStore:
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
     ) -> list[str]:
-        """Merge the segments of the keyword index and truncate the log, so that deleted content is gone. Vectors are
-        compared exactly and have no index.
+        """Merge the segments of the keyword index, write the snapshots of vectors anew and truncate the log, so that
+        deleted content is gone.
 
-        With `only_outgrown` an index without deleted words is left alone.
+        With `only_outgrown` an index without deleted words and a snapshot that is up to date are left alone; else all
+        snapshots are removed, and vectors are read from their rows again.
         """
         if method is not None:
-            raise InvalidInput("method", "is for PostgreSQL; SQLite compares vectors exactly", "no method")
+            raise InvalidInput("method", "is for PostgreSQL; SQLite chooses by the number of vectors", "no method")
         merged = await self.write(None, _merge_segments, only_outgrown)
+        if only_outgrown:
+            await self.read(None, self.vectors.keep)
+        else:
+            await asyncio.to_thread(self.vectors.clear)
         with named_errors():
             emptied = await asyncio.to_thread(self._place.truncate_log)
         if not emptied:
@@ -148,9 +163,15 @@ class SqliteStore:
         return merged
 
     async def health(self) -> list[Finding]:
-        """What an operator should know about the file and its log."""
+        """What an operator should know about the file, its log and its vectors."""
         with named_errors():
-            return await asyncio.to_thread(self._place.health)
+            findings = await asyncio.to_thread(self._place.health)
+        return [*findings, await self.read(None, self.vectors.finding)]
+
+    async def warm(self) -> None:
+        """Load the vectors of large tenants and wait until their graphs are complete. Searches need not wait for it."""
+        await self.read(None, self.vectors.load)
+        await asyncio.to_thread(self.vectors.wait)
 
     async def identity(self) -> tuple[Any, ...]:
         """Identifies the store, no matter through which path it is reached."""
@@ -158,13 +179,22 @@ class SqliteStore:
         return file.st_dev, file.st_ino
 
     async def close(self) -> None:
-        """Finish queued writes, then close the file."""
+        """Finish queued writes, keep a snapshot of the vectors, then close the file."""
         self._closed = True
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self.vectors.close)
+        await asyncio.wrap_future(self._pool.submit(self._keep_vectors))
         await asyncio.to_thread(self._pool.shutdown)
         for raw in (*self._readers, self._writer.raw):
             raw.close()
+
+    def _keep_vectors(self) -> None:
+        """A store is closed in any case: without a snapshot the next start takes longer."""
+        try:
+            self._read(self.vectors.keep_worthwhile)
+        except (OSError, sqlite3.Error, TulvingError) as error:
+            log.warning("no snapshot of the vectors was written: %s", error)
 
     def _check(self) -> None:
         if self._closed:
