@@ -1,6 +1,8 @@
 """The memory itself: all verbs of one tenant, for one caller."""
 
 from tulving.ports import Publisher
+from tulving.services.bridge import Bridge
+from tulving.services.bus import Bus
 from tulving.services.conflicts import Conflicts
 from tulving.services.context import Context
 from tulving.services.entities import Entities
@@ -13,7 +15,9 @@ from tulving.services.reviewing import Reviewing
 from tulving.services.statistics import Counting
 
 
-class Memory(Episodes, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, HealthCheck):
+class Memory(
+    Episodes, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, Bus, Bridge, HealthCheck
+):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

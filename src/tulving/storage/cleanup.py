@@ -7,12 +7,14 @@ from operator import itemgetter
 from uuid import UUID
 
 from tulving.domain.events import AuditOf
+from tulving.domain.messages import WHOSE, whose
 from tulving.domain.scope import Bound
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reach, reach_or_all
 from tulving.storage.rows import Row
 
+_WHOSE = ", ".join(WHOSE)
 # An episode that awaits consolidation is kept for its grace period; a forgotten one is never consolidated.
 _OVER = (
     "expires_at <= :as_of AND (forgotten OR consolidation_status NOT IN ('pending', 'failed') OR expires_at <= :graced)"
@@ -67,7 +69,7 @@ def delete_expired(
     """001-058: delete expired episodes of one caller or (None) of all tenants; returns how many."""
     where, params = reach_or_all(conn, "episode", tenant_id, bound)
     rows = conn.fetch_all(
-        f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND {_OVER}"
+        f"SELECT tenant_id, id, {_WHOSE} FROM episodes AS m WHERE {where} AND {_OVER}"
         f" ORDER BY expires_at, tenant_id, id LIMIT :limit{conn.for_update}",
         {**params, "as_of": as_of, "graced": graced, "limit": limit},
     )
@@ -83,7 +85,7 @@ def delete_surplus(conn: Connection, tenant_id: str, bound: Bound, most: int, li
         return 0
     where, params = reach("episode", tenant_id, bound)
     rows = conn.fetch_all(
-        f"SELECT tenant_id, id FROM episodes AS m WHERE {where} AND consolidated"
+        f"SELECT tenant_id, id, {_WHOSE} FROM episodes AS m WHERE {where} AND consolidated"
         f" ORDER BY created_at, id LIMIT :limit{conn.for_update}",
         {**params, "limit": min(limit, surplus)},
     )
@@ -93,13 +95,14 @@ def delete_surplus(conn: Connection, tenant_id: str, bound: Bound, most: int, li
 def _delete(conn: Connection, rows: Iterable[Row], by: str, audit_of: AuditOf) -> int:
     deleted = 0
     for tenant_id, theirs in groupby(sorted(rows, key=itemgetter("tenant_id", "id")), key=itemgetter("tenant_id")):
-        ids: list[UUID] = [row["id"] for row in theirs]
+        gone = {row["id"]: whose(row) for row in theirs}
+        ids: list[UUID] = list(gone)
         conn.execute(
             f"DELETE FROM episodes WHERE tenant_id = :tenant_id AND {conn.within('id', 'ids')}",
             {"tenant_id": tenant_id, "ids": ids},
         )
         items.delete_traces(conn, tenant_id, "episode", ids)
         audit = audit_of(tenant_id)
-        events.append(conn, *(audit.event("episode_deleted", "episode", id_, by=by) for id_ in ids))
+        events.append(conn, *(audit.event("episode_deleted", "episode", id_, by=by, **gone[id_]) for id_ in ids))
         deleted += len(ids)
     return deleted

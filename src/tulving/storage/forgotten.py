@@ -8,11 +8,12 @@ from uuid import UUID
 from tulving.domain import claims
 from tulving.domain.editing import in_use
 from tulving.domain.events import Audit, Unkeyed
+from tulving.domain.messages import whose
 from tulving.domain.model import Episode, Fact, Item, Rule
 from tulving.domain.scope import Address, Bound, address_of
 from tulving.storage import events, items, links, proposals, runs
 from tulving.storage.connection import Connection
-from tulving.storage.kinds import table_of
+from tulving.storage.kinds import KIND, table_of
 
 NewId = Callable[[], UUID]
 _NOTE = """INSERT INTO forgotten_values (tenant_id, hash, created_at) VALUES (:tenant_id, :hash, :created_at)
@@ -32,9 +33,10 @@ def forget(conn: Connection, address: Address, audit: Audit, bound: Bound, deriv
 
 def delete(conn: Connection, address: Address, audit: Audit) -> bool:
     """`items.delete` by a person."""
-    _note(conn, address, audit)
+    item = _note(conn, address, audit)
     _withdraw(conn, address, audit)
-    return items.delete(conn, address, audit.event(f"{address.kind}_deleted", address.kind, address.id))
+    gone = whose(KIND["episode"].params(item)) if isinstance(item, Episode) else {}
+    return items.delete(conn, address, audit.event(f"{address.kind}_deleted", address.kind, address.id, **gone))
 
 
 def derived_alone(conn: Connection, address: Address, bound: Bound) -> list[Item]:
@@ -88,9 +90,10 @@ def _withdraw(conn: Connection, address: Address, audit: Audit) -> None:
         runs.settle(conn, proposal.tenant_id, proposal.run_id)
 
 
-def _note(conn: Connection, address: Address, audit: Audit) -> None:
+def _note(conn: Connection, address: Address, audit: Audit) -> Item | None:
     if (item := items.get(conn, address, to_change=True)) is not None:
         note(conn, item, audit)
+    return item
 
 
 def _hash(conn: Connection, item: Item, new_id: NewId) -> str:
