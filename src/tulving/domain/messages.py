@@ -34,7 +34,7 @@ TOPIC_OF = {
 TOPICS = tuple(dict.fromkeys((*TOPIC_OF.values(), MONITORING)))
 LAST = 2**63 - 1
 WHOSE = ("user_id", "household_id", "persona_id", "project", "butler")
-"""What the event of an episode's deletion says about it: who could read it."""
+"""What the event says by which an episode is forgotten or deleted: who could read it."""
 
 
 class Cursor(NamedTuple):
@@ -101,14 +101,14 @@ def concerned(events: Iterable[Event], topics: frozenset[str]) -> dict[Kind, lis
     """The memories whose rows are needed to build the messages of these events."""
     wanted: dict[Kind, list[UUID]] = {"episode": [], "fact": []}
     for event in events:
-        if event.entity_id is not None and TOPIC_OF.get(event.event_type) in topics and _has_row(event):
+        if event.entity_id is not None and TOPIC_OF.get(event.event_type) in topics & {SAVED, LEARNED}:
             wanted[_kind(event)].append(event.entity_id)
     return wanted
 
 
 def messages(events: Iterable[Read], topics: frozenset[str], context: Context) -> list[Message]:
-    """The messages of some events, in their order. The ids that one run prunes for one reason and owner are one
-    message."""
+    """The messages of some events, in their order. What one run prunes in a row, of one owner and for one
+    reason, is one message."""
     made: list[Message] = []
     for _, group in groupby(events, key=_together):
         made += _of(list(group), topics, context)
@@ -116,7 +116,7 @@ def messages(events: Iterable[Read], topics: frozenset[str], context: Context) -
 
 
 def whose(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the event of an episode's deletion says about it (`WHOSE`)."""
+    """What the event says by which an episode is forgotten or deleted (`WHOSE`)."""
     return {name: row[name] for name in WHOSE if row[name] is not None}
 
 
@@ -129,7 +129,7 @@ def _of(events: Sequence[Read], topics: frozenset[str], context: Context) -> lis
     (cursor, event) = events[-1]
     topic = TOPIC_OF.get(event.event_type)
     if topic == PRUNED:
-        events = [read for read in events if _may_know(read[1], context)]
+        events = [read for read in events if _may_know(read[1], context.bound)]
     said = _payload(topic, [event for _, event in events], context) if topic and events else None
     if said is None:
         return []
@@ -155,7 +155,7 @@ def _payload(topic: str | None, events: Sequence[Event], context: Context) -> Ma
     event = events[-1]
     if topic == PRUNED:
         ids = [str(each.entity_id) for each in events]
-        return {"ids": ids, "reason": pruned_because(event), **_owner(_whose(event, context))}
+        return {"ids": ids, "reason": pruned_because(event), **_owner(event.payload)}
     if topic in (SAVED, LEARNED):
         return _saved(event, context)
     if topic in (WARNING, HEALTHY):
@@ -192,20 +192,10 @@ def _together(read: Read) -> tuple[object, ...]:
     return event.run_id, pruned_because(event), *(event.payload.get(name) for name in WHOSE[:3])
 
 
-def _may_know(event: Event, context: Context) -> bool:
-    """Whether an episode that is gone was one that the connection could read; if nobody knows, it was not."""
-    bound, whose = context.bound, _whose(event, context)
+def _may_know(event: Event, bound: Bound) -> bool:
+    """Whether the connection could read an episode that is gone; if the event does not tell, it could not."""
     asked = (*(getattr(bound.owner, name) for name in WHOSE[:3]), bound.project, bound.scope)
-    return all(part in (None, whose.get(name)) for name, part in zip(WHOSE, asked, strict=True))
-
-
-def _whose(event: Event, context: Context) -> Mapping[str, Any]:
-    item = context.items.get(("episode", event.entity_id)) if event.entity_id else None
-    return event.payload if item is None else {name: getattr(item, name) for name in WHOSE}
-
-
-def _has_row(event: Event) -> bool:
-    return event.event_type in ("episode_created", "episode_forgotten", "fact_created")
+    return all(part in (None, event.payload.get(name)) for name, part in zip(WHOSE, asked, strict=True))
 
 
 def _kind(event: Event) -> Kind:

@@ -53,8 +53,13 @@ class Bus(Service):
             while True:
                 last_look, more = woken.closing, True
                 while more:
-                    read = storage.event_stream.next_messages
-                    found, place, more = await self._read(read, tenant_id, self.bound, topics_, place)
+                    try:
+                        read = storage.event_stream.next_messages
+                        found, place, more = await self._read(read, tenant_id, self.bound, topics_, place)
+                    except StoreUnavailable:
+                        if woken.closing:
+                            return
+                        raise
                     for message in found:
                         yield message
                 if last_look:
