@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from raw_sql import run_sql
 
 from tulving import Memory, open_memory
 from tulving.domain.messages import Cursor, Message
+from tulving.services.streams import Streams
 from tulving.storage import event_stream
 from tulving.testing import ManualClock, WordEmbedder
 
@@ -31,12 +33,11 @@ async def settled(memory: Memory) -> None:
 async def heard(memory: Memory, topics: Any = None, after: str = START) -> list[Message]:
     """All messages after a cursor that there are by now."""
     await settled(memory)
-    memory._env.streams._closing = True  # the stream ends where it would wait
-    try:
-        async with aclosing(memory.messages(topics, after=after)) as found:
-            return [message async for message in found]
-    finally:
-        memory._env.streams._closing = False
+    streams = Streams(memory._env.store)
+    await streams.close()  # so that a stream ends where it would wait
+    reader = Memory(replace(memory._env, streams=streams), memory.caller, memory.bound)
+    async with aclosing(reader.messages(topics, after=after)) as found:
+        return [message async for message in found]
 
 
 async def end(memory: Memory) -> str:
@@ -52,7 +53,15 @@ async def until(condition: Any, seconds: float = 20) -> None:
 
 
 def opened(url: Any, **options: Any) -> Any:
-    return open_memory(url, **{"embedder": WordEmbedder(options.pop("dimension", 64)), "clock": ManualClock(), "background": False, **options})
+    return open_memory(
+        url,
+        **{
+            "embedder": WordEmbedder(options.pop("dimension", 64)),
+            "clock": ManualClock(),
+            "background": False,
+            **options,
+        },
+    )
 
 
 def listeners(url: str) -> list[Any]:
