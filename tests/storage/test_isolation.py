@@ -717,6 +717,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("learning.py", "shards"): "which tenants and agents a worker has to care for",
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
     ("cleanup.py", "tenants"): "which tenants there are",
+    ("bridge.py", "tenants"): "which tenants a worker has to care for",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
     ("merge_rules.py", "unreadable"): "verification concerns the whole store: which tenants have rules",
     ("postgres/lanes.py", "_worded"): "its words have the tenant's mark, and the filter around it names the tenant",

@@ -1,6 +1,5 @@
 """The bridge: episodes that become facts by themselves, without a model."""
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +21,7 @@ MOST_TRIES = 5
 PAUSE = 0.05
 """Seconds in which changes gather before the bridge looks at them."""
 RETRY = 5.0
+"""Seconds until it tries again after a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +93,16 @@ class Bridge(Facts):
             end = self._env.subscribers.add(None, lambda events: changed.update(e.tenant_id for e in events))
             try:
                 while True:
-                    closing, tenants = woken.closing, changed | {own}
+                    closing, tenants, failed = woken.closing, sorted(changed | {own}), set[str]()
                     changed.clear()
-                    for tenant_id in sorted(tenants):
+                    for tenant_id in tenants:
                         if not await Bridge(self._env, Caller(tenant_id, NAME))._tried(opened):
-                            changed.add(tenant_id)
+                            failed.add(tenant_id)
                     if closing:
                         return
-                    await asyncio.sleep(RETRY if changed & tenants else PAUSE)
+                    changed |= failed
                     await woken.wait()
+                    await woken.pause(RETRY if failed else PAUSE)
             finally:
                 end()
 

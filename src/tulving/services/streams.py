@@ -22,9 +22,17 @@ class Woken:
     """Tells one reader that there may be something new."""
 
     def __init__(self, poll: float) -> None:
-        self._poll, self._changed = poll, asyncio.Event()
+        self._poll, self._changed, self._closing = poll, asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.closing = False
+
+    @property
+    def closing(self) -> bool:
+        """Whether the memory is being closed: what has been committed by now is the last to be read."""
+        return self._closing.is_set()
+
+    def end(self) -> None:
+        self._closing.set()
+        self._changed.set()
 
     def wake(self) -> None:
         """From any thread."""
@@ -33,10 +41,15 @@ class Woken:
 
     async def wait(self) -> None:
         """Until woken, or until it is time to look anyway."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), self._poll)
         if not self.closing:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), self._poll)
-        self._changed.clear()
+            self._changed.clear()
+
+    async def pause(self, seconds: float) -> None:
+        """For some time, or until the memory is closed."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), seconds)
 
 
 class Streams:
@@ -55,7 +68,8 @@ class Streams:
         """Be woken by every change of a tenant, or (None) of any, made in this process or announced by another one."""
         announcing = isinstance(self._store, Announcing)
         woken = Woken(poll or (SLOW_POLL if announcing else POLL))
-        woken.closing = self._closing
+        if self._closing:
+            woken.end()
         with ExitStack() as ends:
             ends.callback(subscribers.add(tenant_id, lambda events: woken.wake()))
             if isinstance(self._store, Announcing):
@@ -75,8 +89,7 @@ class Streams:
         """End all streams after what has been committed so far."""
         self._closing = True
         for woken in self._open:
-            woken.closing = True
-            woken.wake()
+            woken.end()
         if tasks := set(self._tasks):
             _, late = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
             for task in late:
