@@ -27,12 +27,14 @@ from tulving.location import Create, database_path, is_postgres, new_file, no_me
 from tulving.ports import Clock, Embedder, Ids, Llm, Measurable, Reranker, Store
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
+from tulving.services.bridge import Bridge
 from tulving.services.embedding import Embedding
 from tulving.services.memory import Memory
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
 from tulving.services.service import Env, log
+from tulving.services.streams import Streams
 from tulving.services.tokens import Authentication
 from tulving.settings import MemoryModuleConfig
 from tulving.workers.background import tend
@@ -109,22 +111,29 @@ async def open_memory(
     retries, most = config.llm.retries, config.llm.max_output_tokens
     model = LanguageModel(llm, retries=retries, max_tokens=most, jitter=random.random) if llm else None
     store = await open_store(config.url if url is None else url, config, create)
-    references = References(store)
+    references, streams = References(store), Streams(store)
     helper: asyncio.Task[None] | None = None
     try:
         embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
-        env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking, model=model)
+        parts = {"tokens": tokens, "reranker": reranking, "model": model}
+        env = Env(config, store, embedding, clock, ids, references, streams, **parts)
         store.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)
             helper = asyncio.create_task(tend(Administration(env, caller), schedule))
             helper.add_done_callback(_log_failure)
+        if config.bridge.enabled:
+            bridge = Bridge(env, caller)
+            await bridge.begin_bridge()
+            if background and config.schedule.background:
+                streams.start(bridge.carry_on())
         yield Memory(env, caller, bound)
     finally:
         if helper is not None:
             helper.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await helper
+        await streams.close()
         await references.close()
         await store.close()
 

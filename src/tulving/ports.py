@@ -165,3 +165,12 @@ class Store(Protocol):
     async def health(self) -> list[Finding]: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A store that hears of changes by other processes, without being asked again and again."""
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` when something may have changed; returns what ends this. An announcement may be lost."""
+        ...

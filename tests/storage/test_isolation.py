@@ -691,7 +691,7 @@ TABLES_BY_NAME = (
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join((f'm.{name}' for name in _COLUMNS))} FROM settlements AS m",  # as {_SELECT}
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
-    "SELECT seq, {', '.join(_COLUMNS)} FROM memory_events",  # as {_SELECT}
+    "SELECT seq, {', '.join(COLUMNS)} FROM memory_events",  # as {_SELECT}
     "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}
 }
 TENANT_CLAUSES = (
@@ -723,6 +723,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("timeline.py", "unlike_rows"): "verification concerns the whole store",
     ("timeline.py", "sweep"): "which files of the whole store are needed",
     ("sqlite/database.py", "_take_segments"): "a backup holds the whole store",
+    ("bridge.py", "tenants"): "which tenants a worker has to care for",
     ("sqlite/connection.py", "_verify_fts"): "verification concerns the whole store",
     ("merge_rules.py", "unreadable"): "verification concerns the whole store: which tenants have rules",
     ("postgres/lanes.py", "_worded"): "its words have the tenant's mark, and the filter around it names the tenant",

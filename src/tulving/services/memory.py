@@ -1,6 +1,8 @@
 """The memory itself: all verbs of one tenant, for one caller."""
 
 from tulving.ports import Publisher
+from tulving.services.bridge import Bridge
+from tulving.services.bus import Bus
 from tulving.services.conflicts import Conflicts
 from tulving.services.context import Context
 from tulving.services.entities import Entities
@@ -15,7 +17,19 @@ from tulving.services.windows import Windows
 
 
 class Memory(
-    Episodes, Windows, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, HealthCheck
+    Episodes,
+    Windows,
+    Conflicts,
+    Reviewing,
+    Profiles,
+    Entities,
+    MergeRules,
+    Context,
+    Counting,
+    Moving,
+    Bus,
+    Bridge,
+    HealthCheck,
 ):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 

@@ -20,6 +20,7 @@ from tulving.services.embedding import Embedding
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
+from tulving.services.streams import Streams
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
@@ -42,18 +43,21 @@ T = TypeVar("T")
 
 
 class Subscribers:
-    """The subscribers to changes, each to those of one tenant."""
+    """The subscribers to changes, each to those of one tenant or of all."""
 
     def __init__(self) -> None:
-        self._publishers: list[tuple[str, Publisher]] = []
+        self._publishers: list[tuple[str | None, Publisher]] = []
 
-    def add(self, tenant_id: str, publisher: Publisher) -> None:
-        self._publishers.append((tenant_id, publisher))
+    def add(self, tenant_id: str | None, publisher: Publisher) -> Callable[[], None]:
+        """Subscribe to the changes of a tenant, or (None) of all; returns what ends this."""
+        entry = tenant_id, publisher
+        self._publishers.append(entry)
+        return lambda: self._publishers.remove(entry)
 
     def publish(self, events: Sequence[Event]) -> None:
         """Notify the subscribers. The change is already committed, so an error in a subscriber is only logged."""
-        for tenant_id, publisher in self._publishers:
-            if theirs := [event for event in events if event.tenant_id == tenant_id]:
+        for tenant_id, publisher in tuple(self._publishers):
+            if theirs := [event for event in events if tenant_id in (None, event.tenant_id)]:
                 try:
                     publisher(theirs)
                 except Exception:
@@ -70,6 +74,7 @@ class Env:
     clock: Clock
     ids: Ids
     references: References
+    streams: Streams
     names: "KnownNames" = field(default_factory=lambda: storage.names.KnownNames())
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens

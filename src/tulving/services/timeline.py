@@ -140,11 +140,8 @@ class Timeline(Service):
             return 0
         pruned, audit_of = 0, self._audit_of()
 
-        def prune(conn: Connection) -> int:
-            rows = storage.timeline.before(conn, tenant_id, before, PRUNED_AT_A_TIME)
-            return storage.cleanup.delete(conn, rows, "retention", audit_of)
-
-        while deleted := await self._write(prune):
+        delete = storage.cleanup.delete_old
+        while deleted := await self._write(delete, tenant_id, before, PRUNED_AT_A_TIME, audit_of):
             pruned += deleted
         if pruned:
             log.info("%d episodes of %s were past their retention and are deleted", pruned, tenant_id)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tulving.storage import bridge as bridge
     from tulving.storage import cleanup as cleanup
     from tulving.storage import comparing as comparing
     from tulving.storage import completion as completion
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tulving.storage import edits as edits
     from tulving.storage import embeddings as embeddings
     from tulving.storage import entities as entities
+    from tulving.storage import event_stream as event_stream
     from tulving.storage import events as events
     from tulving.storage import export_file as export_file
     from tulving.storage import facts as facts

@@ -6,6 +6,7 @@ and come out as Python values (UUID, aware datetime, list, dict, bool).
 
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tulving.domain.events import Event
@@ -44,6 +45,17 @@ def savepoint(conn: "Connection") -> Iterator[None]:
     conn.execute("RELEASE SAVEPOINT part")
 
 
+@dataclass(frozen=True, slots=True)
+class EventOrder:
+    """The order in which events are read, as parts of SQL: that of their transactions where these may commit in another
+    order than they number their events. `after` also leaves out what a running transaction may still precede."""
+
+    transaction: str
+    columns: str
+    after: str
+    end: str
+
+
 class Connection(Protocol):
     """One transaction's connection."""
 
@@ -69,6 +81,11 @@ class Connection(Protocol):
     @property
     def for_reference(self) -> str:
         """The suffix of a SELECT that locks rows against deletion before they are referenced."""
+        ...
+
+    @property
+    def event_order(self) -> EventOrder:
+        """How events are read in the order in which they were committed."""
         ...
 
     @property

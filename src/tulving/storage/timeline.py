@@ -268,15 +268,6 @@ def sweep(conn: Connection) -> int:
     return conn.segments.sweep({f"{row['id']}-{row['generation']}.segment" for row in named})
 
 
-def before(conn: Connection, tenant_id: str, moment: datetime, limit: int) -> list[Row]:
-    """000-018: the oldest episodes that happened before a moment, archived or not."""
-    return conn.fetch_all(
-        f"SELECT m.tenant_id, m.id, m.segment_id FROM episodes AS m WHERE m.tenant_id = :tenant_id"
-        f" AND {_DATED} < :moment ORDER BY {_DATED}, m.id LIMIT :limit{conn.for_update}",
-        {"tenant_id": tenant_id, "moment": moment, "limit": limit},
-    )
-
-
 def count_before(conn: Connection, tenant_id: str, moment: datetime) -> int:
     row = conn.fetch_one(
         f"SELECT COUNT(*) AS old FROM episodes AS m WHERE m.tenant_id = :tenant_id AND {_DATED} < :moment",

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from tulving.domain.events import Event
+from tulving.domain.messages import LAST
 from tulving.domain.resolution import SIMILAR
 from tulving.errors import StoreUnavailable
 from tulving.ports import Finding
-from tulving.storage.connection import check
+from tulving.storage.connection import EventOrder, check
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
@@ -23,6 +24,7 @@ from tulving.storage.tenant_words import prefixed
 ROWS_AT_A_TIME = 500
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
 """Writers hold it in shared mode; a change of what they rely on holds it exclusively."""
+_OLDEST_RUNNING = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # Below the size limit of a tsvector; a word takes its letters, its tenant's prefix and its position.
 MOST_WORD_BYTES = 1_000_000
 BYTES_BESIDE_A_WORD = 12
@@ -33,6 +35,12 @@ class PostgresConnection:
 
     for_update = " FOR UPDATE"
     for_reference = " FOR KEY SHARE"
+    event_order = EventOrder(
+        "transaction_id",
+        "transaction_id, seq",
+        f"(transaction_id, seq) > (:transaction_id, :seq) AND transaction_id < {_OLDEST_RUNNING}",
+        f"SELECT {_OLDEST_RUNNING} - 1 AS transaction_id, {LAST} AS seq",
+    )
     merged_at_a_time = 1000
     again = True
 

@@ -16,6 +16,7 @@ from asyncpg import exceptions as pg
 from tulving.domain.events import Event
 from tulving.errors import ConfigError, IntegrityError, StoreUnavailable
 from tulving.ports import Finding
+from tulving.storage.postgres.announcements import Announcements
 from tulving.storage.postgres.connection import STORE_LOCK, PostgresConnection
 from tulving.storage.postgres.errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
 from tulving.storage.postgres.indexes import Progress, VectorIndexes, rebuild
@@ -47,6 +48,7 @@ class PostgresStore:
         self.row_security = False
         self._secrets: dict[str, str] = {}
         self.publish: Callable[[Sequence[Event]], None] = lambda events: None
+        self._announcements = Announcements(self.connection, may_listen=pool.get_max_size() > 1)
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
@@ -97,8 +99,14 @@ class PostgresStore:
             Finding("oldest transaction", (held,) if seconds > LONG_TRANSACTION else (), f"{seconds} s"),
         ]
 
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` when a process has changed something; returns what ends this."""
+        return self._announcements.listen(wake)
+
     async def close(self) -> None:
         """Finish running calls, then close the connections."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._announcements.close(), CLOSE_TIMEOUT)
         self._closed = True
         try:
             # Not the pool's own wait: it would close a connection that a waiting call has just acquired.
@@ -189,6 +197,7 @@ class PostgresStore:
                 raise IntegrityError("the server rolled back a change, because one of its statements had failed")
             self._secrets |= found  # committed, so they will not change
             if conn.events:
+                self._announcements.announce()
                 self.publish(conn.events)
             return result
 
