@@ -16,10 +16,11 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 
 from scenarios import LIST, ONE_ENGINE, ROOT
@@ -177,26 +178,28 @@ def module_of(path: str) -> Path | None:
     return None
 
 
+def schema(statements: Iterable[str]) -> set[str]:
+    """The tables, their columns and the indexes that statements leave, as places."""
+    found = set[str]()
+    for statement in statements:
+        if table := re.match(r"CREATE (?:VIRTUAL )?TABLE (\w+)\s*(.*)", statement, re.DOTALL):
+            columns = re.findall(r"^ *([a-z_]+) [A-Z]", table[2], re.MULTILINE)
+            found.update((f"table {table[1]}", *(f"table {table[1]}.{column}" for column in columns)))
+        elif column := re.match(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", statement):
+            found.add(f"table {column[1]}.{column[2]}")
+        elif index := re.match(r"(CREATE|DROP) (?:UNIQUE )?INDEX (\w+)", statement):
+            (found.add if index[1] == "CREATE" else found.discard)(f"index {index[2]}")
+    return found
+
+
 @cache
-def _schema() -> tuple[frozenset[str], frozenset[str]]:
-    """The tables with their columns, and the indexes, of both engines, as the migrations leave them."""
+def _schema() -> set[str]:
+    """Those of both engines."""
     from tulving.storage.migrations.statements import statements
     from tulving.storage.schema import REVISIONS, migration
 
-    tables, indexes = set[str](), set[str]()
-    for revision in REVISIONS:
-        for engine in ("sqlite", "postgresql"):
-            for statement in statements(engine, migration(revision).STATEMENTS):
-                if created := re.match(r"CREATE (?:VIRTUAL )?TABLE (\w+)\s*(.*)", statement, re.DOTALL):
-                    columns = re.findall(r"^ *([a-z_]+) [A-Z]", created[2], re.MULTILINE)
-                    tables.update((created[1], *(f"{created[1]}.{column}" for column in columns)))
-                elif added := re.match(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", statement):
-                    tables.add(f"{added[1]}.{added[2]}")
-                elif index := re.match(r"CREATE (?:UNIQUE )?INDEX (\w+)", statement):
-                    indexes.add(index[1])
-                elif dropped := re.match(r"DROP INDEX (\w+)", statement):
-                    indexes.discard(dropped[1])
-    return frozenset(tables), frozenset(indexes)
+    texts = [text for revision in REVISIONS for text in migration(revision).STATEMENTS]
+    return schema(statements("sqlite", texts)) | schema(statements("postgresql", texts))
 
 
 def _is_tool(name: str) -> bool:
@@ -230,8 +233,8 @@ def _code() -> str:
 
 
 PLACES: Mapping[str, Callable[[str], bool]] = {
-    "table": lambda name: name in _schema()[0],
-    "index": lambda name: name in _schema()[1],
+    "table": lambda name: f"table {name}" in _schema(),
+    "index": lambda name: f"index {name}" in _schema(),
     "tool": _is_tool,
     "command": _is_command,
     "setting": _is_setting,
@@ -293,18 +296,24 @@ def _span(ids: Sequence[str]) -> str:
 
 
 def _places(row: Row) -> str:
-    return ", ".join(map(_place, row.here)) or "not here"
+    """What is of the same kind stands together, and the kind before it once."""
+    groups = groupby(row.here, lambda place: place.partition(" ")[0] if " " in place else "")
+    return ", ".join(_group(kind, list(places)) for kind, places in groups) or "not here"
 
 
-def _place(place: str) -> str:
-    kind, _, name = place.partition(" ")
-    if not name:
-        path = module_of(place)
-        short = f"`{'.'.join(place.split('.')[-2:])}`"
-        return f"[{short}](../{path.relative_to(ROOT)})" if path else short
+def _group(kind: str, places: Sequence[str]) -> str:
+    if not kind:
+        return ", ".join(map(_code_link, places))
+    names = [place.partition(" ")[2] for place in places]
     if kind == "file":
-        return f"[`{name.rpartition('/')[2]}`](../{name})"
-    return f"`tulving {name}`" if kind == "command" else f"{kind} `{name}`"
+        return ", ".join(f"[`{name.rpartition('/')[2]}`](../{name})" for name in names)
+    shown = ", ".join(f"`tulving {name}`" if kind == "command" else f"`{name}`" for name in names)
+    return shown if kind == "command" else f"{kind} {shown}"
+
+
+def _code_link(path: str) -> str:
+    file, short = module_of(path), f"`{'.'.join(path.split('.')[-2:])}`"
+    return f"[{short}](../{file.relative_to(ROOT)})" if file else short
 
 
 def _note(row: Row) -> str:

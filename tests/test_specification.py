@@ -81,10 +81,28 @@ def test_a_place_that_exists_is_found(place: str) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["fact facts", "table", "tulving.nothing", "tulving.domain.model.Fact.content.upper", "setting retrieval.fusion.x"],
+    [
+        "fact facts",
+        "table",
+        "tulving.nothing",
+        "tulving.domain.model.Fact.content.upper",
+        "setting retrieval.fusion.x",
+        "event entity_mer",
+    ],
 )
 def test_a_place_that_does_not_exist_is_a_problem(place: str, scenarios: list[Scenario]) -> None:
     assert LEADS_NOWHERE.format(place) in specification.problems([replace(FACT, here=(place,))], scenarios)
+
+
+def test_the_schema_is_what_all_statements_leave() -> None:
+    statements = [
+        "CREATE TABLE a (\n  b TEXT,\n  c INTEGER)",
+        "CREATE UNIQUE INDEX ab ON a (b)",
+        "CREATE INDEX ac ON a (c)",
+    ]
+    changes = ["ALTER TABLE a ADD COLUMN d TEXT", "DROP INDEX ab", "UPDATE a SET b = 1"]
+    left = {"table a", "table a.b", "table a.c", "table a.d", "index ac"}
+    assert specification.schema([*statements, *changes]) == left
 
 
 @pytest.mark.parametrize(
@@ -121,11 +139,11 @@ def test_a_requirement_without_a_row_and_a_row_that_is_there_twice(rows: list[Ro
 
 def test_a_line_of_the_data_has_all_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "rows.tsv"
-    path.write_text("head\n001\ttable\tfacts\t001-002 001-004\ttable facts; tool x\t\n")
+    path.write_text("head\n001\ttable\tfacts\t001-002 001-004\ttable facts; tool x\t\n001\ttable\tfacts\t\t\tno\n")
     row = replace(FACT, scenarios=("001-002", "001-004"), here=("table facts", "tool x"))
-    assert specification.read_rows(path) == [row]
+    assert specification.read_rows(path) == [row, replace(FACT, scenarios=(), here=(), note="no")]
     path.write_text(path.read_text() + "001\ttable\tfacts\n")
-    with pytest.raises(ValueError, match=r"rows.tsv:3 has 3 columns instead of 6"):
+    with pytest.raises(ValueError, match=r"rows.tsv:4 has 3 columns instead of 6"):
         specification.read_rows(path)
 
 
