@@ -268,9 +268,9 @@ def _section(text: str, rows: Sequence[Row], scenarios: Sequence[Scenario]) -> s
     return "\n".join(
         (
             "\n### Requirements\n",
-            _table(("Requirement", "Scenarios", "Here", "Decided differently"), requirements),
+            _table(("Requirement", "Scenarios", "Here", "Differences and remarks"), requirements),
             "### Names\n",
-            _table(("Name in the text", "Kind", "Scenarios", "Here", "Decided differently"), names),
+            _table(("Name in the text", "Kind", "Scenarios", "Here", "Differences and remarks"), names),
             "### Tests\n",
             _table(("Scenario", "Test files"), tests),
         )
