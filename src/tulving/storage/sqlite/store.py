@@ -192,7 +192,7 @@ class SqliteStore:
     def _keep_vectors(self) -> None:
         """A store is closed in any case: without a snapshot the next start takes longer."""
         try:
-            self._read(self.vectors.keep_worthwhile)
+            self._reread(self.vectors.keep_worthwhile)
         except (OSError, sqlite3.Error, TulvingError) as error:
             log.warning("no snapshot of the vectors was written: %s", error)
 
