@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from tulving import Caller, InvalidInput, NewEpisode, open_memory
+from tulving.storage import windows
 from tulving.testing import SequentialIds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -141,6 +142,16 @@ async def test_each_condition_drops_and_counts_what_does_not_meet_it(memory):
         "outside_window",
         "over_limit",
     ]
+
+
+async def test_a_long_past_is_not_counted_to_its_end(memory, monkeypatch):
+    monkeypatch.setattr(windows, "MOST_COUNTED", 2)
+    hours = [event(f"{hour} hours ago", ago(hours=hour)) for hour in range(-4, 5)]
+    await memory.record_events(hours, user_id="ada")
+    window = await memory.query_window(since=ago(hours=1), until=ago(hours=-2), top_k=1)
+    assert contents(window) == ["-1 hours ago"]
+    assert balanced(window).dropped == {"outside_window": 4, "over_limit": 2}
+    assert (await memory.query_window(until=ago(hours=-4))).diagnostics.dropped["outside_window"] == 1
 
 
 async def test_what_is_archived_is_seen_and_what_is_gone_is_not(memory, clock, sql):

@@ -92,6 +92,8 @@ async def test_a_window_drops_and_counts_what_is_outside(memory, clock):
     assert both.filtered == {"below_similarity": 1, "outside_window": 1}
     earlier = await memory.search_similar(QUERY, until=clock.now - day, limit=1)
     assert (contents(earlier), earlier.filtered) == (["old"], {"outside_window": 0}), "nothing nearer is outside"
+    oldest = await memory.search_similar(QUERY, until=clock.now - 6 * day)
+    assert (contents(oldest), oldest.filtered) == (["old", "far"], {"outside_window": 2})
     newest = await memory.search_similar(QUERY, since=clock.now, limit=2)
     assert (contents(newest), newest.filtered) == (["new"], {"outside_window": 2}), "both would have come first"
     with pytest.raises(InvalidInput, match="until"):

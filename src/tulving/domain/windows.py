@@ -38,7 +38,8 @@ class WindowRequest:
 class WindowDiagnostics:
     """000-013, 000-015: how many episodes there are in the caller's context (`scanned`), how many of them are returned,
     and how many were dropped for which reason. An episode counts for the first condition that it does not meet, so
-    `scanned` is the sum of the others. There is an entry for each condition that was asked for."""
+    `scanned` is the sum of the others. There is an entry for each condition that was asked for. Of those outside the
+    window at most 1,000 are counted on either side."""
 
     scanned: int
     returned: int

@@ -41,6 +41,7 @@ class Windows(Service):
         The diagnostics tell how many episodes there are in the caller's context (scanned), how many are returned, and
         how many were dropped for each reason: outside_window, other_type, other_butler, other_project, other_session,
         lacks_tags, less_important, over_limit. The numbers add up: an episode counts for the first reason that applies.
+        On either side of the window at most 1,000 are counted.
         """
         now = self._env.clock()
         begin, end = windows.span(since, until, last_days, now)

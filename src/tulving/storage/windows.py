@@ -17,6 +17,14 @@ from tulving.storage.rows import IndexEntry, Row
 
 _EPISODE = KIND["episode"]
 _ASKED = tuple(field.name for field in fields(WindowRequest) if field.name != "bound")
+_SIDES = {
+    "since": (f"{_EPISODE.dated_by} >= :since", f"{_EPISODE.dated_by} < :since"),
+    "until": (f"{_EPISODE.dated_by} < :until", f"{_EPISODE.dated_by} >= :until"),
+}
+"""The ends of a window: the condition to be inside, and the one to be outside."""
+MOST_COUNTED = 1_000
+"""How many episodes on either side of a window are counted at most: a window of a few days must not cost a look at
+years."""
 
 
 def record(conn: Connection, offers: Sequence[tuple[Episode, IndexEntry, Event]]) -> list[tuple[UUID, bool]]:
@@ -56,10 +64,13 @@ def find(conn: Connection, tenant_id: str, wanted: WindowRequest, now: datetime)
     """The episodes of a window, archived ones included, and why others are not among them."""
     where, reached = reach("episode", tenant_id, wanted.bound)
     where = f"{where} AND {_EPISODE.alive}"
-    inside, conditions = _asked(conn, wanted)
     asked = {name: given for name in _ASKED if (given := getattr(wanted, name)) is not None}
     params = {**asked, "now": now, **reached}  # what is asked for never replaces what the connection is bound to
-    counts = _count(conn, where, inside, conditions, params)
+    sides = [sides for name, sides in _SIDES.items() if name in asked]
+    inside = " AND ".join(within for within, _ in sides) or "TRUE"
+    conditions = dict(each for name, each in _conditions(conn).items() if name in asked)
+    outside = " + ".join(_counted(where, beyond) for _, beyond in sides) or "0"
+    counts = _count(conn, where, inside, outside, conditions, params)
     meeting = " AND ".join((inside, *conditions.values()))
     rows = conn.fetch_all(
         f"{KIND['episode'].select} WHERE {where} AND {meeting}"
@@ -67,16 +78,15 @@ def find(conn: Connection, tenant_id: str, wanted: WindowRequest, now: datetime)
         params,
     )
     found = [Episode(**row) for row in rows]
-    dropped = {"outside_window": counts["scanned"] - counts["inside"], **{name: counts[name] for name in conditions}}
-    dropped["over_limit"] = counts["scanned"] - sum(dropped.values()) - len(found)
-    diagnostics = WindowDiagnostics(scanned=counts["scanned"], returned=len(found), dropped=dropped)
-    return Window(events=found, diagnostics=diagnostics)
+    dropped = {name: counts[name] for name in ("outside_window", *conditions)}
+    scanned = counts["outside_window"] + counts["inside"]
+    dropped["over_limit"] = scanned - sum(dropped.values()) - len(found)
+    return Window(events=found, diagnostics=WindowDiagnostics(scanned=scanned, returned=len(found), dropped=dropped))
 
 
-def _asked(conn: Connection, wanted: WindowRequest) -> tuple[str, dict[str, str]]:
-    """The window as a condition, and the other conditions by the reason for which they drop an episode."""
-    bounds = {"since": f"{_EPISODE.dated_by} >= :since", "until": f"{_EPISODE.dated_by} < :until"}
-    others = {
+def _conditions(conn: Connection) -> dict[str, tuple[str, str]]:
+    """What may be asked for beside the window: the reason for which an episode is dropped, and the condition."""
+    return {
         "types": ("other_type", conn.within("m.type", "types")),
         "butler": ("other_butler", "m.butler = :butler"),
         "project": ("other_project", "m.project = :project"),
@@ -84,22 +94,22 @@ def _asked(conn: Connection, wanted: WindowRequest) -> tuple[str, dict[str, str]
         "tags": ("lacks_tags", conn.tagged("m.tags", "tags")),
         "min_importance": ("less_important", "m.importance >= :min_importance"),
     }
-    inside = " AND ".join(bound for name, bound in bounds.items() if getattr(wanted, name) is not None)
-    return inside or "TRUE", dict(each for name, each in others.items() if getattr(wanted, name) is not None)
 
 
-def _count(conn: Connection, where: str, inside: str, conditions: dict[str, str], params: Row) -> Row:
-    """How many episodes there are in all, how many are inside the window, and of these how many fail each condition but
-    none before it."""
+def _counted(where: str, beyond: str) -> str:
+    """How many episodes lie on one side of the window."""
+    those = f"SELECT 1 FROM episodes AS m WHERE {where} AND {beyond} LIMIT {MOST_COUNTED}"
+    return f"(SELECT COUNT(*) FROM ({those}) AS those)"
+
+
+def _count(conn: Connection, where: str, inside: str, outside: str, conditions: dict[str, str], params: Row) -> Row:
+    """How many episodes are outside the window, how many inside, and of these how many fail each condition but none
+    before it."""
     met: list[str] = []
-    counted = ["COUNT(*) AS inside"]
+    counted = [f"{outside} AS outside_window", "COUNT(*) AS inside"]
     for reason, condition in conditions.items():
         counted.append(f"COUNT(*) FILTER (WHERE {' AND '.join((*met, f'({condition}) IS NOT TRUE'))}) AS {reason}")
         met.append(condition)
-    row = conn.fetch_one(
-        f"SELECT (SELECT COUNT(*) FROM episodes AS m WHERE {where}) AS scanned, {', '.join(counted)}"
-        f" FROM episodes AS m WHERE {where} AND {inside}",
-        params,
-    )
+    row = conn.fetch_one(f"SELECT {', '.join(counted)} FROM episodes AS m WHERE {where} AND {inside}", params)
     assert row is not None
     return row
