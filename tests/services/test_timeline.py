@@ -111,6 +111,11 @@ async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> No
     listed = {item.id: item for item in (await memory.list_memories("episode")).items}
     assert listed[ids[0]].content == "walk number0 to the harbour"
     assert listed[ids[0]].metadata == {"steps": 0, "deep": [{"ü": None}]}
+    window = await memory.query_window(since=memory.now(), until=memory.now() + timedelta(hours=2))
+    assert [(event.id, event.content) for event in window] == [
+        (ids[1], "walk number1 to the harbour"),
+        (ids[0], "walk number0 to the harbour"),
+    ]
     fact = await memory.store_fact("user", "walks", "often", source_episode_id=ids[0])
     await memory.create_link("fact", fact.id, "episode", ids[0], "derived_from")
     assert [link.target_id for link in await memory.get_links("episode", ids[0])] == [ids[0]]
@@ -276,6 +281,21 @@ async def test_writes_go_on_while_episodes_are_archived(memory: Memory, sql: Sql
     assert await contents(memory, ids[:10]) == [f"changed {id_}" for id_ in ids[:10]]
     assert await contents(memory, ids[15:]) == [f"walk number{number} to the harbour" for number in range(15, 40)]
     assert not await problems(memory)
+
+
+@pytest.mark.scenario("000-017")
+async def test_after_a_restart_windows_reach_into_the_archive(
+    memory: Memory, sql: Sql, url: str, clock: ManualClock
+) -> None:
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    async with open_memory(url, embedder=WordEmbedder(), clock=clock, background=False) as other:
+        assert await other.check_segments() == 0
+        window = await other.query_window(since=clock.now, until=clock.now + timedelta(days=1))
+        assert [event.id for event in window] == ids[::-1]
+        assert [event.content for event in window] == [
+            f"walk number{number} to the harbour" for number in range(6, -1, -1)
+        ]
 
 
 @pytest.mark.scenario("000-017", "000-021")

@@ -8,7 +8,7 @@ from uuid import UUID
 from tulving.domain.events import Event
 from tulving.domain.model import Episode
 from tulving.domain.windows import Window, WindowDiagnostics, WindowRequest
-from tulving.storage import events, items
+from tulving.storage import events, items, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import renumbered
 from tulving.storage.filters import reach
@@ -77,7 +77,7 @@ def find(conn: Connection, tenant_id: str, wanted: WindowRequest, now: datetime)
         f" ORDER BY {_EPISODE.dated_by} DESC, m.created_at DESC, m.id LIMIT :limit",
         params,
     )
-    found = [Episode(**row) for row in rows]
+    found = [Episode(**row) for row in timeline.restored(conn, rows)]
     dropped = {name: counts[name] for name in ("outside_window", *conditions)}
     scanned = counts["outside_window"] + counts["inside"]
     dropped["over_limit"] = scanned - sum(dropped.values()) - len(found)
