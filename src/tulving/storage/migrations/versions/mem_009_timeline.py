@@ -4,7 +4,7 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_009"
 down_revision = "mem_008"
-DIGEST = "f518e017a685b6867559eb397fcd0f6394296d034488ddcd71372cbe1ae56548"
+DIGEST = "0a6574bf48e2c093eb03114637d659f7eacdb0a2e6d37561720ec978ad1f3dfc"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 STATEMENTS = (
@@ -13,7 +13,8 @@ STATEMENTS = (
     "ALTER TABLE episodes ADD COLUMN segment_id UUID",
     "CREATE UNIQUE INDEX ux_episodes_event ON episodes (tenant_id, event_key) WHERE event_key IS NOT NULL",
     "CREATE INDEX ix_episodes_segment ON episodes (tenant_id, segment_id, id) WHERE segment_id IS NOT NULL",
-    "CREATE INDEX ix_episodes_time ON episodes (tenant_id, (COALESCE(occurred_at, created_at)) DESC, id)",
+    # With the user, so that a window of one skips the episodes of the others.
+    "CREATE INDEX ix_episodes_time ON episodes (tenant_id, (COALESCE(occurred_at, created_at)) DESC, id, user_id)",
     "DROP INDEX ix_episodes_unembedded",
     "sqlite: CREATE INDEX ix_episodes_unembedded ON episodes (num) WHERE embedding IS NULL AND segment_id IS NULL",
     """postgresql: CREATE INDEX ix_episodes_unembedded ON episodes (tenant_id, id)
