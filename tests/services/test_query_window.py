@@ -105,6 +105,7 @@ async def test_only_the_events_of_the_context_are_returned_and_counted(memory):
     for asked in ({}, {"project": "p"}, {"butler": "c"}):
         window = await bound.query_window(**asked)
         assert (contents(window), balanced(window).scanned) == (["mine"], 1), "what is bound counts"
+        assert [*window.diagnostics.dropped] == ["outside_window", "over_limit"]
 
 
 @pytest.mark.scenario("000-013", "000-015")
