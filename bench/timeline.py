@@ -80,7 +80,7 @@ async def measure(engine: str, url: str, size: int) -> None:
         print(f"{engine}: ready {ready:.2f} s after it is opened, with {archived:,} archived episodes")
         times = []
         for number in range(ROUNDS):
-            to = clock.now - timedelta(days=7 * number)
+            to = clock.now - timedelta(days=7 * (number % max(1, size // PER_DAY // 7)))
             begun = perf_counter()
             window = await memory.query_window(since=to - timedelta(days=7), until=to)
             times.append(perf_counter() - begun)
