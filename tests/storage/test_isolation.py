@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from administration import administer
 from fault_parts import everything, opened, problems
-from raw_sql import run_sql
+from raw_sql import rows_of, run_sql
 
 import tulving.storage
 from tulving.domain.model import KINDS, Fact, Kind
@@ -285,8 +285,7 @@ async def test_what_is_learned_touches_one_tenant_only(crowd: Crowd, url: str) -
 
 def _of_others(url: str, name: str) -> list[str]:
     """The rows of all tenants but one."""
-    tables = (*moving.MOVED, *UNMOVED)
-    rows = [(table, row) for table in tables for row in run_sql(url, f"SELECT * FROM {table}")]
+    rows = rows_of(url, (*moving.MOVED, *UNMOVED))
     return sorted(repr(row) for row in rows if row[1]["tenant_id"] != name)
 
 
