@@ -18,8 +18,9 @@ from tulving.storage.postgres.schema import VERSION_TABLE
 
 T = TypeVar("T")
 
-MOST_ROWS = 2_000
-"""Deleted rows stay in the files until a vacuum: with more of them, a database is not used again."""
+MOST_PAGES = 10
+"""Deleted rows stay in the files until a vacuum. A table that was never vacuumed is planned for as if it had at least
+this many pages; so up to here an emptied one is searched like a new one."""
 
 _FIRST_OID = 16384  # what is below was made by initdb
 
@@ -52,6 +53,9 @@ _STATE = f"""SELECT concat_ws(' ',
 _END_OTHERS = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"""
 
+_PAGES = f"""SELECT max(pg_relation_size(oid)) / current_setting('block_size')::int
+FROM pg_class WHERE relkind = 'r' AND oid >= {_FIRST_OID}"""
+
 _TABLES = """SELECT quote_ident(relname) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> $1"""
 
@@ -60,14 +64,13 @@ class _Store(NamedTuple):
     raw: Any
     """Kept open, since most of the time would go into filling the caches of a new connection."""
     state: str
-    rows: int
 
 
 class Stores:
     """Databases that are given out and taken back: copies of one with our schema and the dimension of an embedder."""
 
     def __init__(self, server: Server, schema: str, embedder: Embedder) -> None:
-        self._server = server
+        self._server, self._schema = server, schema
         self._thread = ThreadPoolExecutor(1)
         self._runner = asyncio.Runner()
         self._stores: dict[str, _Store] = {}
@@ -85,7 +88,8 @@ class Stores:
     def close(self) -> None:
         for url in list(self._stores):
             self._run(self._drop(url))
-        self._run(self._server.drop_database(self._template))
+        if self._template != self._schema:
+            self._run(self._server.drop_database(self._template))
         self._thread.submit(self._runner.close).result()
         self._thread.shutdown()
 
@@ -97,23 +101,26 @@ class Stores:
         url = await self._server.create_database(template=schema)
         async with open_memory(url, embedder=embedder, background=False):
             pass
-        raw = await _connected(url)
-        await _emptied(raw)
-        await raw.close()
+        raw = await asyncpg.connect(url)
+        try:
+            await _empty(raw)
+        except asyncpg.InsufficientPrivilegeError:  # a server that was named, with a user who is no superuser
+            return schema
+        finally:
+            await raw.close()
         return url
 
     async def _new(self) -> str:
         url = await self._server.create_database(template=self._template)
-        raw = await _connected(url)
-        self._stores[url] = _Store(raw, await raw.fetchval(_STATE), 0)
+        raw = await asyncpg.connect(url)
+        self._stores[url] = _Store(raw, await raw.fetchval(_STATE))
         return url
 
     async def _taken_back(self, url: str) -> None:
-        raw, state, rows = self._stores[url]
+        raw, state = self._stores[url]
         with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-            rows += await _emptied(raw)
-            if rows <= MOST_ROWS and state == await raw.fetchval(_STATE):
-                self._stores[url] = _Store(raw, state, rows)
+            await _empty(raw)
+            if await raw.fetchval(_PAGES) <= MOST_PAGES and await raw.fetchval(_STATE) == state:
                 self._free.append(url)
                 return
         await self._drop(url)
@@ -123,17 +130,12 @@ class Stores:
         await self._server.drop_database(url)
 
 
-async def _connected(url: str) -> Any:
-    # In the role of a replica, since the audit trail refuses to be emptied by others.
-    return await asyncpg.connect(url, server_settings={"session_replication_role": "replica"})
-
-
-async def _emptied(raw: Any) -> int:
-    """How many rows there were. No connection but this one is left."""
+async def _empty(raw: Any) -> None:
+    """Delete all rows, and end all connections but this one."""
+    await raw.execute("SET session_replication_role = replica")  # the audit trail refuses to be emptied by others
     while await raw.fetchval(_END_OTHERS):
         await asyncio.sleep(0.001)
     tables = [name for (name,) in await raw.fetch(_TABLES, VERSION_TABLE)]
-    deleting = ", ".join(f"d{at} AS (DELETE FROM {name} RETURNING 1)" for at, name in enumerate(tables))
-    counted = " + ".join(f"(SELECT count(*) FROM d{at})" for at in range(len(tables)))
+    deleting = ", ".join(f"d{at} AS (DELETE FROM {name})" for at, name in enumerate(tables))
+    await raw.fetch(f"WITH {deleting} SELECT")
     await raw.execute("SELECT setval(seqrelid, seqstart, false) FROM pg_sequence")
-    return await raw.fetchval(f"WITH {deleting} SELECT {counted}")
