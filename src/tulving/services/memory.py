@@ -6,14 +6,29 @@ from tulving.services.context import Context
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
 from tulving.services.health import HealthCheck
+from tulving.services.layers import Layers
 from tulving.services.merge_rules import MergeRules
 from tulving.services.moving import Moving
 from tulving.services.profiles import Profiles
 from tulving.services.reviewing import Reviewing
+from tulving.services.sessions import Sessions
 from tulving.services.statistics import Counting
 
 
-class Memory(Episodes, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, HealthCheck):
+class Memory(
+    Episodes,
+    Conflicts,
+    Reviewing,
+    Profiles,
+    Entities,
+    MergeRules,
+    Context,
+    Layers,
+    Sessions,
+    Counting,
+    Moving,
+    HealthCheck,
+):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

@@ -67,7 +67,7 @@ class Search(Service):
         min_relevance: MinRelevance = None,
     ) -> Found:
         """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
-        kinds = _kinds(types)
+        kinds = kinds_of(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
         return await self._find(
@@ -93,7 +93,7 @@ class Search(Service):
         limit = self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
         wanted = self._filter(scope=scope)
-        return await self._find("", _kinds(types), wanted, "semantic", limit, min_confidence, 0.0, vector)
+        return await self._find("", kinds_of(types), wanted, "semantic", limit, min_confidence, 0.0, vector)
 
     @operation(
         "memory_recall",
@@ -124,7 +124,7 @@ class Search(Service):
         limit = self._limit(limit)
         found = await self._recall(
             intake.search_query("topic", topic),
-            _kinds(types),
+            kinds_of(types),
             self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
             limit,
             intake.number("min_confidence", min_confidence, 0, 1),
@@ -274,7 +274,7 @@ def _meant(names: Names, query: str) -> frozenset[str]:
     return frozenset({*sources, *(str(id_) for mention in found for id_ in mention.entity_ids)})
 
 
-def _kinds(types: Sequence[Kind] | None) -> Sequence[Kind]:
+def kinds_of(types: Sequence[Kind] | None) -> Sequence[Kind]:
     if types is None:
         return KINDS
     given = [types] if isinstance(types, str) else types
