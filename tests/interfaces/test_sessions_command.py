@@ -124,6 +124,7 @@ async def test_a_model_works_in_a_session_and_its_calls_are_counted(connect, pat
 async def test_calls_in_text_are_counted_too(path):
     async with open_memory(path, embedder=WordEmbedder(), background=False) as memory:
         runner = ToolRunner(memory, tools="all")
+        await runner.run(abp("memory_session_start") + abp("memory_store_note", content="Of another session"))
         await runner.run(abp("memory_session_start") + abp("memory_store_note", content="a") + abp("memory_stats"))
         assert memory._session.calls == {"memory_store_note": 1, "memory_stats": 1}
         answer = await runner.run(abp("memory_session_end", summary="done"))

@@ -172,6 +172,10 @@ async def test_a_block_is_a_session(memory):
     assert (await memory.get_session(ended.id)).session.summary == "By hand"
     async with memory.session() as work:
         await memory.end_session(work.session_id, summary="By somebody else")
+    async with memory.session() as work:
+        first, second = work.session_id, (await work.start_session()).id
+    assert (await memory.get_session(first)).session.status == "completed"
+    assert (await memory.get_session(second)).session.status == "active", "nobody has ended it"
     with pytest.raises(ZeroDivisionError):
         async with memory.session():
             _ = 1 / 0

@@ -107,7 +107,7 @@ class Layers(Items, Search):
         by_person="look_at",
     )
     async def details(self, ids: Ids) -> list[Detail]:
-        """Read some memories in full, in any state and in the order of their ids. Unknown ids are left out.
+        """Read some memories in full, in any state and in the order asked. Unknown ids are left out.
 
         Each counts as a reference, except from the command line.
         """

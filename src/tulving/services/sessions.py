@@ -62,10 +62,10 @@ class Sessions(Abandoning):
         butler: Annotated[str | None, "The agent that works"] = None,
         metadata: Metadata = None,
     ) -> Session:
-        """Start a session. Until it ends, what is stored on this connection carries its id.
+        """Start a session: a stretch of work. Until it ends, what is stored on this connection carries its id.
 
         Over HTTP every request stands alone: pass the id as session_id to the tools that store. A session that nobody
-        ends is closed as abandoned when it has had no new memory for a day.
+        ends is closed as abandoned once it has had no new memory for some time, by default a day.
         """
         session = await self._start_session(project, butler, metadata)
         self._session.id = session.id
@@ -108,7 +108,7 @@ class Sessions(Abandoning):
             Mapping[str, int] | int | None, 'How often each tool was called, as {"edit": 3}; counted if left out'
         ] = None,
     ) -> Session:
-        """End a session, with a summary of what was done. A session can be ended once; an abandoned one can still be.
+        """End a session, with a summary of what was done. One that was abandoned can still be ended.
 
         The calls of this memory's own tools are counted during the current session of a connection.
         """
@@ -139,7 +139,6 @@ class Sessions(Abandoning):
         ended = await self._write_once(end)
         if current is not None:
             current.id = None
-            current.calls.clear()
         return ended
 
     @operation("memory_sessions", effect="read", answer="sessions", standard=False)
@@ -179,21 +178,20 @@ class Sessions(Abandoning):
         The session ends with the block, unless the block has ended it itself, with a summary. If the block raises, the
         summary names the type of the error.
         """
-        work, problem = self.bind(session_id=(await self._start_session(project, butler, metadata)).id), None
+        id_, problem = (await self._start_session(project, butler, metadata)).id, None
+        work = self.bind(session_id=id_)
         try:
             yield work
         except BaseException as error:
             problem = f"ended by {type(error).__name__}"
             raise
         finally:
-            if work.session_id is not None:
-                with suppress(InvalidInput):  # somebody else has ended it
-                    await work.end_session(summary=problem)
+            with suppress(InvalidInput):  # it was ended before
+                await work.end_session(id_, problem)
 
     def count_call(self, tool: str) -> None:
-        """Count a tool call that a surface makes during the current session."""
-        if self._session.id is not None:
-            self._session.calls[tool] += 1
+        """Count a tool call that a surface makes: a session knows how many there were since it began."""
+        self._session.calls[tool] += 1
 
     def _reported(self, conn: Connection, found: Sequence[Session]) -> list[SessionReport]:
         ids = [session.id for session in found]
