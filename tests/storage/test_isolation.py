@@ -687,6 +687,7 @@ TABLES_BY_NAME = (
 )
 COMPLETED_ELSEWHERE = {
     "SELECT {', '.join((f'm.{name}' for name in _COLUMNS))} FROM settlements AS m",  # as {_SELECT}
+    "SELECT {', '.join((f'm.{name}' for name in _COLUMNS))} FROM sessions AS m",  # as {_SELECT}
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
     "SELECT seq, {', '.join(COLUMNS)} FROM memory_events",  # as {_SELECT}
     "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}

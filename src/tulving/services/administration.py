@@ -17,6 +17,7 @@ from tulving.services.bridge import COUNTED, Bridge
 from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
 from tulving.services.service import MAINTENANCE
+from tulving.services.sessions import Abandoning
 from tulving.services.tokens import Tokens
 from tulving.services.upkeep import EMBEDDED_AT_A_TIME, Progress
 
@@ -38,7 +39,7 @@ class Verification:
         return not any(finding.problems for finding in self.findings)
 
 
-class Administration(Moving, Tokens):
+class Administration(Moving, Abandoning, Tokens):
     """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Opened by
     `tulving.open_administration`."""
 

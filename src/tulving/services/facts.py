@@ -94,6 +94,7 @@ class Facts(Service):
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
         source: Annotated[str | None, "Who said it: user, conversation, skill, system, inferred, or another"] = None,
         occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember a fact that has no subject and predicate of its own.
 

@@ -8,10 +8,12 @@ from tulving.services.context import Context
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
 from tulving.services.health import HealthCheck
+from tulving.services.layers import Layers
 from tulving.services.merge_rules import MergeRules
 from tulving.services.moving import Moving
 from tulving.services.profiles import Profiles
 from tulving.services.reviewing import Reviewing
+from tulving.services.sessions import Sessions
 from tulving.services.statistics import Counting
 from tulving.services.windows import Windows
 
@@ -25,6 +27,8 @@ class Memory(
     Entities,
     MergeRules,
     Context,
+    Layers,
+    Sessions,
     Counting,
     Moving,
     Bus,

@@ -68,7 +68,7 @@ class Search(Service):
         archived: Annotated[bool, "Also look through the archive of old episodes, by words only"] = False,
     ) -> Found:
         """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
-        kinds = _kinds(types)
+        kinds = kinds_of(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
         wanted = replace(wanted, archived=intake.flag("archived", archived))
@@ -116,7 +116,7 @@ class Search(Service):
         the nearest of any time that are similar enough but outside the window. Nothing found, nothing filtered: there
         is nothing to find.
         """
-        kinds, limit = _kinds(types), self._limit(limit)
+        kinds, limit = kinds_of(types), self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
         least = -1.0 if min_similarity is None else intake.number("min_similarity", min_similarity, -1, 1)
         mine = self._within(user_id, household_id, persona_id)
@@ -183,7 +183,7 @@ class Search(Service):
         limit = self._limit(limit)
         found = await self._recall(
             intake.search_query("topic", topic),
-            _kinds(types),
+            kinds_of(types),
             self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
             limit,
             intake.number("min_confidence", min_confidence, 0, 1),
@@ -333,7 +333,7 @@ def _meant(names: Names, query: str) -> frozenset[str]:
     return frozenset({*sources, *(str(id_) for mention in found for id_ in mention.entity_ids)})
 
 
-def _kinds(types: Sequence[Kind] | None) -> Sequence[Kind]:
+def kinds_of(types: Sequence[Kind] | None) -> Sequence[Kind]:
     if types is None:
         return KINDS
     given = [types] if isinstance(types, str) else types

@@ -1,6 +1,7 @@
 """The base of every verb: the environment that `bootstrap` composed, the caller, and what it is bound to."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,7 +12,7 @@ from uuid import UUID
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.events import Audit, AuditOf, Event
-from tulving.domain.model import Item, Kind, NewEpisode, NewFact, NewRule
+from tulving.domain.model import Item, Kind, MemoryId, NewEpisode, NewFact, NewRule
 from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
@@ -86,18 +87,35 @@ class Env:
         return self.embedding.embedder
 
 
+@dataclass(slots=True)
+class CurrentSession:
+    """The session that a connection is in, if any, and how often each tool was called since it began."""
+
+    id: UUID | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+
+
 class Service:
     """The base of all verbs. An instance is bound to one caller; `bind` returns another instance.
 
-    `request` is the idempotent request under which `requests.once` runs a verb. It is kept on the instance and not in a
-    context variable, which tasks started by a subscriber would inherit.
+    `session` is shared by the instances that are one connection. `request` is the idempotent request under which
+    `requests.once` runs a verb. It is kept on the instance and not in a context variable, which tasks started by a
+    subscriber would inherit.
     """
 
-    def __init__(self, env: Env, caller: Caller, bound: Bound | None = None, request: "Request | None" = None) -> None:
+    def __init__(
+        self,
+        env: Env,
+        caller: Caller,
+        bound: Bound | None = None,
+        request: "Request | None" = None,
+        session: CurrentSession | None = None,
+    ) -> None:
         self._env = env
         self.caller = caller
         self.bound = bound or Bound()
         self._request = request
+        self._session = session or CurrentSession()
 
     def bind(
         self,
@@ -108,10 +126,17 @@ class Service:
         persona_id: str | None = None,
         project: str | None = None,
         scope: str | None = None,
+        session_id: MemoryId | None = None,
         idempotency_key: str | None = None,
     ) -> Self:
-        """The same store for another caller, or restricted to one user, household, persona, project or scope; or with
-        an idempotency key, for one call that may be repeated."""
+        """The same store for another caller, or restricted to one user, household, persona, project or scope; or for
+        the memories of one session; or with an idempotency key, for one call that may be repeated.
+
+        Only the latter stays in the current session, which belongs to one caller and owner."""
+        elsewhere = any(part is not None for part in (caller, user_id, household_id, persona_id, project, scope))
+        session = CurrentSession() if elsewhere else self._session
+        if session_id is not None:
+            session = CurrentSession(intake.memory_id("session_id", session_id))
         caller = caller or self.caller
         if idempotency_key is not None:
             caller = replace(caller, idempotency_key=idempotency_key)
@@ -125,7 +150,12 @@ class Service:
             intake.optional_name("project", project) or self.bound.project,
             intake.optional_name("scope", scope) or self.bound.scope,
         )
-        return type(self)(self._env, caller, bound)
+        return type(self)(self._env, caller, bound, session=session)
+
+    @property
+    def session_id(self) -> UUID | None:
+        """The current session: memories that are stored without another session id carry this one."""
+        return self._session.id
 
     def _within(
         self,
@@ -216,7 +246,7 @@ class Service:
             "household_id": owner.household_id,
             "persona_id": owner.persona_id,
             "project": self.bound.project or intake.optional_name("project", offer.project),
-            "session_id": intake.optional_id("session_id", offer.session_id),
+            "session_id": intake.optional_id("session_id", offer.session_id) or self._session.id,
             "tags": intake.tags(offer.tags),
             "metadata": intake.metadata(offer.metadata),
             "content_hash": content_hash(content),

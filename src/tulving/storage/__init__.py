@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tulving.storage import forgotten as forgotten
     from tulving.storage import health as health
     from tulving.storage import items as items
+    from tulving.storage import layers as layers
     from tulving.storage import learning as learning
     from tulving.storage import lessons as lessons
     from tulving.storage import links as links
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tulving.storage import rules as rules
     from tulving.storage import runs as runs
     from tulving.storage import search as search
+    from tulving.storage import sessions as sessions
     from tulving.storage import settlements as settlements
     from tulving.storage import statistics as statistics
     from tulving.storage import timelines as timelines

@@ -7,11 +7,12 @@ from typing import Any
 from tulving.domain import model
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
+from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
 from tulving.domain.windows import Window
-from tulving.interfaces.cli import conflicts, lessons
+from tulving.interfaces.cli import conflicts, layers, lessons
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -103,6 +104,15 @@ def memory(item: Item) -> Iterator[Line]:
     yield 2, item.content
     yield (0,)
     yield from _details(item, leave_out=("id", "content"))
+
+
+def details(found: Sequence[Detail]) -> Iterator[Line]:
+    for place, detail in enumerate(found):
+        if place:
+            yield (0,)
+        yield from memory(detail.memory)
+    if not found:
+        yield 0, "nothing found"
 
 
 def links(found: Sequence[Link]) -> Iterator[Line]:
@@ -320,5 +330,8 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Consolidated: lessons.consolidated,
     Learned: lessons.learned,
     list[RunReport]: lessons.runs,
+    CompactFound: layers.compact,
+    list[TimelineEntry]: layers.timeline,
+    list[Detail]: details,
     Undone: lessons.undone,
 }
