@@ -35,6 +35,7 @@ from tulving.services.reranking import Reranking
 from tulving.services.service import Env, log
 from tulving.services.tokens import Authentication
 from tulving.settings import MemoryModuleConfig
+from tulving.storage.backpressure import BoundedWrites
 from tulving.workers.background import tend
 from tulving.workers.jobs import JOBS, Job
 from tulving.workers.schedule import Schedule, UncancellableWrites
@@ -108,13 +109,14 @@ async def open_memory(
     llm = llm or choose_llm(config)
     retries, most = config.llm.retries, config.llm.max_output_tokens
     model = LanguageModel(llm, retries=retries, max_tokens=most, jitter=random.random) if llm else None
-    store = await open_store(config.url if url is None else url, config, create)
+    engine = await open_store(config.url if url is None else url, config, create)
+    store: Any = BoundedWrites(engine, time.monotonic, **asdict(config.writes))
     references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
         embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
         env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking, model=model)
-        store.publish = env.subscribers.publish
+        engine.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)
             helper = asyncio.create_task(tend(Administration(env, caller), schedule))

@@ -16,7 +16,7 @@ from tulving.storage.schema import HEAD
 def test_a_healthy_memory_is_one_screen_and_code_0(cli: Callable, url: str):
     ran = cli("health")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.split()[:2] == ["healthy", "yes"]
+    assert ran.out.split()[:2] == ["state", "ready"]
     assert __version__ in ran.out
     assert HEAD in ran.out
     assert is_postgres(url) or url in ran.out
@@ -63,7 +63,7 @@ def test_a_missing_or_foreign_store_is_a_finding(cli: Callable, path: Path):
         assert (said["ok"], said["schema"], said["jobs"]) == (False, None, None)
         opening, embedder = said["findings"]
         assert problem in opening["problems"][0]
-        assert embedder == {"check": "embedder", "problems": [], "note": ""}
+        assert embedder == {"check": "embedder", "problems": [], "note": "", "warming": ""}
     assert not Path("missing.db").exists()
 
 

@@ -37,8 +37,9 @@ async def test_a_memory_that_works_is_ok_and_nothing_is_changed_by_looking(memor
     health = await memory.health()
     assert health.ok, health
     assert (health.schema, health.pending) == (HEAD, 0)
-    engine_tells = ["database file", "write-ahead log"] if engine == "sqlite" else ["server", "oldest transaction"]
-    assert [each.check for each in health.findings] == ["read", "write", *engine_tells, "embedder", "jobs"]
+    server, file = ["server", "oldest transaction", "write latency"], ["database file", "write-ahead log"]
+    engine_tells = [*file, "write latency", "size"] if engine == "sqlite" else server
+    assert [each.check for each in health.findings] == ["read", "write", *engine_tells, "timeline", "embedder", "jobs"]
     assert health.jobs == []
     assert sql("SELECT count(*) AS found FROM sessions") == [{"found": 0}]
     assert sql("SELECT count(*) AS found FROM memory_events") == events

@@ -48,6 +48,14 @@ def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
     return merged
 
 
+def _used_bytes(conn: SqliteConnection) -> int:
+    [row] = conn.fetch_all(
+        "SELECT (page_count - freelist_count) * page_size AS used"
+        " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+    )
+    return row["used"]
+
+
 @dataclass(slots=True)
 class _Job:
     work: Callable[[SqliteConnection], Any]
@@ -129,19 +137,26 @@ class SqliteStore:
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
     ) -> list[str]:
-        """Merge the segments of the keyword index and truncate the log, so that deleted content is gone. Vectors are
-        compared exactly and have no index.
+        """Merge the segments of the keyword index, give free pages back to the file system, and truncate the log, so
+        that deleted content is gone. Vectors are compared exactly and have no index.
 
-        With `only_outgrown` an index without deleted words is left alone.
+        With `only_outgrown` an index without deleted words is left alone, and the file is not written anew.
         """
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite compares vectors exactly", "no method")
         merged = await self.write(None, _merge_segments, only_outgrown)
         with named_errors():
-            emptied = await asyncio.to_thread(self._place.truncate_log)
+            emptied = await asyncio.to_thread(self._place.compact, not only_outgrown)
         if not emptied:
             log.warning("%s-wal could not be truncated, a reader holds it; it may contain deleted words", self.path)
         return merged
+
+    async def used_bytes(self) -> int | None:
+        """How much of the file holds something. What was deleted leaves free pages, and the file as long as it was."""
+        return await self.read(None, _used_bytes)
+
+    async def ready(self) -> None:
+        """At once: vectors are compared exactly."""
 
     async def health(self) -> list[Finding]:
         """What an operator should know about the file and its log."""

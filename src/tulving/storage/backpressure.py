@@ -1,0 +1,139 @@
+"""Backpressure: a limit to how many writes of a process wait for its store."""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tulving.domain.throttling import Latency, allowed, is_slow
+from tulving.errors import StoreBusy
+from tulving.ports import Finding, Store
+
+log = logging.getLogger("tulving")
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """A caller that waits for a place."""
+
+    called: asyncio.Future[None]
+    has_place: bool = False
+
+
+class BoundedWrites:
+    """Another store, except that a limited number of writes wait for it at once (000-011).
+
+    Further callers wait for a place, first come, first served. One whose patience ends is told that the store is busy;
+    its write has not begun. While writes take longer than the target, fewer may wait. Everything else is the store's
+    own. As the stores themselves, it may be used from several event loops.
+    """
+
+    def __init__(
+        self, store: Store, clock: Callable[[], float], *, max_waiting: int, patience: float, latency_target: float
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._most, self._patience, self._target = max_waiting, patience, latency_target
+        self._allowed = max_waiting
+        self._inside = 0
+        self._queue: deque[_Waiter] = deque()
+        self._latency, self._slow, self._adjusted_at = Latency(), False, clock()
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        await self._enter()
+        begun, cancelled = self._clock(), False
+        try:
+            return await self._store.write(tenant_id, transaction, *args, **kwargs)
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+        finally:
+            self._leave(begun, cancelled)
+
+    async def health(self) -> list[Finding]:
+        """The findings of the store, and how writing goes in this process."""
+        with self._lock:
+            latency, slow = self._latency.mean(self._clock()), self._is_slow()
+            inside, outside, limit = self._inside, len(self._queue), self._allowed
+        note = f"{latency * 1000:.0f} ms on average, {inside + outside} waiting"
+        problem = (
+            f"writes take {latency:.1f} s on average, and should take {self._target:g} s at most: {limit} of"
+            f" {self._most} may wait for the store, and {outside} callers wait for a place"
+        )
+        return [*await self._store.health(), Finding("write latency", (problem,) if slow else (), note)]
+
+    async def _enter(self) -> None:
+        with self._lock:
+            if self._inside < self._allowed and not self._queue:
+                self._inside += 1
+                return
+            waiter = _Waiter(asyncio.get_running_loop().create_future())
+            self._queue.append(waiter)
+        try:
+            async with asyncio.timeout(self._patience):
+                await waiter.called
+        except BaseException as error:
+            inside, outside = self._give_up(waiter)
+            if not isinstance(error, TimeoutError):
+                raise
+            raise StoreBusy(
+                f"{inside} writes wait for the store, {outside} callers wait for a place, and none became free in"
+                f" {self._patience:g} s. Nothing was written: try again later, or write less at a time"
+            ) from None
+
+    def _leave(self, begun: float, cancelled: bool) -> None:
+        with self._lock:
+            now = self._clock()
+            # A caller that gave up early says nothing about how long its write would have taken.
+            if not cancelled or now - begun > self._target:
+                self._latency.add(now, now - begun)
+                self._adjust(begun, now)
+            self._inside -= 1
+            self._call()
+
+    def _adjust(self, begun: float, now: float) -> None:
+        """Change the limit, and wait for a write that began under the new one before it is changed again."""
+        slow = self._is_slow()
+        if slow != self._slow:
+            self._slow = slow
+            log.warning("writes take too long; fewer may wait" if slow else "writes are fast enough again")
+        if begun >= self._adjusted_at:
+            latency = self._latency.mean(now)
+            limit = allowed(self._allowed, self._inside, latency, self._target, self._most)
+            if limit != self._allowed:
+                self._allowed, self._adjusted_at = limit, now
+
+    def _is_slow(self) -> bool:
+        return is_slow(self._latency.mean(self._clock()), self._target, self._slow)
+
+    def _give_up(self, waiter: _Waiter) -> tuple[int, int]:
+        """How many wait inside and outside, without this one. A place that it was just given goes to the next."""
+        with self._lock:
+            if waiter.has_place:
+                self._inside -= 1
+                self._call()
+            else:
+                self._queue.remove(waiter)
+            return self._inside, len(self._queue)
+
+    def _call(self) -> None:
+        """Give the free places to those who have waited longest."""
+        while self._queue and self._inside < self._allowed:
+            waiter = self._queue.popleft()
+            try:
+                waiter.called.get_loop().call_soon_threadsafe(_wake, waiter.called)
+            except RuntimeError:  # the loop was closed, so there is no caller left
+                continue
+            waiter.has_place = True
+            self._inside += 1
+
+
+def _wake(called: asyncio.Future[None]) -> None:
+    if not called.done():
+        called.set_result(None)
