@@ -37,7 +37,7 @@ class Latency:
 def is_slow(latency: float, target: float, was_slow: bool) -> bool:
     """000-011: whether writes are slow. Once they are, they must take less than half of the target to be well again, so
     that a latency near the target does not raise one alarm after another."""
-    return latency > target or (was_slow and latency >= target / 2)
+    return latency >= target or (was_slow and latency >= target / 2)
 
 
 def allowed(before: int, waiting: int, latency: float, target: float, most: int) -> int:
@@ -46,6 +46,6 @@ def allowed(before: int, waiting: int, latency: float, target: float, most: int)
     The time that a write takes grows with the number of those that wait (Little's law), so beyond the target the number
     is cut in proportion. It doubles again when writes take less than half of the target.
     """
-    if latency > target:
+    if latency >= target:
         return max(min(FEWEST, most), min(before, int(waiting * target / latency)))
     return before if latency >= target / 2 else min(most, 2 * before)

@@ -10,8 +10,6 @@ from tulving.ports import Finding, Store
 from tulving.services.service import Service, log
 from tulving.storage.rows import Row
 
-EVICTED_AT_A_TIME = 100
-
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
@@ -67,7 +65,7 @@ class Eviction(Service):
                 break
             evicted += await self._evict(chosen, limit, audit_of)
             last, used = used, await _without_remains(self._env.store)
-            if surplus_bytes(used, limit) and sum(row["size"] for row in chosen) >= room:
+            if last - used < room / 2 and sum(row["size"] for row in chosen) >= room:
                 # The rows that are left lie scattered over half-empty pages.
                 await self._env.store.reindex()
                 used = await self._env.store.used_bytes() or 0
@@ -76,8 +74,8 @@ class Eviction(Service):
     async def _evict(self, chosen: Sequence[Row], limit: int, audit_of: AuditOf) -> list[Row]:
         """The chosen ones take about as much room as is needed; fewer will do if that was too low an estimate."""
         evicted: list[Row] = []
-        for start in range(0, len(chosen), EVICTED_AT_A_TIME):
-            batch = chosen[start : start + EVICTED_AT_A_TIME]
+        for start in range(0, len(chosen), storage.eviction.AT_A_TIME):
+            batch = chosen[start : start + storage.eviction.AT_A_TIME]
             evicted += await self._write(storage.eviction.evict, batch, audit_of)
             if not surplus_bytes(await self._env.store.used_bytes() or 0, limit):
                 break

@@ -15,24 +15,25 @@ _PROTECTED = (
     " WHERE s.tenant_id = m.tenant_id AND s.id = m.session_id AND s.status = 'active'))"
 )
 _EVICTABLE = f"{_AT_HAND} AND NOT {_PROTECTED}"
-_REST = 1000
-"""About how many bytes an episode takes beside its texts and its vector: its other columns and its index entries."""
+AT_A_TIME = 100
+_REST = 500
+"""How many bytes at least are freed with an episode beside its texts and its vector: its other columns and its index
+entries, without the event of its deletion."""
 
 
 def least_used(conn: Connection, room: int) -> list[Row]:
-    """The least recently used episodes of all tenants that together take about so many bytes."""
+    """The least recently used episodes of all tenants that together take about so many bytes, and a whole batch."""
     conn.check_sees_all_tenants()
     vector = f"COALESCE({conn.vector_bytes('m.embedding')}, 0)"
     chosen: list[Row] = []
     for row in conn.stream(
         "SELECT m.tenant_id, m.id, m.accessed_at, m.consolidated,"
-        # The words are there twice: in the row and in the keyword index.
-        f" LENGTH(m.content) + 2 * COALESCE(LENGTH(m.search_text), 0) + {vector} + {_REST} AS size"
+        f" LENGTH(m.content) + COALESCE(LENGTH(m.search_text), 0) + {vector} + {_REST} AS size"
         f" FROM episodes AS m WHERE {_EVICTABLE} ORDER BY m.accessed_at, m.created_at, m.id"
     ):
         chosen.append(row)
         room -= row["size"]
-        if room <= 0:
+        if room <= 0 and len(chosen) >= AT_A_TIME:
             break
     return chosen
 
