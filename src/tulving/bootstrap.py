@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tulving.config import data_directory, find_project, load_config
+from tulving.domain.events import Audit, AuditOf
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import InvalidInput
@@ -32,7 +33,7 @@ from tulving.services.memory import Memory
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
-from tulving.services.service import Env, log
+from tulving.services.service import MAINTENANCE, Env, log
 from tulving.services.tokens import Authentication
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.backpressure import BoundedWrites
@@ -110,10 +111,12 @@ async def open_memory(
     retries, most = config.llm.retries, config.llm.max_output_tokens
     model = LanguageModel(llm, retries=retries, max_tokens=most, jitter=random.random) if llm else None
     engine = await open_store(config.url if url is None else url, config, create)
-    store: Any = BoundedWrites(engine, time.monotonic, **asdict(config.writes))
+    by_itself: AuditOf = lambda tenant_id: Audit(Caller(tenant_id, MAINTENANCE), clock(), ids)  # noqa: E731
+    store: Any = BoundedWrites(engine, time.monotonic, by_itself, **asdict(config.writes))
     references = References(store)
     helper: asyncio.Task[None] | None = None
     try:
+        await store.begin()
         embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
         env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking, model=model)
         engine.publish = env.subscribers.publish

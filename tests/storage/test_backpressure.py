@@ -9,12 +9,18 @@ import pytest
 from fault_parts import opened
 from raw_sql import run_sql
 
+from tulving import Memory
 from tulving.errors import StoreBusy
 from tulving.ports import Finding
 from tulving.settings import MemoryModuleConfig, WritesConfig
+from tulving.storage import timelines
 from tulving.storage.backpressure import BoundedWrites
 
 TARGET = 2.0
+
+
+def unheard(tenant_id: str) -> Any:
+    return None
 
 
 class Slow:
@@ -26,6 +32,8 @@ class Slow:
         self.path = "here"
 
     async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any) -> Any:
+        if transaction is not print:
+            return None
         [name] = args
         self.begun.append(name)
         self.doing[name] = asyncio.get_running_loop().create_future()
@@ -41,7 +49,8 @@ class Bench:
     def __init__(self, max_waiting: int, patience: float = 30.0) -> None:
         self.now, self.store = 0.0, Slow()
         limits: dict[str, Any] = {"max_waiting": max_waiting, "patience": patience, "latency_target": TARGET}
-        self.bounded = BoundedWrites(self.store, lambda: self.now, **limits)  # pyright: ignore[reportArgumentType]
+        store: Any = self.store
+        self.bounded = BoundedWrites(store, lambda: self.now, unheard, **limits)
 
     async def start(self, *names: Any) -> list[asyncio.Task[Any]]:
         tasks = [asyncio.create_task(self.bounded.write("t", print, name)) for name in names]
@@ -172,6 +181,41 @@ async def test_callers_of_several_event_loops_wait_in_one_line():
     await bench.end("first")
     await asyncio.to_thread(thread.join, 10)
     assert (await first, answered) == ("first", ["done"])
+
+
+@pytest.mark.scenario("000-021")
+async def test_a_tenant_whose_write_is_slow_has_a_warning_until_writes_are_fast_again(url: str):
+    now = [0.0]
+
+    async def write(memory: Memory, seconds: float, times: int = 1) -> list[tuple[str, str, str]]:
+        """Write so often, each time for so long; all warnings and recoveries since the beginning."""
+        store: Any = memory._env.store
+        store._clock = lambda: now[0]
+        for _ in range(times):
+            await store.write("default", lambda conn: now.__setitem__(0, now[0] + seconds))
+        while store._telling:
+            await asyncio.wait(store._telling)
+        told = "SELECT tenant_id, event_type, actor FROM memory_events ORDER BY seq"
+        return [tuple(row.values()) for row in run_sql(url, told)]
+
+    slow, fast = (("default", f"timeline_{what}", "maintenance") for what in ("warning", "recovered"))
+    async with opened(url, background=False) as memory:
+        assert await write(memory, TARGET - 0.1) == []
+        assert await write(memory, 10.0) == [slow]
+        assert await write(memory, TARGET + 0.1, times=3) == [slow], "once"
+        health = await memory.health()
+        assert health.state == "degraded"
+        assert [reason.split(":")[0] for reason in health.reasons] == ["write latency", "timeline"]
+        assert await write(memory, 0.0, times=40) == [slow, fast]
+        assert (await memory.health()).state == "ready"
+        assert await write(memory, 100.0) == [slow, fast, slow]
+    async with opened(url, background=False) as memory:
+        assert await write(memory, 0.0) == [slow, fast, slow, fast], "the process that warned was closed"
+        store, audit = memory._env.store, memory._audit(memory._env.clock())
+        await store.write("default", timelines.warn, audit, "a segment is damaged", "critical", "restore it")
+        assert len(await write(memory, 100.0)) == len(await write(memory, 0.0, times=200)) == 5
+        timeline = await store.read("default", timelines.find, "default")
+        assert timeline["warning"] == "a segment is damaged", "which fast writes don't repair"
 
 
 @pytest.mark.parametrize("patience", [30.0, 0.0])

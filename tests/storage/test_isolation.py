@@ -716,6 +716,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("verification.py", "loose_settlements"): "verification concerns the whole store; joined by tenant and id",
     ("learning.py", "shards"): "which tenants and agents a worker has to care for",
     ("moving.py", "stream"): "with a tenant it has that one's clause; an operator may export or copy all",
+    ("backpressure.py", "_warned_tenants"): "which tenants a process has warned that is gone",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("eviction.py", "least_used"): "tenants share the file, and its limit",
     ("eviction.py", "count_protected"): "tenants share the file, and its limit",
