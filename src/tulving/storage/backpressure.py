@@ -83,7 +83,8 @@ class BoundedWrites:
     async def health(self) -> list[Finding]:
         """The findings of the store, and how writing goes in this process."""
         with self._lock:
-            latency, slow = self._latency.mean(self._clock()), self._is_slow()
+            latency = self._latency.mean(self._clock())
+            slow = is_slow(latency, self._target, self._slow)
             inside, outside, limit = self._inside, len(self._queue), self._allowed
         note = f"{latency * 1000:.0f} ms on average, {inside + outside} waiting"
         problem = (
@@ -132,9 +133,9 @@ class BoundedWrites:
 
     def _adjust(self, begun: float, now: float) -> bool | None:
         """Change the limit, and wait for a write that began under the new one before it is changed again."""
-        was_slow, self._slow = self._slow, self._is_slow()
+        latency = self._latency.mean(now)
+        was_slow, self._slow = self._slow, is_slow(latency, self._target, self._slow)
         if begun >= self._adjusted_at:
-            latency = self._latency.mean(now)
             limit = allowed(self._allowed, self._inside, latency, self._target, self._most)
             if limit != self._allowed:
                 self._allowed, self._adjusted_at = limit, now
@@ -158,9 +159,6 @@ class BoundedWrites:
             await self._store.write(tenant_id, _note, self._audit_of(tenant_id), slow)
         except TulvingError as error:
             log.warning("the timeline of %s could not be told: %s", tenant_id, error)
-
-    def _is_slow(self) -> bool:
-        return is_slow(self._latency.mean(self._clock()), self._target, self._slow)
 
     def _give_up(self, waiter: _Waiter) -> tuple[int, int]:
         """How many wait inside and outside, without this one. A place that it was just given goes to the next."""
