@@ -68,7 +68,8 @@ class BoundedWrites:
         return getattr(self._store, name)
 
     async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        await self._enter()
+        if waiter := self._enter():
+            await self._wait(waiter)
         begun, cancelled = self._clock(), False
         try:
             return await self._store.write(tenant_id, transaction, *args, **kwargs)
@@ -99,13 +100,17 @@ class BoundedWrites:
             await asyncio.wait(telling)
         await self._store.close()
 
-    async def _enter(self) -> None:
+    def _enter(self) -> _Waiter | None:
+        """Take a place, or (a waiter) the last one in the queue."""
         with self._lock:
             if self._inside < self._allowed and not self._queue:
                 self._inside += 1
-                return
+                return None
             waiter = _Waiter(asyncio.get_running_loop().create_future())
             self._queue.append(waiter)
+            return waiter
+
+    async def _wait(self, waiter: _Waiter) -> None:
         try:
             async with asyncio.timeout(self._patience):
                 await waiter.called
