@@ -30,9 +30,11 @@ from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
+from tulving.ports import Finding
 from tulving.services.administration import Administration
 from tulving.services.operations import OPERATIONS
 from tulving.services.tokens import Authentication, Tokens
+from tulving.storage.backpressure import BoundedWrites
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -621,6 +623,19 @@ async def test_health_knows_an_embedder_that_is_not_ready(environ):
         assert "the embedder is not ready" in answer.text
         embedder.problem = None
         await healthy(here)
+
+
+@pytest.mark.parametrize(
+    ("finding", "state"), [({"warming": "/secret"}, "warming"), ({"problems": ("/secret",)}, "degraded")]
+)
+async def test_health_says_in_a_word_how_well_requests_are_answered(environ, monkeypatch, finding, state):
+    async def health(self):
+        return [Finding("index", **finding)]
+
+    monkeypatch.setattr(BoundedWrites, "health", health)
+    async with inside(closed=True) as here:
+        answer = await here.send("GET", "/health")
+    assert (answer.status_code, answer.text) == (200, state)
 
 
 async def test_health_looks_once_for_all_who_ask_at_once(environ, monkeypatch):

@@ -30,7 +30,7 @@ from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.administration import Administration
 from tulving.services.memory import Memory
-from tulving.settings import TimelineConfig
+from tulving.settings import MemoryModuleConfig, TimelineConfig
 from tulving.storage import migrations
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
@@ -315,6 +315,20 @@ async def use_read_only(say: Say, path: str) -> None:
             with closing(sqlite3.connect(file)) as raw:
                 seen[name] = [content for (content,) in raw.execute("SELECT content FROM facts")]
     say(seen)
+
+
+@job
+async def evict(say: Say, path: str, limit: int) -> None:
+    """Make room in small batches, saying that each is about to be evicted."""
+    eviction, real = storage.eviction, storage.eviction.evict
+
+    def told(conn: Any, chosen: Any, audit_of: Any) -> Any:
+        say(len(chosen))
+        return real(conn, chosen, audit_of)
+
+    eviction.AT_A_TIME, eviction.evict = 4, told
+    async with opened(path, background=False, config=MemoryModuleConfig(max_size_bytes=limit)) as memory:
+        await Administration(memory._env, memory.caller).evict()
 
 
 @job

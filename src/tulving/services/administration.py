@@ -14,6 +14,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, StoreBusy
 from tulving.ports import Checkable, Finding
 from tulving.services.bridge import COUNTED, Bridge
+from tulving.services.eviction import Eviction
 from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
 from tulving.services.service import MAINTENANCE
@@ -39,7 +40,7 @@ class Verification:
         return not any(finding.problems for finding in self.findings)
 
 
-class Administration(Moving, Abandoning, Tokens):
+class Administration(Moving, Abandoning, Tokens, Eviction):
     """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Opened by
     `tulving.open_administration`."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tulving.storage import entities as entities
     from tulving.storage import event_stream as event_stream
     from tulving.storage import events as events
+    from tulving.storage import eviction as eviction
     from tulving.storage import export_file as export_file
     from tulving.storage import facts as facts
     from tulving.storage import forgotten as forgotten

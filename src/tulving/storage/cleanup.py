@@ -16,7 +16,7 @@ from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
 
 AT_HAND = KIND["episode"].at_hand
-_GIVEN = f"tenant_id, id, segment_id, {', '.join(WHOSE)}"
+GIVEN = f"tenant_id, id, segment_id, {', '.join(WHOSE)}"
 """What is known of an episode that is to be deleted."""
 # An episode that awaits consolidation is kept for its grace period; a forgotten one is never consolidated.
 _OVER = (
@@ -72,7 +72,7 @@ def delete_expired(
     """001-058: delete expired episodes of one caller or (None) of all tenants; returns how many."""
     where, params = reach_or_all(conn, "episode", tenant_id, bound)
     rows = conn.fetch_all(
-        f"SELECT {_GIVEN} FROM episodes AS m WHERE {where} AND {_OVER}"
+        f"SELECT {GIVEN} FROM episodes AS m WHERE {where} AND {_OVER}"
         f" ORDER BY expires_at, tenant_id, id LIMIT :limit{conn.for_update}",
         {**params, "as_of": as_of, "graced": graced, "limit": limit},
     )
@@ -88,7 +88,7 @@ def delete_surplus(conn: Connection, tenant_id: str, bound: Bound, most: int, li
         return 0
     where, params = reach("episode", tenant_id, bound)
     rows = conn.fetch_all(
-        f"SELECT {_GIVEN} FROM episodes AS m WHERE {where} AND {AT_HAND} AND consolidated"
+        f"SELECT {GIVEN} FROM episodes AS m WHERE {where} AND {AT_HAND} AND consolidated"
         f" ORDER BY created_at, id LIMIT :limit{conn.for_update}",
         {**params, "limit": min(limit, surplus)},
     )
@@ -99,7 +99,7 @@ def delete_old(conn: Connection, tenant_id: str, before: datetime, limit: int, a
     """000-018: delete the oldest episodes that happened before a moment, archived or not; returns how many."""
     dated = KIND["episode"].dated_by
     rows = conn.fetch_all(
-        f"SELECT {_GIVEN} FROM episodes AS m WHERE m.tenant_id = :tenant_id AND {dated} < :before"
+        f"SELECT {GIVEN} FROM episodes AS m WHERE m.tenant_id = :tenant_id AND {dated} < :before"
         f" ORDER BY {dated}, m.id LIMIT :limit{conn.for_update}",
         {"tenant_id": tenant_id, "before": before, "limit": limit},
     )

@@ -85,6 +85,13 @@ class PostgresStore:
         async with self.connection() as raw:
             return tuple(await raw.fetchrow(_IDENTITY))
 
+    async def used_bytes(self) -> int | None:
+        """None: the server's disk is its operator's affair."""
+        return None
+
+    async def ready(self) -> None:
+        """At once: the server has its indexes."""
+
     async def health(self) -> list[Finding]:
         """What an operator should know about the server."""
         try:

@@ -22,6 +22,7 @@ LOG_LIMIT = 16 * 1024 * 1024
 """The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
 MOST_COPIES = 5
 """How often a file is copied while its archive changes."""
+GIVEN_BACK_AT_A_TIME = 1000
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
 
@@ -100,6 +101,32 @@ def truncate_log(path: Path, patience: float) -> bool:
     return not busy
 
 
+def give_back(path: Path, patience: float) -> None:
+    """Give free pages back to the file system, some at a time, so that writers need not wait for long.
+
+    A file that was created without `auto_vacuum` keeps them until it is rewritten.
+    """
+    with closing(connect(path, patience)) as raw:
+        left = _free_pages(raw)
+        while left:
+            raw.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_A_TIME})").fetchall()
+            left, before = _free_pages(raw), left
+            if left >= before:
+                return
+
+
+def rewrite(path: Path, patience: float) -> None:
+    """Write the whole file anew without gaps. Readers go on, writers wait."""
+    with closing(connect(path, patience)) as raw:
+        raw.execute("PRAGMA temp_store = FILE")  # the whole content would not fit into memory
+        raw.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        raw.execute("VACUUM")
+
+
+def _free_pages(raw: sqlite3.Connection) -> int:
+    return raw.execute("PRAGMA freelist_count").fetchone()[0]
+
+
 def prepare(path: Path, busy_timeout: float) -> None:
     """Ensure a healthy store with this version's schema at the path: create or migrate it."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -152,6 +179,7 @@ def _create(path: Path) -> None:
     ):
         raw.execute("PRAGMA temp_store = MEMORY")  # no temporary files elsewhere
         raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        raw.execute("PRAGMA auto_vacuum = INCREMENTAL")
         raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         raw.execute("PRAGMA journal_mode = WAL")
         with raw:

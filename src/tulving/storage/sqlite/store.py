@@ -53,6 +53,14 @@ def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
     return merged
 
 
+def _used_bytes(conn: SqliteConnection) -> int:
+    [row] = conn.fetch_all(
+        "SELECT (page_count - freelist_count) * page_size AS used"
+        " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+    )
+    return row["used"]
+
+
 @dataclass(slots=True)
 class _Job:
     work: Callable[[SqliteConnection], Any]
@@ -143,11 +151,11 @@ class SqliteStore:
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
     ) -> list[str]:
-        """Merge the segments of the keyword index, write the snapshots of vectors anew and truncate the log, so that
-        deleted content is gone.
+        """Merge the segments of the keyword index, write the snapshots of vectors anew, give free pages back to the
+        file system and truncate the log, so that deleted content is gone.
 
-        With `only_outgrown` an index without deleted words and a snapshot that is up to date are left alone; else all
-        snapshots are removed, and vectors are read from their rows again.
+        With `only_outgrown` an index without deleted words and a snapshot that is up to date are left alone, and the
+        file is not written anew; else all snapshots are removed, and vectors are read from their rows again.
         """
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite chooses by the number of vectors", "no method")
@@ -157,10 +165,14 @@ class SqliteStore:
         else:
             await asyncio.to_thread(self.vectors.clear)
         with named_errors():
-            emptied = await asyncio.to_thread(self._place.truncate_log)
+            emptied = await asyncio.to_thread(self._place.compact, not only_outgrown)
         if not emptied:
             log.warning("%s-wal could not be truncated, a reader holds it; it may contain deleted words", self.path)
         return merged
+
+    async def used_bytes(self) -> int | None:
+        """How much of the file holds something. What was deleted leaves free pages, and the file as long as it was."""
+        return await self.read(None, _used_bytes)
 
     async def health(self) -> list[Finding]:
         """What an operator should know about the file, its log and its vectors."""
@@ -168,7 +180,7 @@ class SqliteStore:
             findings = await asyncio.to_thread(self._place.health)
         return [*findings, await self.read(None, self.vectors.finding)]
 
-    async def warm(self) -> None:
+    async def ready(self) -> None:
         """Load the vectors of large tenants and wait until their graphs are complete. Searches need not wait for it."""
         await self.read(None, self.vectors.load)
         await asyncio.to_thread(self.vectors.wait)
