@@ -1,6 +1,6 @@
 """Sessions: stretches of an agent's work, whose memories carry the session's id."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -192,6 +192,7 @@ async def test_a_session_that_nobody_ends_is_abandoned(memory, clock):
     await memory.store_note("Made in the busy one", session_id=busy)
     last = start + timedelta(hours=1)
     assert await memory.close_abandoned(as_of=start + timedelta(hours=24, microseconds=-1)) == 0
+    assert await memory.close_abandoned(as_of=datetime.min) == 0, "as early as it gets"
     assert await memory.close_abandoned(as_of=start + timedelta(hours=25), dry_run=True) == 2
     assert [report.session.status for report in await memory.sessions()] == ["active"] * 3
     theirs = memory.bind(caller=Caller("other"))

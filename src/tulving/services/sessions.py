@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Self
 
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.model import SESSION_STATUSES, Kind, MemoryId, Session, SessionStatus
+from tulving.domain.sessions import counted, idle_since
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
@@ -16,11 +17,8 @@ from tulving.services.service import Service
 from tulving.storage.connection import Connection
 
 MOST_SESSIONS = 1000
-MOST_CALLS = 2**31 - 1
 ABANDONED_AT_A_TIME = 200
 END = "memory_session_end"
-
-Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +37,14 @@ class Abandoning(Service):
 
         Such a session has ended with its last memory.
         """
-        before = self._idle_since(intake.moment("as_of", as_of) or self._env.clock())
-        whose = self._tenant_id, self.bound, before
+        now = intake.moment("as_of", as_of) or self._env.clock()
+        whose = self._tenant_id, self.bound, idle_since(now, self._env.config.session_idle_hours)
         if dry_run:
             return await self._read(storage.sessions.count_idle, *whose)
         audit_of, done = self._audit_of(), 0
         while closed := await self._write(storage.sessions.abandon_idle, *whose, ABANDONED_AT_A_TIME, audit_of):
             done += closed
         return done
-
-    def _idle_since(self, now: datetime) -> datetime:
-        return now - timedelta(hours=self._env.config.session_idle_hours)
 
 
 class Sessions(Abandoning):
@@ -60,7 +55,7 @@ class Sessions(Abandoning):
         self,
         project: Annotated[str | None, "The project that is worked on"] = None,
         butler: Annotated[str | None, "The agent that works"] = None,
-        metadata: Metadata = None,
+        metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
     ) -> Session:
         """Start a session: a stretch of work. Until it ends, what is stored on this connection carries its id.
 
@@ -92,7 +87,7 @@ class Sessions(Abandoning):
         event = self._audit(now).event("session_started", "session", session.id)
 
         def start(conn: Connection) -> Session:
-            before = self._idle_since(now)
+            before = idle_since(now, self._env.config.session_idle_hours)
             storage.sessions.abandon_idle(conn, session.tenant_id, self.bound, before, ABANDONED_AT_A_TIME, audit_of)
             return storage.sessions.start(conn, session, event)
 
@@ -121,7 +116,7 @@ class Sessions(Abandoning):
         if tool_calls is None and current is not None:
             # The call that ends a session is no part of its work.
             tool_calls = {tool: calls for tool, calls in current.calls.items() if tool != END}
-        total, by_tool = _counted(0 if tool_calls is None else tool_calls)
+        total, by_tool = counted(0 if tool_calls is None else tool_calls)
         audit = self._audit(self._env.clock())
 
         def end(conn: Connection) -> Session:
@@ -197,14 +192,3 @@ class Sessions(Abandoning):
         ids = [session.id for session in found]
         counts = storage.sessions.count_memories(conn, self.caller.tenant_id, self.bound, ids) if ids else {}
         return [SessionReport(session=session, memories=counts[session.id]) for session in found]
-
-
-def _counted(calls: Mapping[str, int] | int) -> tuple[int, dict[str, int]]:
-    """The number of tool calls, and that of each tool if it is known."""
-    if not isinstance(calls, Mapping):
-        return intake.whole("tool_calls", calls, 0, MOST_CALLS), {}
-    by_tool = {
-        intake.name("tool_calls", tool, most=200): intake.whole("tool_calls", number, 0, MOST_CALLS)
-        for tool, number in calls.items()
-    }
-    return intake.whole("tool_calls", sum(by_tool.values()), 0, MOST_CALLS), by_tool
