@@ -12,9 +12,11 @@ from bus_parts import end, heard, opened, settled, until
 
 from tulving import Fact, InvalidInput, Memory, NewEpisode
 from tulving.domain.events import Audit
+from tulving.domain.messages import Cursor
 from tulving.domain.routing import lag_ms
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, StoreUnavailable
+from tulving.ports import Finding
 from tulving.settings import BridgeConfig, MemoryModuleConfig
 from tulving.storage import bridge, event_stream, timelines
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
@@ -165,6 +167,16 @@ async def test_it_begins_with_the_present_and_on_demand_with_the_past(url: str, 
         assert [fact.content for fact in await facts(memory)] == ["long ago", "today"]
         with pytest.raises(InvalidInput, match="bound to a part"):
             await memory.bind(user_id="ann").run_bridge()
+
+
+async def test_a_restored_store_begins_anew(memory: Memory, engine: str) -> None:
+    """Its events may be numbered below the place that the bridge had reached on another server."""
+    await memory._write(event_stream.begin, "default", "bridge", Cursor(), memory.now())
+    ahead = Cursor(2**62, 0) if engine == "postgres" else Cursor(0, 1000)
+    await memory._write(event_stream.move, "default", "bridge", ahead, {"handled": 5}, memory.now())
+    await memory.store_episode("after the restore", butler="b", importance=9)
+    assert await run(memory) == {"handled": 1, "ingested": 1}
+    assert (await memory.bridge_status()).handled == 6
 
 
 async def test_two_processes_make_one_fact(memory: Memory) -> None:
@@ -325,10 +337,13 @@ async def test_it_waits_while_the_timeline_is_not_well(
     assert caplog.text.count("suspended") == 1, "said once"
     status = await memory.bridge_status()
     assert (status.suspended, status.waiting, status.ingested) == ("a segment is damaged", 2, 1)
+    assert "a segment is damaged" in (await memory._read(bridge.finding, "default")).problems[0]
     assert [fact.content for fact in await facts(memory)] == ["before"]
     await memory._write(timelines.recover, audit)
     assert await run(memory) == {"handled": 2, "ingested": 1, "deleted": 1}, "nothing is lost"
     assert (await memory.bridge_status()).suspended is None
+    assert await memory._read(bridge.finding, "default") == Finding("bridge", (), "2 facts of 3 events")
+    assert (await memory._read(bridge.finding, "nobody")).note == "has not begun"
     topics = [each.topic for each in await heard(memory, ["memory:episodic", "memory:monitoring"], after)]
     assert topics == [
         *("memory:episodic:warning", "memory:monitoring:warning"),

@@ -18,6 +18,7 @@ from tulving.domain.model import Episode, Fact, Link, Settlement
 from tulving.domain.routing import Policy, becomes_fact, demoted, fate, lag_ms
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput
+from tulving.ports import Finding
 from tulving.settings import ConflictsConfig
 from tulving.storage import event_stream, events, facts, forgotten, items, links, timelines
 from tulving.storage.connection import Connection, Interrupted, savepoint
@@ -78,17 +79,18 @@ def tenants(conn: Connection) -> list[str]:
 
 def begin(conn: Connection, tenant_id: str, since: datetime | None, now: datetime) -> None:
     """The bridge begins with the events of a moment, unless it has begun before; without a moment, with all events,
-    whether it has begun or not."""
+    whether it has begun or not. A place that is ahead of the store, which was restored, does not count."""
     at = Cursor() if since is None else event_stream.since(conn, tenant_id, since)
     event_stream.begin(conn, tenant_id, NAME, at, now)
-    if since is None and (known := event_stream.cursor(conn, tenant_id, NAME, to_change=True)) is not None:
+    known = event_stream.cursor(conn, tenant_id, NAME, to_change=True)
+    if known is not None and (since is None or known[0] > event_stream.end(conn, tenant_id)):
         event_stream.move(conn, tenant_id, NAME, at, known[1], now)
 
 
 def due(conn: Connection, tenant_id: str) -> Due | None:
     """What is to be done next; None before the bridge has begun."""
     known = event_stream.cursor(conn, tenant_id, NAME)
-    if known is None:
+    if known is None or known[0] > event_stream.end(conn, tenant_id):
         return None
     place, state = known
     found = event_stream.read(conn, tenant_id, place)
@@ -153,6 +155,16 @@ def _noted(conn: Connection, seen: Due, carried: Carried, audit: Audit) -> dict[
         "segmentCount": segment_count(conn, audit.caller.tenant_id),
         "suspended": False,
     }
+
+
+def finding(conn: Connection, tenant_id: str) -> Finding:
+    """What `health` says about a tenant's bridge."""
+    found = due(conn, tenant_id)
+    if found is None:
+        return Finding("bridge", note="has not begun")
+    wrong = (f"suspended until the timeline is well again: {found.warning}",) if found.warning else ()
+    note = f"{found.state.get('ingested', 0)} facts of {found.state.get('handled', 0)} events"
+    return Finding("bridge", wrong, note)
 
 
 def segment_count(conn: Connection, tenant_id: str) -> int:
