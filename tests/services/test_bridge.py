@@ -18,7 +18,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, StoreUnavailable
 from tulving.ports import Finding
 from tulving.settings import BridgeConfig, MemoryModuleConfig
-from tulving.storage import bridge, event_stream, timelines
+from tulving.storage import bridge, event_stream, events, timelines
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 ON = MemoryModuleConfig(bridge=BridgeConfig(enabled=True))
@@ -303,6 +303,19 @@ async def test_a_fact_of_another_owner_is_out_of_reach(memory: Memory, sql: Sql)
     await memory.delete("episode", mine)
     assert await run(memory) == {"handled": 1, "deleted": 1}
     assert [fact.content for fact in await facts(memory)] == ["of bob"]
+
+
+async def test_an_event_that_is_not_true_changes_nothing(memory: Memory) -> None:
+    """Events may come from an imported file; the rows count."""
+    (there,) = await bridged(memory, "still there")
+    audit = Audit(Caller(), memory.now(), SequentialIds(7000))
+    await memory._write(events.append, audit.event("episode_deleted", "episode", there))
+    await memory._write(events.append, audit.event("episode_created", "episode", UUID(int=404)))
+    await memory._write(events.append, audit.event("episode_created", "episode", there))
+    assert await run(memory) == {"handled": 3, "skipped": 2}
+    assert [fact.content for fact in await facts(memory)] == ["still there"]
+    await memory.delete("episode", there)
+    assert await run(memory) == {"handled": 1, "deleted": 1}
 
 
 async def test_tenants_have_bridges_of_their_own(memory: Memory) -> None:

@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
+import time
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 from bus_parts import START, end, heard, listeners, opened, settled, until
 
-from tulving import InvalidInput, Memory, NewEpisode
+from tulving import InvalidInput, Memory, NewEpisode, open_memory_sync
 from tulving.domain.events import Audit
 from tulving.domain.messages import TOPICS, Message
 from tulving.domain.scope import Caller
 from tulving.storage import timelines
-from tulving.testing import ManualClock, SequentialIds
+from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 SAVED, PRUNED = "memory:episodic:saved", "memory:episodic:pruned"
 
@@ -184,6 +185,20 @@ async def test_handlers_are_called_in_order_and_may_fail(memory: Memory, caplog:
     await until(lambda: len(plain) == 5)
     await asyncio.sleep(0)
     assert len(words) == 4
+
+
+def test_code_that_is_not_asynchronous_has_handlers_too(url: str) -> None:
+    told: list[str] = []
+    with open_memory_sync(url, embedder=WordEmbedder(), background=False) as memory:
+        stop = memory.on("memory", lambda message: told.append(message.payload["content"]))
+        memory.store_note("heard")
+        for _ in range(1000):
+            if told:
+                break
+            time.sleep(0.005)
+        stop()
+        memory.store_note("not heard")
+    assert told == ["heard"]
 
 
 async def test_closing_calls_handlers_to_the_last_and_ends_streams(url: str) -> None:

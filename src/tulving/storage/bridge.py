@@ -224,7 +224,10 @@ def _reconcile(conn: Connection, gone: Sequence[Event], reason: str, audit: Audi
     else speaks."""
     tenant_id, counts = audit.caller.tenant_id, Counter[str]()
     by_episode = {event.entity_id: event for event in gone}
-    ids = [id_ for id_ in by_episode if id_ is not None]
+    asked = [id_ for id_ in by_episode if id_ is not None]
+    # The rows count, not what an imported event says.
+    there = {episode.id for episode in _episodes(conn, tenant_id, asked, "") if not episode.forgotten}
+    ids = [id_ for id_ in asked if id_ not in there]
     made = _facts_of(conn, tenant_id, ids)
     if not made:
         return counts
