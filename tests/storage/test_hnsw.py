@@ -108,6 +108,16 @@ def test_vectors_of_length_zero_are_nobodys_neighbours():
     assert not matrix.misplaced()
 
 
+def test_a_vector_of_length_zero_is_nearer_than_a_contrary_one():
+    rows = -abs(gaussian(300))
+    rows[:5] *= -1
+    rows[5:15] = 0
+    query = unit(numpy.ones(32))
+    matrix = linked(rows)
+    best = Nearest(matrix, Lock(), query).best(12)
+    assert best == matrix.rank(query).best(12) and [similarity for _, similarity in best[5:]] == [0.0] * 7
+
+
 def test_changes_are_followed():
     """Added, replaced, removed, unknown, the entry, the last one: after each the graph has what the rows have, and a
     search gives what a comparison of all gives."""
@@ -253,8 +263,13 @@ async def test_verification_compares_the_graph_with_the_rows(memory):
         return await store.read(None, cache.mismatches, 1, 64)
 
     assert await mismatches() == []
-    matrix_of(memory).graph.remove(5)
-    assert await mismatches() == ["the graph of the episode vectors of default differs from them"]
+    graph, problem = matrix_of(memory).graph, "the graph of the episode vectors of default differs from them"
+    graph.add(numpy.array([ROWS]), gaussian(1, 64))
+    assert await mismatches() == [problem]
+    graph.remove(ROWS)
+    assert await mismatches() == []
+    graph.remove(5)
+    assert await mismatches() == [problem]
 
 
 async def test_the_budget_counts_the_graph(memory):
