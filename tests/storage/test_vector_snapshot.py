@@ -87,12 +87,18 @@ async def test_maintenance_writes_it_and_what_happened_since_is_followed(path, k
     """Also what another process has done, and what was deleted."""
     async with opened(path) as memory:
         await answers(memory)
-        before = snapshot(path).read_bytes()
+        before = snapshot(path).stat().st_ino
         await memory._env.store.reindex(only_outgrown=True)
-        assert snapshot(path).read_bytes() == before, "nothing has changed"
+        assert snapshot(path).stat().st_ino == before, "nothing has changed"
         first = (await memory.store_episode(QUERIES[0], butler="b")).id
         await memory._env.store.reindex(only_outgrown=True)
-        assert snapshot(path).read_bytes() != before
+        (before, old) = snapshot(path).stat().st_ino, before
+        assert before != old
+        await memory._env.store.warm()
+        await memory._env.store.reindex(only_outgrown=True)
+        now = snapshot(path).stat().st_ino
+        await memory._env.store.reindex(only_outgrown=True)
+        assert snapshot(path).stat().st_ino == now, "all is kept"
     async with opened(path) as other:
         second = (await other.store_episode(QUERIES[1], butler="b")).id
         await other.delete("episode", kept[2][0][0])
@@ -181,8 +187,12 @@ async def test_each_tenant_has_its_own_and_no_file_is_named_after_it(path):
     files = sorted(file.name for file in folder(path).iterdir())
     assert len(files) == 2 and all(name.endswith("-episode.hnsw") for name in files)
     assert not any("ecret" in name or "default" in name for name in files)
-    shutil.copy(folder(path) / files[0], folder(path) / files[1])  # whatever the file says of itself
+    # Whatever file is where: it says whose it is, and of what.
+    shutil.copy(folder(path) / files[0], folder(path) / files[1])
+    for name in files:
+        shutil.copy(folder(path) / files[0], folder(path) / name.replace("episode", "fact"))
     async with opened(path) as memory:
+        assert await memory._env.store.read(None, memory._env.store.vectors.mismatches, 1, 64) == []
         for tenant, seed in (("default", 1), ("Ms. Secret/..\\", 2)):
             mine = memory.bind(caller=Caller(tenant))
             hits = await mine.search(texts(1, seed)[0], mode="semantic", limit=5)
@@ -321,6 +331,15 @@ async def test_two_writers_leave_a_whole_one(path, kept):
             await asyncio.gather(*(each._env.store.reindex(only_outgrown=True) for each in (one, two)))
             assert Snapshots(folder(path)).read("default", "episode", lambda reach: None)
     assert [file.name for file in folder(path).iterdir()] == [snapshot(path).name]
+
+
+async def test_one_writer_waits_for_another(tmp_path):
+    snapshots = Snapshots(tmp_path)
+    with snapshots._locked():
+        waiting = asyncio.create_task(asyncio.to_thread(snapshots.write, "default", "fact", lambda file: None))
+        await asyncio.sleep(0.05)
+        assert not waiting.done() and not list(tmp_path.iterdir())
+    assert await waiting
 
 
 @pytest.mark.parametrize("moment", ["begun", "written", "synced", "before it is there", "there"])
