@@ -16,7 +16,7 @@ from raw_sql import in_thread
 from vector_parts import CONFIG, ROWS, Dense, fill, found, matrix_of, texts
 
 from tulving import Caller, Memory, open_memory
-from tulving.storage.sqlite import vector_snapshot, vectors
+from tulving.storage.sqlite import database, vector_snapshot, vectors
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 
 QUERIES = texts(3, seed=7)
@@ -76,6 +76,7 @@ def loads(monkeypatch) -> list[str]:
 async def test_closing_keeps_the_graph_and_opening_takes_it(path, kept, loads):
     assert snapshot(path).stat().st_mode & 0o777 == 0o600
     async with opened(path) as memory:
+        assert (await memory._env.store.health())[-1].note == "260 vectors; the graph is loaded at the first search"
         assert await answers(memory) == kept
         assert loads == ["fact", "rule"], "episodes come from the snapshot"
         assert matrix_of(memory).linked == ROWS and memory._env.store.vectors.progress() == (ROWS, ROWS)
@@ -277,6 +278,15 @@ async def stale_far(path: Path) -> str:
     return "too much has changed since then"
 
 
+async def test_a_fourth_of_the_rows_may_change(path, kept, loads, monkeypatch):
+    monkeypatch.setattr(vectors, "RELOAD_ABOVE", 20)
+    async with opened(path) as memory:
+        stored = [await memory.store_episode(text, butler="b") for text in texts(60, seed=3)]
+    async with opened(path) as memory:
+        assert (await found(memory, texts(60, seed=3)[-1], limit=1))[0][0] == str(stored[-1].id)
+    assert loads == ["fact", "rule"]
+
+
 @pytest.mark.parametrize("change", [stale_import, stale_embedder, stale_far])
 async def test_a_stale_one_is_ignored(path, kept, change, loads, monkeypatch):
     monkeypatch.setattr(vectors, "RELOAD_ABOVE", 20)
@@ -310,6 +320,16 @@ def test_a_store_that_may_only_be_read_writes_none(tmp_path):
     snapshots.remove("default", "fact")
     snapshots.clear()
     assert list(snapshots.reaches()) == [] and not (tmp_path / "index").exists()
+
+
+async def test_nothing_is_written_beside_a_file_that_may_only_be_read(path, kept, monkeypatch):
+    monkeypatch.setattr(database, "is_frozen", lambda path: True)
+    snapshot(path).unlink()
+    async with opened(path) as memory:
+        assert await answers(memory) == kept
+        await memory._env.store.warm()
+        assert memory._env.store.vectors.progress() == (ROWS, ROWS)
+    assert list(folder(path).iterdir()) == []
 
 
 async def test_no_room_for_a_snapshot_is_no_reason_to_fail(path, caplog):

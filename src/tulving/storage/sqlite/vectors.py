@@ -312,9 +312,10 @@ class VectorCache:
         full = f"there are {total:,} vectors, more than `vectors.capacity` ({self._limits.capacity:,}):"
         full += " archive or delete old memories, move tenants to PostgreSQL, or raise the setting"
         linked, rows = self.progress()
-        notes = [
-            f"{total:,} vectors, {linked:,} of them in a graph" if rows else f"{total:,} vectors, compared one by one"
-        ]
+        way = f", {linked:,} of them in a graph" if rows else ", compared one by one"
+        if large and not rows and hnsw.available():
+            way = "; the graph is loaded at the first search"
+        notes = [f"{total:,} vectors{way}"]
         if large and not hnsw.available():
             notes.append("searches of many are faster with a graph: `pip install 'tulving[hnsw]'`")
         if self._snapshots.problem:
