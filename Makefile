@@ -18,10 +18,10 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench quality postgres soak scenarios lock clean
+.PHONY: help demo test lint bench quality postgres soak scenarios specification lock clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.base $(VENV)/.project ## install, fetch the embedding model, store a conversation and recall from it
 	@$(BIN)/tulving init
@@ -53,6 +53,9 @@ soak: $(VENV)/.dev $(VENV)/.project ## run the long tests: load, kills, faults
 
 scenarios: $(VENV)/.dev $(VENV)/.project ## list the scenarios of the specification that lack a test on an engine
 	@$(BIN)/python scripts/scenarios.py
+
+specification: $(VENV)/.dev $(VENV)/.project ## make the tables of docs/specification.md anew, and check them
+	@$(BIN)/python scripts/specification.py
 
 lock: $(VENV)/.created ## pin the dependencies anew (UPGRADE=--upgrade takes newer ones)
 	$(PIP) uv==$(UV_VERSION)

@@ -116,7 +116,7 @@ async def _build(report: Report, path: Path, embedder: Known, asked: Sequence[st
         await _first(memory, asked[0])
         begun = perf_counter()
         _, meanwhile = await _asked(memory, asked[:60])
-        await store.warm()
+        await store.ready()
         total = perf_counter() - begun
         report.row("building the graph in the background", f"{total:.0f} s", f"{store.vectors.progress()[1]:,} vectors")
         report.row("semantic search meanwhile", str(meanwhile))

@@ -25,9 +25,14 @@ SPECIFICATION = ROOT.parent / "shared" / "spec" / "scenarios.tsv"
 ENGINES = ("sqlite", "postgres")
 ONE_ENGINE = {
     "sqlite": {
+        "000-010": "writes the index of a file",
         "002-001": "creates the database file",
         "002-002": "writes the database file to disk",
         "002-005": "is about FTS5",
+        "002-006": "is about the index in the process",
+        "002-007": "is about the index in the process",
+        "002-008": "is about the index in the process",
+        "002-013": "limits the size of the file",
     },
     "postgres": {
         "001-102": "is about extensions of PostgreSQL",

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import language_model
 import pytest
 from platformdirs import user_cache_dir
 from postgres_server import Server, open_server
+from postgres_stores import Stores
 from raw_sql import in_thread, run_sql
 
 from tulving import Memory, open_memory
@@ -23,6 +25,10 @@ from tulving.storage.sqlite.store import SqliteStore
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 ENGINES = ("sqlite", "postgres")
+
+# Whatever is set where the tests run: compiling everything takes a third of the time of a process that a test starts.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -120,6 +126,14 @@ async def _new_schema(postgres: Server) -> str:
 
 
 @pytest.fixture(scope="session")
+def postgres_stores(postgres: Server, postgres_template: str) -> Iterator[Stores]:
+    """Empty stores whose vectors have the dimension of the tests' embedder."""
+    stores = Stores(postgres, postgres_template, WordEmbedder())
+    yield stores
+    stores.close()
+
+
+@pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with our schema and nothing in it: copying it takes a fifth of the time of making another."""
     path = tmp_path_factory.mktemp("template") / "memory.db"
@@ -137,15 +151,13 @@ def new_url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
             made.append(str(tmp_path / ("memory.db" if not made else f"memory{len(made)}.db")))
             shutil.copy(request.getfixturevalue("sqlite_template"), made[-1])
         else:
-            server, template = (request.getfixturevalue(name) for name in ("postgres", "postgres_template"))
-            made.append(in_thread(server.create_database(template=template)))
+            made.append(request.getfixturevalue("postgres_stores").take())
         return made[-1]
 
     yield new
     if engine == "postgres":
-        server = request.getfixturevalue("postgres")
         for url in made:
-            in_thread(server.drop_database(url))
+            request.getfixturevalue("postgres_stores").give_back(url)
 
 
 @pytest.fixture

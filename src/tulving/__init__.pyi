@@ -14,8 +14,11 @@ from tulving.domain.model import NewFact as NewFact
 from tulving.domain.model import NewRule as NewRule
 from tulving.domain.model import Page as Page
 from tulving.domain.model import Rule as Rule
+from tulving.domain.model import Session as Session
+from tulving.domain.model import Similar as Similar
 from tulving.domain.model import Stored as Stored
 from tulving.domain.scope import Caller as Caller
+from tulving.domain.windows import Window as Window
 from tulving.errors import ConfigError as ConfigError
 from tulving.errors import DamagedStore as DamagedStore
 from tulving.errors import DiskFull as DiskFull

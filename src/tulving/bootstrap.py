@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tulving.config import data_directory, find_project, load_config
+from tulving.domain.events import Audit, AuditOf
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
 from tulving.errors import InvalidInput
@@ -27,14 +28,17 @@ from tulving.location import Create, database_path, is_postgres, new_file, no_me
 from tulving.ports import Clock, Embedder, Ids, Llm, Measurable, Reranker, Store
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
+from tulving.services.bridge import Bridge
 from tulving.services.embedding import Embedding
 from tulving.services.memory import Memory
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
-from tulving.services.service import Env, log
+from tulving.services.service import MAINTENANCE, Env, log
+from tulving.services.streams import Streams
 from tulving.services.tokens import Authentication
 from tulving.settings import MemoryModuleConfig
+from tulving.storage.backpressure import BoundedWrites
 from tulving.workers.background import tend
 from tulving.workers.jobs import JOBS, Job
 from tulving.workers.schedule import Schedule, UncancellableWrites
@@ -108,23 +112,33 @@ async def open_memory(
     llm = llm or choose_llm(config)
     retries, most = config.llm.retries, config.llm.max_output_tokens
     model = LanguageModel(llm, retries=retries, max_tokens=most, jitter=random.random) if llm else None
-    store = await open_store(config.url if url is None else url, config, create)
-    references = References(store)
+    engine = await open_store(config.url if url is None else url, config, create)
+    by_itself: AuditOf = lambda tenant_id: Audit(Caller(tenant_id, MAINTENANCE), clock(), ids)  # noqa: E731
+    store: Any = BoundedWrites(engine, time.monotonic, by_itself, **asdict(config.writes))
+    references, streams = References(store), Streams(engine)
     helper: asyncio.Task[None] | None = None
     try:
+        await store.begin()
         embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
-        env = Env(config, store, embedding, clock, ids, references, tokens=tokens, reranker=reranking, model=model)
-        store.publish = env.subscribers.publish
+        parts = {"tokens": tokens, "reranker": reranking, "model": model}
+        env = Env(config, store, embedding, clock, ids, references, streams, **parts)
+        engine.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)
             helper = asyncio.create_task(tend(Administration(env, caller), schedule))
             helper.add_done_callback(_log_failure)
+        if config.bridge.enabled:
+            bridge = Bridge(env, caller)
+            await bridge.begin_bridge()
+            if background and config.schedule.background:
+                streams.start(bridge.carry_on())
         yield Memory(env, caller, bound)
     finally:
         if helper is not None:
             helper.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await helper
+        await streams.close()
         await references.close()
         await store.close()
 

@@ -16,6 +16,7 @@ from tulving.errors import ConfigError
 from tulving.project import DATABASE, Project, find
 from tulving.settings import (
     NUMBERS,
+    BridgeConfig,
     ConflictsConfig,
     EndpointConfig,
     HttpConfig,
@@ -27,7 +28,10 @@ from tulving.settings import (
     RerankerConfig,
     RetrievalConfig,
     ScheduleConfig,
+    TimelineConfig,
     ToolTextConfig,
+    VectorsConfig,
+    WritesConfig,
 )
 
 
@@ -83,6 +87,10 @@ _TABLES = {
     "learning": LearningConfig,
     "conflicts": ConflictsConfig,
     "tool_text": ToolTextConfig,
+    "timeline": TimelineConfig,
+    "bridge": BridgeConfig,
+    "vectors": VectorsConfig,
+    "writes": WritesConfig,
 }
 
 

@@ -162,6 +162,23 @@ class Store(Protocol):
 
     async def identity(self) -> tuple[Any, ...]: ...
 
+    async def used_bytes(self) -> int | None:
+        """How much of its file holds something; None for an engine whose size is not limited here."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until nothing is warming (`Finding.warming`)."""
+        ...
+
     async def health(self) -> list[Finding]: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A store that hears of changes by other processes, without being asked again and again."""
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` when something may have changed; returns what ends this. An announcement may be lost."""
+        ...

@@ -23,6 +23,8 @@ from tulving.location import is_postgres, store_name
 from tulving.services.memory import Memory
 
 UNKNOWN = str(UUID(int=1))
+ONE_ENGINE = pytest.mark.usefixtures("path")
+"""For what does not depend on the engine."""
 
 
 @pytest.fixture
@@ -47,6 +49,7 @@ class TestAsAProcess:
         shown = process("show", "fact", UNKNOWN)
         assert (shown.code, shown.out, shown.err) == (3, "", f"error: there is no fact {UNKNOWN}\n")
 
+    @ONE_ENGINE
     def test_help_loads_nothing_heavy(self, environ: dict[str, str]):
         script = "import sys; from tulving.interfaces.cli import run; run(['--help']); print('loaded', *sys.modules)"
         ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
@@ -63,6 +66,7 @@ class TestAsAProcess:
             (["list", "fact"], ("tulving.interfaces.cli.config", "tulving.interfaces.cli.init", "rich")),
         ],
     )
+    @ONE_ENGINE
     def test_a_command_loads_what_it_needs(self, environ, arguments: list[str], not_needed: tuple[str, ...]):
         script = f"import sys; from tulving.interfaces.cli import run; run({arguments}); print('loaded', *sys.modules)"
         ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
@@ -70,6 +74,7 @@ class TestAsAProcess:
         assert "tulving.interfaces.cli.commands" in loaded
         assert not set(not_needed) & set(loaded)
 
+    @ONE_ENGINE
     def test_help_is_cheap(self, environ: dict[str, str]):
         def cpu() -> float:
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -79,6 +84,7 @@ class TestAsAProcess:
         subprocess.run([sys.executable, "-m", "tulving", "--help"], capture_output=True, timeout=60, check=True)
         assert cpu() - before < 1.0, "far above the 0.2 seconds that it takes"
 
+    @ONE_ENGINE
     def test_interrupting_ends_with_130(self, environ: dict[str, str]):
         with subprocess.Popen(
             [sys.executable, "-m", "tulving", "store", "note", "-"],
@@ -96,6 +102,7 @@ class TestAsAProcess:
             assert waiting.wait(20) == 130
             assert waiting.stderr and waiting.stderr.read() == ""
 
+    @ONE_ENGINE
     def test_a_closed_pipe_is_silent(self, environ: dict[str, str]):
         with subprocess.Popen(
             [sys.executable, "-m", "tulving", "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -105,6 +112,7 @@ class TestAsAProcess:
             ran.wait(20)
             assert ran.stderr.read() == b""
 
+    @ONE_ENGINE
     def test_colours_are_for_terminals_only(self, environ: dict[str, str], fact: str):
         command = f"{sys.executable} -m tulving recall color"
         plain = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60).stdout
@@ -119,6 +127,7 @@ class TestAsAProcess:
         assert "Anna · color: green" in plain
 
 
+@ONE_ENGINE
 def test_without_arguments_it_explains_itself(cli):
     assert cli().out == cli("--help").out
     assert cli().code == 0
@@ -147,6 +156,7 @@ def test_without_arguments_it_explains_itself(cli):
         (["--url", "x.db", "init", "--project"], "one of the two"),
     ],
 )
+@ONE_ENGINE
 def test_what_is_refused_is_said_on_one_line_with_code_2(cli, arguments: list[str], said: str):
     ran = cli(*arguments)
     assert ran.code == 2

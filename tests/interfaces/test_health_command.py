@@ -9,14 +9,16 @@ from raw_sql import run_sql
 
 from tulving import __version__
 from tulving.location import is_postgres
+from tulving.ports import Finding
 from tulving.providers.hashing import Hashing
+from tulving.storage.backpressure import BoundedWrites
 from tulving.storage.schema import HEAD
 
 
 def test_a_healthy_memory_is_one_screen_and_code_0(cli: Callable, url: str):
     ran = cli("health")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.split()[:2] == ["healthy", "yes"]
+    assert ran.out.split()[:2] == ["state", "ready"]
     assert __version__ in ran.out
     assert HEAD in ran.out
     assert is_postgres(url) or url in ran.out
@@ -60,11 +62,23 @@ def test_a_missing_or_foreign_store_is_a_finding(cli: Callable, path: Path):
         ran = cli("--url", place, "health")
         assert (ran.code, problem in ran.out) == (1, True)
         said = json.loads(cli("--url", place, "health", "--json").out)
-        assert (said["ok"], said["schema"], said["jobs"]) == (False, None, None)
+        assert (said["ok"], said["state"], said["schema"], said["jobs"]) == (False, "degraded", None, None)
         opening, embedder = said["findings"]
         assert problem in opening["problems"][0]
-        assert embedder == {"check": "embedder", "problems": [], "note": ""}
+        assert embedder == {"check": "embedder", "problems": [], "note": "", "warming": ""}
     assert not Path("missing.db").exists()
+
+
+def test_what_warms_is_told_and_no_failure(cli: Callable, monkeypatch: pytest.MonkeyPatch):
+    async def health(self: BoundedWrites) -> list[Finding]:
+        return [Finding("vector index", warming="2 of 5 partitions", note="a note")]
+
+    monkeypatch.setattr(BoundedWrites, "health", health)
+    ran = cli("health")
+    assert (ran.code, ran.out.split()[:2]) == (0, ["state", "warming"])
+    assert "vector index  2 of 5 partitions" in ran.out
+    said = json.loads(cli("health", "--json").out)
+    assert (said["state"], said["reasons"]) == ("warming", ["vector index: 2 of 5 partitions"])
 
 
 def test_what_is_ignored_of_an_untrusted_folder_is_told(cli: Callable, path: Path):
@@ -95,4 +109,4 @@ async def test_it_is_a_tool_of_the_larger_set_only(connect: Callable, path: Path
         assert ("memory_health" in offered) is (tools == "all")
         if tools == "all":
             answer = await client.call_tool("memory_health", {})
-            assert answer.structured_content["ok"] is True
+            assert (answer.structured_content["ok"], answer.structured_content["state"]) == (True, "ready")

@@ -30,9 +30,11 @@ from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
+from tulving.ports import Finding
 from tulving.services.administration import Administration
 from tulving.services.operations import OPERATIONS
 from tulving.services.tokens import Authentication, Tokens
+from tulving.storage.backpressure import BoundedWrites
 from tulving.testing import WordEmbedder
 
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -397,6 +399,7 @@ def test_it_is_not_open_to_all_and_to_those_with_a_token(process, token):
     assert "open: is not possible, since the store has tokens" in ran.err
 
 
+@ONE_ENGINE
 def test_open_is_a_word_about_http(process):
     ran = process("mcp", "--open")
     assert (ran.code, ran.out) == (2, "")
@@ -435,6 +438,7 @@ def test_with_tokens_it_listens_anywhere_and_still_wants_one(server, token, proc
         ("", 421),
     ],
 )
+@ONE_ENGINE
 async def test_it_answers_to_its_own_names_only(environ, host: str, status: int):
     async with inside() as here:
         answer = await here.send(headers={"host": host})
@@ -459,6 +463,7 @@ async def test_it_answers_to_its_own_names_only(environ, host: str, status: int)
         ("", 403),
     ],
 )
+@ONE_ENGINE
 async def test_pages_from_elsewhere_are_refused(environ, origin: str, status: int):
     async with inside() as here:
         answer = await here.send(headers={"origin": origin})
@@ -466,6 +471,7 @@ async def test_pages_from_elsewhere_are_refused(environ, origin: str, status: in
         assert "access-control-allow-origin" not in answer.headers
 
 
+@ONE_ENGINE
 async def test_a_good_token_does_not_excuse_a_wrong_page_or_name(environ):
     async with inside() as here:
         secret = await here.create()
@@ -473,6 +479,7 @@ async def test_a_good_token_does_not_excuse_a_wrong_page_or_name(environ):
         assert (await here.send(headers=bearer(secret) | {"host": "evil.example"})).status_code == 421
 
 
+@ONE_ENGINE
 async def test_of_several_origins_each_must_be_allowed(environ):
     async with inside() as here:
         both = [*JSON.items(), ("origin", "http://localhost:8321"), ("origin", "https://evil.example")]
@@ -480,6 +487,7 @@ async def test_of_several_origins_each_must_be_allowed(environ):
             assert (await web.post("/mcp", json=LIST, headers=both)).status_code == 403
 
 
+@ONE_ENGINE
 async def test_configured_names_and_pages_are_answered(environ):
     address = Endpoint(
         "192.0.2.1",
@@ -541,6 +549,7 @@ def raw(served: Served, body: bytes, length: int | None = None, **headers: str) 
         connection.close()
 
 
+@ONE_ENGINE
 def test_a_malformed_request_is_refused_and_the_server_goes_on(server):
     served = server("--open")
     modern = {"mcp_protocol_version": "2026-07-28"}
@@ -614,6 +623,19 @@ async def test_health_knows_an_embedder_that_is_not_ready(environ):
         assert "the embedder is not ready" in answer.text
         embedder.problem = None
         await healthy(here)
+
+
+@pytest.mark.parametrize(
+    ("finding", "state"), [({"warming": "/secret"}, "warming"), ({"problems": ("/secret",)}, "degraded")]
+)
+async def test_health_says_in_a_word_how_well_requests_are_answered(environ, monkeypatch, finding, state):
+    async def health(self):
+        return [Finding("index", **finding)]
+
+    monkeypatch.setattr(BoundedWrites, "health", health)
+    async with inside(closed=True) as here:
+        answer = await here.send("GET", "/health")
+    assert (answer.status_code, answer.text) == (200, state)
 
 
 async def test_health_looks_once_for_all_who_ask_at_once(environ, monkeypatch):
@@ -719,6 +741,7 @@ async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: 
             assert httpx2.get(f"http://127.0.0.1:{closed.port}/health", timeout=30).status_code == 503
 
 
+@ONE_ENGINE
 def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: Path):
     forged = "2026-01-01 00:00:00,000 ERROR tulving: the store is gone"
     folder = tmp_path / f"x\n{forged}\x1b[2J"
@@ -761,6 +784,7 @@ def test_a_request_under_way_is_answered_before_the_end(server, process, number:
     assert "finish what you began" in process("list", "rule").out
 
 
+@ONE_ENGINE
 def test_a_client_that_waits_does_not_keep_it_from_ending(server):
     served = server("--open")
     with socket.create_connection(("127.0.0.1", served.port), timeout=30) as idle, httpx2.Client() as kept:
@@ -769,6 +793,7 @@ def test_a_client_that_waits_does_not_keep_it_from_ending(server):
         assert idle.recv(1) == b""
 
 
+@ONE_ENGINE
 def test_a_port_in_use_is_an_error_of_one_line(process):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -809,6 +834,7 @@ def test_an_unknown_host_is_refused(host: str):
         listen(host, 0)
 
 
+@ONE_ENGINE
 def test_a_wrong_setting_is_told_before_anything_is_opened(environ, tmp_path: Path):
     with pytest.raises(ConfigError, match="allowed_hosts"):
         serve(load_config(allowed_hosts="*", url="new.db"), "127.0.0.1:0")

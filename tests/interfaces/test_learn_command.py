@@ -86,6 +86,7 @@ def test_an_answer_that_is_empty_is_refused(process, path, stdin):
     assert "standard input is empty" in ran.err
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_an_answer_without_json_is_refused_and_the_lease_stays(cli, process, chat):
     prompt = process("learn", "--prompt", chat).out
     ran = process("learn", "--apply", stdin="I would rather not.")
@@ -123,6 +124,7 @@ def test_without_a_model_a_person_is_told_what_to_do(cli, chat):
 # -- with a model ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_conversation_is_learned_from_a_file_or_messages(cli, process, with_model, chat):
     learned = cli("learn", chat)
     assert (learned.code, learned.err) == (0, "")

@@ -69,6 +69,7 @@ def test_a_clock_that_is_set_back_silences_nothing():
     assert limit.filter(record(at=1000))
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_keys_of_domain_scores_forge_no_line(process):
     forged = "2026-01-01 00:00:00,000 ERROR tulving: all is lost"
     assert process("entity", "create", "Anna", "person").code == 0

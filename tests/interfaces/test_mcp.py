@@ -123,6 +123,7 @@ async def test_a_session_over_stdio(connect, mode: str):
         assert "blue" not in (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 async def test_a_fact_that_is_stored_again_takes_over_only_what_is_given(connect):
     async with connect() as client:
         fact = {"subject": "Anna", "predicate": "color", "content": "green"}
@@ -362,6 +363,7 @@ async def test_without_weights_the_instructions_say_so(path: Path, environ: dict
         assert (found["mode"], len(found["results"])) == ("keyword", 1)
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_nothing_heavy_is_loaded_for_a_list_of_tools(environ: dict[str, str]):
     script = """
         import asyncio, sys
@@ -414,6 +416,7 @@ def test_what_was_asked_before_the_end_of_input_is_still_done_and_answered(proce
     assert run_sql(url, "SELECT count(*) AS n FROM episodes") == [{"n": 10}]
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_cancelled_request_does_not_keep_the_server(process):
     cancelled = message(None, "notifications/cancelled", requestId=2)
     assert process("mcp", stdin=opening() + store(2) + cancelled).code == 0
@@ -452,6 +455,7 @@ def test_what_was_acknowledged_survives_a_kill(environ: dict[str, str], url: str
     assert answered <= kept
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_wrong_setting_is_said_at_once(process):
     ran = process("mcp", TULVING_TOOLS="none of them")
     assert (ran.code, ran.out) == (2, "")

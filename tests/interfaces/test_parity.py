@@ -26,8 +26,11 @@ IN_ONE_COMMAND = {
     "memory_learn_apply",
     "memory_conflicts",
     "memory_revert_conflict",
+    "memory_session_start",
+    "memory_session_end",
+    "memory_sessions",
 }
-"""`tulving learn` is three of them, `tulving conflicts` the others."""
+"""`tulving learn` is three of them, `tulving conflicts` two, `tulving sessions` the others."""
 
 
 def signature(operation) -> list[str]:
@@ -94,7 +97,7 @@ def test_no_two_operations_share_a_command():
     commands = [operation.command for operation in OPERATIONS.values() if operation.command]
     assert len(set(commands)) == len(commands)
     assert {name for name, each in OPERATIONS.items() if not each.command} == IN_ONE_COMMAND
-    assert {"learn", "conflicts"} <= {*BY_HAND}
+    assert {"learn", "conflicts", "sessions"} <= {*BY_HAND}
 
 
 PROPERTIES = {

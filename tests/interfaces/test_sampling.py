@@ -138,6 +138,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_open(connect, mode: str):
 
 
 @BOTH_ERAS
+@pytest.mark.usefixtures("path")  # whatever the engine
 async def test_without_a_model_consolidation_counts_and_says_what_to_do(connect, mode: str):
     async with connect(mode) as client:
         await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})
@@ -207,6 +208,7 @@ async def test_the_clients_model_answers_over_stdio(over_stdio: Connect, mode: s
         assert (await ask(client, 0))["answers"] == []
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 async def test_the_clients_model_answers_over_http(environ: dict[str, str]):
     """By rounds, since 2026-07-28. Before that a stateless server could not ask, and does not try to."""
     command = [sys.executable, asking.__file__, "mcp", "--http", "127.0.0.1:0", "--open"]
@@ -316,6 +318,7 @@ async def test_a_question_is_not_repeated(within: Connect):
     assert result.structured_content["warning"] == "ModelUnavailable: the client's model did not answer"
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_client_that_leaves_while_it_is_asked_ends_the_server(environ: dict[str, str]):
     """Otherwise the server would wait for an answer that can't come any more."""
     client = {"capabilities": {"sampling": {}}, "clientInfo": {"name": "t", "version": "1"}}
@@ -365,6 +368,7 @@ async def test_progress_comes_before_the_response(within: Connect, mode: str, mo
     assert steps == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_command_shows_a_bar_on_a_terminal(environ: dict[str, str]):
     """Standard error is a terminal there, and the bar is told what the method tells."""
     from pty import openpty

@@ -177,6 +177,8 @@ def test_a_schema_is_the_record_that_is_answered():
         "findings": rows,
         "jobs": {"type": ["array", "null"], "items": {"type": "object"}},
         "tool_text": {"type": ["object", "null"]},
+        "state": text,
+        "reasons": {"type": "array", "items": text},
     }
     counts = schema(OPERATIONS["memory_stats"])
     assert counts["properties"] == {kind: {"type": "object"} for kind in ("episodes", "facts", "rules")}

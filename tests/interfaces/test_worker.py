@@ -62,7 +62,8 @@ def test_the_worker_sweeps_and_cleans_up_at_each_tick(engine, old):
     assert '"facts_expired": 1' in log
     assert f"told to stop ({number.name})" in log
     rows = run_sql(old, "SELECT name, holder, last_error FROM jobs ORDER BY name")
-    assert rows == [{"name": name, "holder": None, "last_error": None} for name in ("decay_sweep", "episode_cleanup")]
+    ran = ("decay_sweep", "episode_cleanup", "timeline_rotation")
+    assert rows == [{"name": name, "holder": None, "last_error": None} for name in ran]
 
 
 def test_a_job_now_and_what_it_would_do(cli, old, engine):
@@ -88,7 +89,13 @@ def test_a_job_now_and_what_it_would_do(cli, old, engine):
 
 def test_the_list(cli, url):
     before = json.loads(cli("worker", "--list", "--json").out)["jobs"]
-    assert [job["job"] for job in before] == ["consolidation", "decay_sweep", "episode_cleanup", "index_maintenance"]
+    assert [job["job"] for job in before] == [
+        "consolidation",
+        "decay_sweep",
+        "timeline_rotation",
+        "episode_cleanup",
+        "index_maintenance",
+    ]
     assert all(job["last_run"] is None and job["next_run"] for job in before)
     cli("worker", "--once", "decay_sweep")
     run_sql(url, "UPDATE jobs SET last_error = 'ValueError: no luck'")
@@ -110,7 +117,7 @@ def test_a_job_that_another_one_does_is_left_to_it(cli, url):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--once", "sleep"], "decay_sweep, episode_cleanup, index_maintenance"),
+        (["--once", "sleep"], "decay_sweep, timeline_rotation, episode_cleanup, index_maintenance"),
         (["--dry-run"], "--once JOB"),
         (["--list", "--once", "decay_sweep"], "--list"),
     ],

@@ -44,7 +44,7 @@ NewUrl = Callable[[str], str]
 
 
 @pytest.fixture
-def new(tmp_path: Path, postgres, postgres_template) -> Iterator[NewUrl]:
+def new(tmp_path: Path, postgres_stores) -> Iterator[NewUrl]:
     """Where a new store of an engine may be; on PostgreSQL its schema is there."""
     made: list[str] = []
 
@@ -52,12 +52,12 @@ def new(tmp_path: Path, postgres, postgres_template) -> Iterator[NewUrl]:
         if engine == "sqlite":
             made.append(str(tmp_path / f"memory{len(made)}.db"))
         else:
-            made.append(in_thread(postgres.create_database(template=postgres_template)))
+            made.append(postgres_stores.take())
         return made[-1]
 
     yield new_url
     for url in filter(is_postgres, made):
-        in_thread(postgres.drop_database(url))
+        postgres_stores.give_back(url)
 
 
 @pytest.fixture(autouse=True)

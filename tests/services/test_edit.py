@@ -269,7 +269,8 @@ def as_request(memory, key, tenant="default", actor="anna", **owner):
 
 async def count(sql):
     tables = ("episodes", "facts", "rules", "memory_events", "rule_applications", "revisions", "memory_links")
-    return [sql(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"] for table in tables]
+    (counted,) = sql(f"SELECT {', '.join(f'(SELECT COUNT(*) FROM {table}) AS {table}_rows' for table in tables)}")
+    return list(counted.values())
 
 
 CHANGES = {

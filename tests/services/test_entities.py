@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from datetime import timedelta
 from random import Random
 from uuid import UUID
@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from administration import administer
 from postgres_server import Server
+from postgres_stores import Stores
 
 from tulving import Caller, open_memory
 from tulving.bootstrap import copy_store
@@ -37,11 +38,11 @@ async def found(memory, name: str, **options: object) -> list[tuple[str, str, fl
 
 
 @pytest.fixture
-async def postgres_url(postgres: Server, postgres_template: str) -> AsyncIterator[str]:
-    """A database of our own, for what SQLite has no counterpart of."""
-    url = await postgres.create_database(template=postgres_template)
+def postgres_url(postgres_stores: Stores) -> Iterator[str]:
+    """A store of our own, for what SQLite has no counterpart of."""
+    url = postgres_stores.take()
     yield url
-    await postgres.drop_database(url)
+    postgres_stores.give_back(url)
 
 
 # -- the registry ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Whether the memory works, found by trying."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from tulving import Memory, open_memory
 from tulving.domain.scope import Caller
 from tulving.errors import WeightsError
-from tulving.services.health import embedder_problems
-from tulving.storage import jobs
+from tulving.ports import Finding
+from tulving.services.health import Readiness, embedder_problems, readiness_of
+from tulving.storage import jobs, timelines
 from tulving.storage.schema import HEAD
 from tulving.testing import ManualClock, ScriptedLlm, WordEmbedder
 
@@ -36,11 +38,13 @@ async def test_a_memory_that_works_is_ok_and_nothing_is_changed_by_looking(memor
     events = sql("SELECT count(*) AS found FROM memory_events")
     health = await memory.health()
     assert health.ok, health
+    assert (health.state, health.reasons) == ("ready", [])
+    assert await memory.readiness() == Readiness("ready", [])
+    assert await memory.ready(timeout=0.001)
     assert (health.schema, health.pending) == (HEAD, 0)
-    engine_tells = (
-        ["database file", "write-ahead log", "vector index"] if engine == "sqlite" else ["server", "oldest transaction"]
-    )
-    assert [each.check for each in health.findings] == ["read", "write", *engine_tells, "embedder", "jobs"]
+    server, file = ["server", "oldest transaction", "write latency"], ["database file", "write-ahead log"]
+    engine_tells = [*file, "vector index", "write latency", "size"] if engine == "sqlite" else server
+    assert [each.check for each in health.findings] == ["read", "write", *engine_tells, "timeline", "embedder", "jobs"]
     assert health.jobs == []
     assert sql("SELECT count(*) AS found FROM sessions") == [{"found": 0}]
     assert sql("SELECT count(*) AS found FROM memory_events") == events
@@ -104,6 +108,46 @@ async def test_a_store_that_can_not_be_written_is_told(memory: Memory, sql: Call
     assert not health.ok
     assert "no room" in problems(health)["write"][0]
     assert health.pending == 0, "it can still be read"
+
+
+def test_problems_degrade_and_what_warms_is_not_a_problem():
+    warming, broken = Finding("vector index", warming="5 of 9"), Finding("disk", ("full", "slow"), note="x")
+    assert readiness_of([Finding("read", note="fine")]) == Readiness("ready", [])
+    assert readiness_of([Finding("read"), warming]) == Readiness("warming", ["vector index: 5 of 9"])
+    assert readiness_of([warming, broken]) == Readiness(
+        "degraded", ["disk: full", "disk: slow", "vector index: 5 of 9"]
+    )
+
+
+@pytest.mark.scenario("000-009", "000-017")
+async def test_a_host_can_wait_until_nothing_warms(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    warm, store = asyncio.Event(), memory._env.store
+
+    async def health() -> list[Finding]:
+        return [Finding("vector index", warming="" if warm.is_set() else "2 of 5 partitions")]
+
+    monkeypatch.setattr(store, "health", health)
+    monkeypatch.setattr(store, "ready", warm.wait, raising=False)
+    found = await memory.health()
+    assert (found.ok, found.state, found.reasons) == (True, "warming", ["vector index: 2 of 5 partitions"])
+    assert (await memory.readiness()).state == "warming"
+    assert not await memory.ready(timeout=0.01)
+    waiting = asyncio.create_task(memory.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    warm.set()
+    assert await waiting
+    assert (await memory.health()).state == (await memory.readiness()).state == "ready"
+
+
+async def test_what_is_wrong_with_a_timeline_is_told_to_its_tenant(memory: Memory):
+    store, audit = memory._env.store, memory._audit(memory._env.clock())
+    await store.write("default", timelines.warn, audit, "a segment is damaged", "critical", "restore it")
+    health = await memory.health()
+    assert (health.state, health.reasons) == ("degraded", ["timeline: a segment is damaged: restore it"])
+    assert (await memory.bind(caller=Caller("other")).health()).state == "ready"
+    await store.write("default", timelines.recover, audit)
+    assert (await memory.health()).state == "ready"
 
 
 async def test_a_damaged_table_is_told(memory: Memory, sql: Callable):

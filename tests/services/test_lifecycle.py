@@ -456,7 +456,7 @@ async def test_expired_episodes_are_deleted(memory, clock, sql):
     assert await memory.get_links("fact", fact) == await memory.get_links("episode", ids["waiting"]) == []
     assert sql("SELECT * FROM revisions") == []
     assert (await events_of(memory, "episode", ids["learned"]))[-2:] == ["episode_edited", "episode_deleted"]
-    assert (await memory.events("episode", ids["learned"]))[-1].payload == {"by": "expiry"}
+    assert (await memory.events("episode", ids["learned"]))[-1].payload == {"by": "expiry", "butler": "b"}
     clock.advance(days=7, microseconds=-1)
     assert (await memory.run_episode_cleanup())["expired_deleted"] == 0
     clock.advance(microseconds=1)

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fault_parts import Children, opened
+from fault_parts import DIMENSION, Children, opened
 from postgres_server import Server
+from postgres_stores import Stores
 from raw_sql import in_thread
 
 from tulving.storage.sqlite.database import prepare
-from tulving.testing import ManualClock
+from tulving.testing import ManualClock, WordEmbedder
 
 
 @pytest.fixture(scope="session")
@@ -55,10 +56,20 @@ def new_database(postgres: Server) -> Iterator[Callable[..., str]]:
         in_thread(postgres.drop_database(url))
 
 
+@pytest.fixture(scope="session")
+def opened_stores(postgres: Server, postgres_template: str) -> Iterator[Stores]:
+    """Empty stores whose vectors have the dimension of the embedder of these tests."""
+    stores = Stores(postgres, postgres_template, WordEmbedder(DIMENSION))
+    yield stores
+    stores.close()
+
+
 @pytest.fixture
-def postgres_url(new_database: Callable[..., str], opened_template: str) -> str:
-    """A new store of the test's own, on PostgreSQL only."""
-    return new_database(opened_template)
+def postgres_url(opened_stores: Stores) -> Iterator[str]:
+    """An empty store of the test's own, on PostgreSQL only."""
+    url = opened_stores.take()
+    yield url
+    opened_stores.give_back(url)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.administration import Administration
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig, TimelineConfig
 from tulving.storage import migrations
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
@@ -316,6 +318,20 @@ async def use_read_only(say: Say, path: str) -> None:
 
 
 @job
+async def evict(say: Say, path: str, limit: int) -> None:
+    """Make room in small batches, saying that each is about to be evicted."""
+    eviction, real = storage.eviction, storage.eviction.evict
+
+    def told(conn: Any, chosen: Any, audit_of: Any) -> Any:
+        say(len(chosen))
+        return real(conn, chosen, audit_of)
+
+    eviction.AT_A_TIME, eviction.evict = 4, told
+    async with opened(path, background=False, config=MemoryModuleConfig(max_size_bytes=limit)) as memory:
+        await Administration(memory._env, memory.caller).evict()
+
+
+@job
 async def read_until_it_changes(say: Say, path: str, go: str) -> None:
     """Read a file that may only be read, wait, and read it again."""
     become_nobody()
@@ -328,6 +344,27 @@ async def read_until_it_changes(say: Say, path: str, go: str) -> None:
             say({"read again": len((await memory.list_memories("fact")).items)})
         except TulvingError as error:
             say({"error": str(error)})
+
+
+@job
+async def archive_forever(say: Say, path: str, name: str) -> None:
+    """Store, archive, merge, edit and delete episodes, saying what was acknowledged, until killed."""
+    async with opened(path, background=False) as memory:
+        env = memory._env
+        learned = "UPDATE episodes SET consolidated = TRUE WHERE tenant_id = 'default'"
+        for number in count():
+            texts = [f"{name}n{number}p{part} happened" for part in range(6)]
+            stored = await memory.store_episodes([NewEpisode(content=text, butler="b", type="t") for text in texts])
+            say({"stored": [[str(one.id), text] for one, text in zip(stored, texts, strict=True)]})
+            await memory._write(lambda conn: conn.execute(learned))
+            timeline = TimelineConfig(capacity=3, segment_episodes=4 if number % 2 else 16)
+            env.config = replace(env.config, timeline=timeline)
+            await memory.rotate_timeline()
+            say({"deleting": str(stored[0].id)})
+            await memory.delete("episode", stored[0].id)
+            say({"deleted": str(stored[0].id)})
+            say({"editing": [str(stored[1].id), "was changed"]})
+            await memory.edit("episode", stored[1].id, content="was changed")
 
 
 # -- the server ------------------------------------------------------------------------------------------------

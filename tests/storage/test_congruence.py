@@ -19,6 +19,7 @@ import pytest
 from administration import administer
 from congruence_programs import FAMILY, FORMS, NOBODY, TENANTS, Call, Ref, program
 from congruence_twins import Raised, Side, Twins
+from postgres_stores import Stores
 
 from tulving import NewRule, open_memory
 from tulving.domain.model import Found, Item, Kind
@@ -30,7 +31,7 @@ NewTwins = Callable[[], Any]
 
 
 @pytest.fixture
-def new_twins(tmp_path: Path, postgres: Any, postgres_template: str, monkeypatch: pytest.MonkeyPatch) -> NewTwins:
+def new_twins(tmp_path: Path, postgres_stores: Stores, monkeypatch: pytest.MonkeyPatch) -> NewTwins:
     """Two empty stores, gone when they are left."""
     made = 0
     monkeypatch.setattr(embeddings, "pending", in_fixed_order(embeddings.pending))
@@ -41,14 +42,14 @@ def new_twins(tmp_path: Path, postgres: Any, postgres_template: str, monkeypatch
         made += 1
         folder = tmp_path / str(made)
         folder.mkdir()
-        url = await postgres.create_database(template=postgres_template)
+        url = postgres_stores.take()
         twins = Twins({"sqlite": str(folder / "memory.db"), "postgres": url}, folder)
         try:
             await twins.open()
             yield twins
         finally:
             await twins.close()
-            await postgres.drop_database(url)
+            postgres_stores.give_back(url)
 
     return new
 

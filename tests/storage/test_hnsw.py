@@ -210,7 +210,7 @@ async def test_an_index_is_built_from_the_rows_and_says_when_it_is_ready(memory,
     monkeypatch.undo()
     store.vectors._builder = None  # the one that did nothing is gone
     await memory.store_episode("one more", butler="b")
-    await store.warm()
+    await store.ready()
     (finding,) = (each for each in await store.health() if each.check == "vector index")
     assert (finding.warming, finding.note) == ("", "261 vectors, 261 of them in a graph")
     assert matrix_of(memory).searchable and store.vectors.progress() == (261, 261)
@@ -233,7 +233,7 @@ async def test_what_is_deleted_or_forgotten_or_changed_is_found_no_more(memory):
 async def test_a_filter_finds_the_few_that_pass_it(memory):
     await fill(memory)
     mine = await memory.store_episodes([NewEpisode(content=f"other{n}", butler="mine") for n in range(3)])
-    await memory._env.store.warm()
+    await memory._env.store.ready()
     hits = await found(memory, texts(1)[0], scope="mine")
     assert {id_ for id_, _ in hits} == {str(each.id) for each in mine}
 
@@ -250,7 +250,7 @@ async def test_it_is_built_while_others_write(memory):
                 await memory.delete("episode", stored.id)
 
     await asyncio.gather(*map(writer, range(3)))
-    await memory._env.store.warm()
+    await memory._env.store.ready()
     matrix = matrix_of(memory)
     assert not matrix.misplaced() and matrix.linked == len(matrix.ids) == len(set(matrix.ids))
 

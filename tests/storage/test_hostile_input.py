@@ -16,7 +16,7 @@ from administration import administer
 from fault_parts import DIMENSION, everything, opened, problems
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from raw_sql import in_thread, run_sql
+from raw_sql import run_sql
 
 from tulving.domain import intake
 from tulving.domain.intake import MAX_QUERY, strip_private
@@ -261,6 +261,9 @@ VALID: dict[str, dict[str, Any]] = {
     "store_rule": {"content": "content"},
     "search": {"query": "content"},
     "search_similar": {"embedding": [1.0] + [0.0] * (DIMENSION - 1)},
+    "record_event": {"content": "content", "event_type": "task", "user_id": "u"},
+    "query_window": {},
+    "save_semantic": {"content": "content", "user_id": "u"},
     "recall": {"topic": "content"},
     "context": {"trigger_prompt": "content", "butler": "b"},
     "list_memories": {"memory_type": "fact"},
@@ -298,6 +301,8 @@ _FILTERS: dict[str, list[Any]] = {
     "tags": NO_TAGS,
     "limit": NO_LIMIT,
 }
+NO_OWNER: list[Any] = ["x" * 201, *NO_NAME]
+_OF_OWNER = dict.fromkeys(("user_id", "household_id", "persona_id"), NO_OWNER)
 _WHEN = {"since": NO_TIME, "until": NO_TIME, "type": NO_NAME}
 _FOUND = {"types": ["unknown", ["fact", "unknown"], [5], 5, [b"fact"], [["fact"]]], "min_confidence": NO_NUMBER}
 REFUSED: dict[str, dict[str, list[Any]]] = {
@@ -356,9 +361,49 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
             [1.7e308] * DIMENSION, [HUGE] * DIMENSION, [[1.0]] * DIMENSION, "x" * DIMENSION,
             [INFINITY, -INFINITY] + [0.0] * (DIMENSION - 2),
         ],
-        "scope": NO_NAME,
-        "limit": NO_LIMIT,
-    } | _FOUND,
+        "min_similarity": [NAN, INFINITY, -1.001, 1.001, HUGE, "0.5", True, [1]],
+        **_OF_OWNER,
+    } | _FILTERS | _WHEN | _FOUND,
+    "record_event": {
+        "content": NO_CONTENT,
+        "event_type": [None, *NO_NAME],
+        "timestamp": NO_TIME,
+        "importance": NO_NUMBER,
+        "butler": NO_NAME,
+        "session_id": NO_ID,
+        "metadata": NO_METADATA,
+        **{name: values for name, values in _MINE.items() if name != "type"},
+        **_OF_OWNER,
+        "user_id": [None, *NO_OWNER],
+    },
+    "query_window": {
+        "since": NO_TIME,
+        "until": NO_TIME,
+        "last_days": [0, -0.0, 36_501, *(value for value in NO_OPTIONAL_NUMBER if value != 11)],
+        "top_k": [None, *NO_LIMIT],
+        "event_types": ["task", 5, {"a": 1}, [5], [None], [""], ["a\x00b"], ["x" * 1001], ["a"] * 101],
+        "min_importance": NO_OPTIONAL_NUMBER,
+        "session_id": NO_ID,
+        "butler": NO_NAME,
+        "project": NO_NAME,
+        "tags": NO_TAGS,
+        **_OF_OWNER,
+    },
+    "save_semantic": {
+        "content": NO_CONTENT,
+        "importance": NO_OPTIONAL_NUMBER,
+        "confidence": [2, *NO_OPTIONAL_NUMBER],
+        "category": NO_WORD,
+        "embedding": [5, "text", {}, [], [1.0], [0.0] * DIMENSION, [NAN] * DIMENSION, ["1"] * DIMENSION],
+        "occurred_at": NO_TIME,
+        "session_id": NO_ID,
+        "source": NO_NAME,
+        "project": NO_NAME,
+        "tags": NO_TAGS,
+        "metadata": NO_METADATA,
+        **_OF_OWNER,
+        "user_id": [None, *NO_OWNER],
+    },
     "recall": {"topic": [5, b"bytes", ["list"], {"a": 1}]} | _FILTERS | _FOUND,
     "context": {
         "trigger_prompt": [5, b"bytes", ["list"]],
@@ -401,19 +446,21 @@ async def assert_refused(memory: Memory, verb: str, args: dict[str, Any], field:
     str(error).encode()
 
 
-@pytest.mark.parametrize("verb", REFUSED)
-async def test_a_bad_value_is_refused_by_name_and_nothing_is_written(memory: Memory, census: Census, verb: str) -> None:
+async def test_a_bad_value_is_refused_by_name_and_nothing_is_written(memory: Memory, census: Census) -> None:
     await memory.store_fact("s", "p", "kept content")
     before = census()
     wrong: list[str] = []
-    for field, values in REFUSED[verb].items():
-        for value in values:
+    for verb, fields in REFUSED.items():
+        for field, value in ((field, value) for field, values in fields.items() for value in values):
             try:
                 await assert_refused(memory, verb, {**VALID[verb], field: value}, field)
             except (Exception, pytest.fail.Exception) as error:
-                wrong.append(f"{field}: {shown(value)} -> {type(error).__name__}: {error}".splitlines()[0][:300])
+                told = f"{verb}, {field}: {shown(value)} -> {type(error).__name__}: {error}"
+                wrong.append(told.splitlines()[0][:300])
+        if census() != before:
+            wrong.append(f"{verb}: wrote {census()} over {before}")
+            before = census()
     assert not wrong, "\n".join(wrong)
-    assert census() == before
     assert [hit.item.content for hit in await memory.search("content")] == ["kept content"]
 
 
@@ -424,16 +471,17 @@ def shown(value: Any) -> str:
         return f"some {type(value).__name__}"
 
 
-@pytest.mark.parametrize("verb", VALID)
-async def test_what_the_bad_values_replace_is_fine(memory: Memory, verb: str) -> None:
+async def test_what_the_bad_values_replace_is_fine(memory: Memory) -> None:
     """So that each refusal above is due to the one value."""
-    first = await memory.store_fact("first", "p", "content")
-    second = await memory.store_fact("second", "p", "content")
-    args = dict(VALID[verb])
-    for name, stored in (("memory_id", first), ("source_id", first), ("target_id", second)):
-        if name in args:
-            args[name] = stored.id
-    await getattr(memory, verb)(**args)
+    for verb in VALID:
+        own = memory.bind(caller=Caller(verb))
+        first = await own.store_fact("first", "p", "content")
+        second = await own.store_fact("second", "p", "content")
+        args = dict(VALID[verb])
+        for name, stored in (("memory_id", first), ("source_id", first), ("target_id", second)):
+            if name in args:
+                args[name] = stored.id
+        await getattr(own, verb)(**args)
 
 
 GOOD: dict[str, Any] = {
@@ -644,14 +692,13 @@ def bench(engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.
     if engine == "sqlite":
         url = str(tmp_path_factory.mktemp("bench") / "memory.db")
     else:
-        server, template = (request.getfixturevalue(name) for name in ("postgres", "opened_template"))
-        url = in_thread(server.create_database(template=template))
+        url = request.getfixturevalue("opened_stores").take()
     with asyncio.Runner() as runner:
         opening = opened(url, background=False)
         yield Bench(runner, runner.run(opening.__aenter__()))
         runner.run(opening.__aexit__(None, None, None))
     if engine == "postgres":
-        in_thread(server.drop_database(url))
+        request.getfixturevalue("opened_stores").give_back(url)
 
 
 @PROPERTY

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from administration import administer
 from fault_parts import everything, opened, problems
-from raw_sql import run_sql
+from raw_sql import rows_of, run_sql
 
 from tulving import Caller
 from tulving.domain.learning import LEASE
@@ -44,7 +44,8 @@ def contents(url: str) -> Contents:
 
     def read() -> dict[str, Any]:
         tables = (*moving.MOVED, "forgotten_values")
-        return {table: sorted(map(repr, run_sql(url, f"SELECT * FROM {table}"))) for table in tables}
+        rows = rows_of(url, tables)
+        return {table: sorted(repr(row) for name, row in rows if name == table) for table in tables}
 
     return read
 

@@ -147,7 +147,7 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM rules").fetchall()
             held = (await write_long(memory, path))[-1]
-            _, log = await memory._env.store.health()
+            _, log, *_ = await memory._env.store.health()
             assert held > 1_000_000
             assert log.note == f"{held} bytes"
             assert f"has {held} bytes and can't be truncated" in log.problems[0]
@@ -156,12 +156,12 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
         for number in range(3):
             await memory.store_rule(f"rule {number}")
         assert database.log_size(path) < held / 5, "begun anew, and cut to its limit"
-        assert [finding.problems for finding in await memory._env.store.health()] == [(), ()]
+        assert [finding.problems for finding in await memory._env.store.health()] == [(), (), ()]
 
 
 async def test_the_health_of_a_file_that_is_gone(path: Path) -> None:
     async with opened(path, background=False) as memory:
-        file, _ = await memory._env.store.health()
+        file, *_ = await memory._env.store.health()
         assert f"SQLite {sqlite3.sqlite_version}, {path.stat().st_size} bytes" == file.note
         path.unlink()
         with pytest.raises(StoreUnavailable, match="was removed"):

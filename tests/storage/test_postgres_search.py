@@ -541,14 +541,19 @@ async def test_a_rebuilt_index_knows_all_rows(
         assert f"lists='{lists}'" in definition
 
 
-async def test_an_index_is_built_with_the_room_that_it_needs(new_database: Callable[..., str], crowded: str) -> None:
+async def test_an_index_is_built_with_the_room_that_it_needs(
+    new_database: Callable[..., str], crowded: str, postgres_template: str
+) -> None:
     """However little the server gives by itself; and only for as long."""
-    url = new_database(crowded)
-    run_sql(url, f"ALTER DATABASE \"{urlsplit(url).path.lstrip('/')}\" SET maintenance_work_mem = '1MB'")
+    url, fewer = new_database(crowded), new_database(postgres_template)
+    for each in (url, fewer):
+        run_sql(each, f"ALTER DATABASE \"{urlsplit(each).path.lstrip('/')}\" SET maintenance_work_mem = '1MB'")
     async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, large(pool) as memory:
         assert await administer(memory).reindex("ivfflat") == list(MEMORY_TABLES)
         assert await pool.fetchval("SHOW maintenance_work_mem") == "1MB"
-    async with open_memory(url, embedder=WordEmbedder(2000, "wide"), may_reembed=True, background=False) as memory:
+    async with large(fewer):
+        await fill(fewer, ROWS[::6])
+    async with open_memory(fewer, embedder=WordEmbedder(2000, "wide"), may_reembed=True, background=False) as memory:
         await administer(memory).reembed()
         assert not problems(await administer(memory).verify())
 

@@ -9,14 +9,16 @@ from uuid import UUID
 import asyncpg
 import pytest
 from administration import administer
+from bus_parts import START, end, heard, until
 from postgres_server import Server
 from query_plans import plan_of
 
 from tulving import Caller, Memory, open_memory, storage
 from tulving.bootstrap import migrate_store
+from tulving.domain.messages import Message
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, NotFound, StoreUnavailable
-from tulving.settings import LearningConfig, MemoryModuleConfig
+from tulving.settings import BridgeConfig, LearningConfig, MemoryModuleConfig
 from tulving.storage import filters, items, names
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import LaneRequest
@@ -380,3 +382,21 @@ async def test_a_file_has_no_row_level_security(tmp_path):
     with pytest.raises(InvalidInput, match="row_security"):
         await migrate_store(str(tmp_path / "memory.db"), MemoryModuleConfig(), roles=("a", "b"))
     assert not (tmp_path / "memory.db").exists()
+
+
+async def test_a_reader_of_messages_hears_of_its_own_tenant(secured: str) -> None:
+    """Also by the announcements, which every process of the database receives."""
+    config, told = MemoryModuleConfig(bridge=BridgeConfig(enabled=True)), list[Message]()
+    async with (
+        open_memory(app(secured), config=config, embedder=WordEmbedder(), tenant="mine") as mine,
+        open_memory(app(secured), embedder=WordEmbedder(), tenant="bank", background=False) as bank,
+    ):
+        await mine.on(None, told.append)
+        assert await heard(mine, after=START) == []
+        assert SECRET in {each.payload.get("content") for each in await heard(bank, after=START)}
+        after = await end(mine)
+        await bank.store_note(f"{SECRET} still")
+        await mine.store_episode("tea", butler="b", importance=9)
+        await until(lambda: len(told) == 2)
+        assert [each.payload["content"] for each in told] == ["tea", "tea"], "an episode, and its fact by the bridge"
+        assert await heard(mine, after=after) == told

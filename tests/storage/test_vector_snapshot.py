@@ -118,7 +118,7 @@ async def test_few_changes_are_not_worth_a_snapshot_at_the_end(path, kept):
             for text in texts(changes, seed=changes):
                 await memory.store_episode(text, butler="b")
             await answers(memory)
-            await memory._env.store.warm()
+            await memory._env.store.ready()
         assert (snapshot(path).read_bytes() != before) is written
 
 
@@ -238,7 +238,7 @@ async def test_a_damaged_one_is_built_again_and_health_tells(path, kept, caplog)
     snapshot(path).write_bytes(flipped(whole, len(whole) // 2, 4))
     async with opened(path) as memory:
         assert await answers(memory) == kept, "exact meanwhile"
-        await memory._env.store.warm()
+        await memory._env.store.ready()
         assert memory._env.store.vectors.progress() == (ROWS, ROWS)
         (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
         assert "was ignored: it is damaged" in finding.note and not finding.problems

@@ -38,7 +38,7 @@ def texts(count: int, seed: int = 1) -> list[str]:
 async def fill(memory: Memory, count: int = ROWS, seed: int = 1) -> list[Any]:
     """Store episodes and wait until the graph has them; their ids."""
     stored = await memory.store_episodes([NewEpisode(content=text, butler="b") for text in texts(count, seed)])
-    await memory._env.store.warm()
+    await memory._env.store.ready()
     return [each.id for each in stored]
 
 

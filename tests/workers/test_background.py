@@ -110,7 +110,7 @@ async def test_it_can_be_switched_off(url, clock, rows):
     async with opened(url, clock, background=False):
         await asyncio.sleep(0.2)
     assert rows() == {}
-    async with opened(url, clock, consolidation=None, decay_sweep=None, episode_cleanup=None):
+    async with opened(url, clock, consolidation=None, decay_sweep=None, timeline_rotation=None, episode_cleanup=None):
         await until(rows)
     assert list(rows()) == ["index_maintenance"]
 

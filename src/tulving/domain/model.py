@@ -395,3 +395,14 @@ class Found:
 
     def __getitem__(self, index: int) -> Hit:
         return self.hits[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Similar(Found):
+    """The hits of a search by similarity alone. `filtered` counts what would have been among them without a condition:
+    `below_similarity` those of the nearest in the window that are not similar enough, `outside_window` those of the
+    nearest of any time that are similar enough but outside the window."""
+
+    matched_count: int = 0
+    filtered_count: int = 0
+    filtered: Mapping[str, int] = field(default_factory=dict)

@@ -172,6 +172,14 @@ def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]], ma
             candidate.opening = within(" ".join(candidate.words.split(" ", OPENING)[:OPENING]))
 
 
+def word_scores(terms: Sequence[str], texts: Mapping[Key, str]) -> dict[Key, float]:
+    """The texts with any of the terms, for texts that no index knows: 0 to 1 by how much these tell, 2 with all."""
+    within = _Forms(terms, "").within
+    found = {key: within(words) for key, words in texts.items()}
+    shares, every = _Shares(terms, list(found.values())), (1 << len(terms)) - 1
+    return {key: 2.0 if bits == every else shares[bits] for key, bits in found.items() if bits}
+
+
 class _Forms(dict[str, int]):
     """The terms of a query (`text.lookup_terms`) that a word is a form of, as bits. A word matches by its
     stem, or by its beginning where the term says so. Only words that begin like a term are looked at."""

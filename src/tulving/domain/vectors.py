@@ -23,6 +23,14 @@ def pack(vector: Sequence[float], dimension: int) -> bytes:
     return struct.pack(f"<{dimension}f", *unit(vector, dimension))
 
 
+def pack_given(vector: Sequence[float], dimension: int) -> bytes:
+    """A vector that a caller made of a text, packed. It needs a direction: nothing would be similar to zero."""
+    packed = pack(vector, dimension)
+    if not any(vector):
+        raise InvalidInput("embedding", "is zero", f"{dimension} numbers that are not all 0")
+    return packed
+
+
 def unit(vector: Sequence[float], dimension: int) -> Sequence[float]:
     """The normalized vector: only its direction counts, and engines differ on very short and very long ones."""
     if not isinstance(vector, Sized) or len(vector) != dimension:

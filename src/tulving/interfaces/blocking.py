@@ -22,6 +22,12 @@ class BlockingMemory:
         """The same store for another caller, or for one user, household, persona, project or scope only."""
         return BlockingMemory(self._memory.bind(**bound), self._portal)
 
+    @contextmanager
+    def session(self, *args: Any, **kwargs: Any) -> "Iterator[BlockingMemory]":
+        """A stretch of work, as `Memory.session`: what the yielded memory stores carries the session's id."""
+        with self._portal.wrap_async_context_manager(self._memory.session(*args, **kwargs)) as work:
+            yield BlockingMemory(work, self._portal)
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._memory, name)
         if name.startswith("_") or not inspect.iscoroutinefunction(value):

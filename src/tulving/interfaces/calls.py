@@ -94,7 +94,9 @@ async def invoke(
     try:
         name = operation.by_person if by_person and operation.by_person else operation.name
         given = {each: offers[each] for each in undescribed(operation) & offers.keys()}
-        return await getattr(await memory(), name)(**arguments, **given)
+        opened = await memory()
+        opened.count_call(operation.tool)
+        return await getattr(opened, name)(**arguments, **given)
     except ALWAYS_RAISED:
         raise
     except Exception as error:

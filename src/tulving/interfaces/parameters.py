@@ -53,6 +53,8 @@ class Parameter:
         if self.is_time:
             return _time(self.name, value)
         given, value = value, unquoted(value, self.type)
+        if self.type == "array" and self.items == "number":
+            return _numbers(self, value)
         if self.type == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)
         name, fits = _TYPES[self.type]
@@ -175,7 +177,7 @@ def parameter(name: str, hint: Any, default: Any) -> Parameter:
     """A parameter of a function. Its type may be annotated with a description."""
     hint, note, *_ = get_args(hint) if get_origin(hint) is Annotated else (hint, name)
     present = without_none(hint)
-    element = get_args(present)[0] if get_origin(present) is list else present
+    element = get_args(present)[0] if json_type(present) == "array" else present
     required = default is inspect.Parameter.empty
     return Parameter(
         name=name,
@@ -187,6 +189,16 @@ def parameter(name: str, hint: Any, default: Any) -> Parameter:
         is_time=element is datetime,
         items=json_type(element),
     )
+
+
+def _numbers(parameter: Parameter, value: Any) -> list[float]:
+    """A list of numbers; from a command line, a list of texts that are numbers or lists of them."""
+    parts = [unquoted(part, "array") for part in value] if isinstance(value, list) else [value]
+    numbers = [number for part in parts for number in (part if isinstance(part, list) else [part])]
+    for number in numbers:
+        if not _TYPES["number"][1](number):
+            raise InvalidInput(parameter.name, f"{number!r:.80} is not a number", "a list of finite numbers")
+    return numbers
 
 
 def _time(name: str, value: Any) -> datetime:

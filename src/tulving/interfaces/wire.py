@@ -7,8 +7,9 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
+from tulving.domain.layers import CompactFound
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Settlement, Stored
+from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Session, Settlement, Stored
 from tulving.domain.text import shortened
 from tulving.interfaces.parameters import json_type, returned, without_none
 from tulving.services.operations import Operation
@@ -44,14 +45,14 @@ def wire(value: Any) -> Any:
             return value.isoformat()
         case Episode() | Fact() | Rule():
             return _item(value)
-        case Run() | Proposal() | Settlement():
+        case Run() | Proposal() | Settlement() | Session():
             return {name: part for name, part in _plain(value).items() if name not in INTERNAL}
         case Hit():
             item = {name: part for name, part in _brief(_item(value.item)).items() if part is not None}
             marks = {"weak": True} if value.weak else {}
             marks |= {"newer": str(value.newer)} if value.newer else {}
             return {"memory_type": value.memory_type, **item, "score": value.score, **marks, "parts": dict(value.parts)}
-        case Found() | Stored():
+        case Found() | CompactFound() | Stored():
             return {RENAMED.get(name, name): part for name, part in _plain(value).items() if _is_told(name, part)}
         case Mapping():
             return {str(key): wire(inner) for key, inner in value.items()}

@@ -1,6 +1,7 @@
 """Verbs on the whole store: for the command line and the worker, never for network callers."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,9 +13,12 @@ from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, StoreBusy
 from tulving.ports import Checkable, Finding
+from tulving.services.bridge import COUNTED, Bridge
+from tulving.services.eviction import Eviction
 from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
 from tulving.services.service import MAINTENANCE
+from tulving.services.sessions import Abandoning
 from tulving.services.tokens import Tokens
 from tulving.services.upkeep import EMBEDDED_AT_A_TIME, Progress
 
@@ -36,7 +40,7 @@ class Verification:
         return not any(finding.problems for finding in self.findings)
 
 
-class Administration(Moving, Tokens):
+class Administration(Moving, Abandoning, Tokens, Eviction):
     """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Opened by
     `tulving.open_administration`."""
 
@@ -105,6 +109,13 @@ class Administration(Moving, Tokens):
         while forgotten := await self._write(storage.requests.delete_before, before, REQUESTS_AT_A_TIME):
             done += forgotten
         return done
+
+    async def run_bridge(self) -> dict[str, int]:
+        """Run the bridge of each tenant (`Bridge.run_bridge`); the counts of all together."""
+        total = Counter[str](dict.fromkeys(COUNTED, 0))
+        for tenant_id in await self._read(storage.bridge.tenants):
+            total.update(await Bridge(self._env, self._actor(tenant_id)).run_bridge())
+        return dict(total)
 
     async def consolidation_shards(self, as_of: datetime | None = None) -> list[str]:
         """Which tenants and agents have episodes to learn from, as `tenant:agent`; names are quoted as in a URL."""

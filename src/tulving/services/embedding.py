@@ -34,17 +34,22 @@ class Embedding:
         """Why memories are found by keyword only, if they are."""
         return self.embedder.unready() or self._failure
 
-    async def index(self, items: Sequence[Item], version: int | None = None) -> list[IndexEntry]:
+    async def index(
+        self, items: Sequence[Item], version: int | None = None, given: bytes | None = None
+    ) -> list[IndexEntry]:
         """The index entries of memories.
 
-        If the embedder is not ready or fails, they have no vector and get it later.
+        If the embedder is not ready or fails, they have no vector and get it later. A vector that is `given` for the
+        only one is used as if the embedder had made it.
         """
         texts = [found_by(item) for item in items]
         worded = _worded(texts) if _short(texts) else await asyncio.to_thread(_worded, texts)
         meant = [meant_by(item) for item in items]
         version = version or self.version
         vectors: Sequence[bytes | None] = [None] * len(texts)
-        if texts and version is not None and not self.embedder.unready():
+        if given is not None and version is not None:
+            vectors = [given]
+        elif texts and version is not None and not self.embedder.unready():
             try:
                 vectors = [pack(vector, self.embedder.dimension) for vector in await self._vectors(meant)]
             except EmbedderUnavailable as error:

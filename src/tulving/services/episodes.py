@@ -1,15 +1,21 @@
 """Verbs on episodes: what happened."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Annotated, Any
 
+from tulving import storage
 from tulving.domain import intake
+from tulving.domain.events import Event
 from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
+from tulving.domain.windows import EVENT_TYPES, event_key
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, T, offered
+from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId, offered
+from tulving.storage.connection import Connection
+from tulving.storage.rows import IndexEntry
 
 
 def _not_stored(error: Exception) -> dict[str, Any]:
@@ -49,12 +55,103 @@ class Episodes(Service):
         """Remember many things that happened: one embedding batch, one transaction, all or none."""
         return await self._store_episodes(offers, list)
 
+    @operation(
+        "memory_record_event",
+        effect="write",
+        command="store event",
+        positional=("event_type", "content"),
+        standard=False,
+        idempotent=True,
+    )
+    @once
+    async def record_event(
+        self,
+        content: Annotated[str, "What happened, in plain words"],
+        event_type: Annotated[str, f"What kind of event: {', '.join(EVENT_TYPES)}, or a name of your own"],
+        timestamp: Annotated[datetime | None, "When it happened, if not now"] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+        importance: Annotated[float, "0 to 10"] = 5.0,
+        source: Annotated[str | None, "Who said or reported it"] = None,
+        butler: Annotated[str | None, "The agent that observed it"] = None,
+        title: Annotated[str | None, "A short heading"] = None,
+        project: Annotated[str | None, "The project it belongs to"] = None,
+        session_id: Annotated[MemoryId | None, "Its session (a UUID)"] = None,
+        tags: Annotated[list[str] | None, "Labels to filter by"] = None,
+        metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+    ) -> Stored:
+        """Record an event of a user's timeline.
+
+        Events may come late and in any order: each takes its place by its timestamp. The same event again (same owner,
+        type, timestamp and content) is a duplicate, and the answer has the id of the first. An event does not expire.
+        """
+        offer = NewEpisode(
+            content=content,
+            butler=self.caller.actor or "episodic" if butler is None else butler,
+            session_id=session_id,
+            importance=importance,
+            title=title,
+            type=intake.name("event_type", event_type),
+            project=project,
+            source=source,
+            occurred_at=intake.moment("timestamp", timestamp),
+            tags=tags,
+            metadata=metadata,
+        )
+        mine = self._within(user_id, household_id, persona_id, of_a_user=True)
+        return await mine._record_events([offer], itemgetter(0))
+
+    @once
+    async def record_events(
+        self,
+        offers: Sequence[NewEpisode],
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> list[Stored]:
+        """Record many events of a user's timeline: one embedding batch, one transaction, all or none. Each needs a
+        type."""
+        mine = self._within(user_id, household_id, persona_id, of_a_user=True)
+        return await mine._record_events(offers, list)
+
+    async def _record_events(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
+        """000-012: `of` makes the verb's answer from the results."""
+        now = self._env.clock()
+        rows = await self._created([self._event(offer, now) for offer in offers], now)
+        warning = self.warning
+
+        def record(conn: Connection) -> T:
+            stored = storage.windows.record(conn, rows)
+            return of(
+                [Stored(id=id_, outcome="stored" if new else "duplicate", warning=warning) for id_, new in stored]
+            )
+
+        return await self._write_once(record) if rows else of([])
+
+    def _event(self, offer: NewEpisode, now: datetime) -> Episode:
+        intake.name("type", offer.type)  # without one it would expire
+        episode = self._episode(offer, now)
+        happened_at = episode.occurred_at or now
+        key = event_key(episode.owner, str(episode.type), happened_at, str(episode.content_hash))
+        return replace(episode, occurred_at=happened_at, event_key=key)
+
     async def _store_episodes(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
         """`of` makes the verb's answer from the results."""
         now = self._env.clock()
-        audit = self._audit(now)
         episodes = [self._episode(offer, now) for offer in offers]
-        rows = [
+        rows = await self._created(episodes, now)
+        warning = self.warning
+        stored = [
+            Stored(id=episode.id, outcome="stored", expires_at=episode.expires_at, warning=warning)
+            for episode in episodes
+        ]
+        return await self._store("episode", rows, of(stored))
+
+    async def _created(self, episodes: Sequence[Episode], now: datetime) -> list[tuple[Episode, IndexEntry, Event]]:
+        """New episodes with their index entries and audit events."""
+        audit = self._audit(now)
+        return [
             (
                 episode,
                 entry,
@@ -68,12 +165,6 @@ class Episodes(Service):
             )
             for episode, entry in zip(episodes, await self._env.embedding.index(episodes), strict=True)
         ]
-        warning = self.warning
-        stored = [
-            Stored(id=episode.id, outcome="stored", expires_at=episode.expires_at, warning=warning)
-            for episode in episodes
-        ]
-        return await self._store("episode", rows, of(stored))
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
         title = intake.optional_name("title", offer.title)

@@ -11,10 +11,11 @@ from tulving import storage
 from tulving.domain import claims, intake
 from tulving.domain.decay import decay_rate, next_review_at
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Settlement, Stored
+from tulving.domain.vectors import pack_given
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, T, offered
+from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId, offered
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import Indexed
 
@@ -93,6 +94,7 @@ class Facts(Service):
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
         source: Annotated[str | None, "Who said it: user, conversation, skill, system, inferred, or another"] = None,
         occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
     ) -> Stored:
         """Remember a fact that has no subject and predicate of its own.
 
@@ -102,18 +104,71 @@ class Facts(Service):
         """
         return await self._store_facts([offered(NewFact, locals())], itemgetter(0))
 
+    @operation(
+        "memory_save_semantic",
+        effect="write",
+        command="store knowledge",
+        positional=("content",),
+        standard=False,
+        idempotent=True,
+    )
+    @once
+    async def save_semantic(
+        self,
+        content: Annotated[str, "What is known, in plain words"],
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+        importance: Annotated[float, "0 to 10"] = 5.0,
+        embedding: Annotated[
+            Sequence[float] | None,
+            "Its vector, if you have it already from the same embedder; only its direction counts",
+        ] = None,
+        category: Annotated[str, f"One of {', '.join(CATEGORIES)}"] = "knowledge",
+        confidence: Annotated[float, "0 to 1"] = 1.0,
+        source: Annotated[str | None, "Who said it: user, conversation, skill, system, inferred, or another"] = None,
+        occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
+        project: Annotated[str | None, "The project it belongs to"] = None,
+        session_id: Annotated[MemoryId | None, "The session it was learned in (a UUID)"] = None,
+        tags: Annotated[list[str] | None, "Labels to filter by"] = None,
+        metadata: Annotated[dict[str, Any] | None, "Further details, as a JSON object"] = None,
+    ) -> Stored:
+        """Save what is known about or for a user, to be found by its meaning.
+
+        It is stored as a note: the same content again, of the same user, household and persona, is a duplicate, and the
+        answer has the id of the first; one in conflict with it is settled.
+        """
+        given = None if embedding is None else pack_given(embedding, self._env.embedder.dimension)
+        offer = NewFact(
+            content=content,
+            category=category,
+            importance=importance,
+            confidence=confidence,
+            source=source,
+            occurred_at=occurred_at,
+            project=project,
+            session_id=session_id,
+            tags=tags,
+            metadata=metadata,
+        )
+        mine = self._within(user_id, household_id, persona_id, of_a_user=True)
+        return await mine._store_facts([offer], itemgetter(0), given)
+
     @once
     async def store_facts(self, offers: Sequence[NewFact]) -> list[Stored]:
         """Remember many facts: one embedding batch, one transaction, in order, all or none."""
         return await self._store_facts(offers, list)
 
-    async def _store_facts(self, offers: Sequence[NewFact], of: Callable[[list[Stored]], T]) -> T:
-        """`of` makes the verb's answer from the results."""
+    async def _store_facts(
+        self, offers: Sequence[NewFact], of: Callable[[list[Stored]], T], vector: bytes | None = None
+    ) -> T:
+        """`of` makes the verb's answer from the results. A single offer may come with its vector."""
         now = self._env.clock()
         facts = [self._fact(offer, now) for offer in offers]
         if not facts:
             return of([])
-        rows = list(zip(facts, await self._env.embedding.index(facts), map(_given, offers, facts), strict=True))
+        entries = await self._env.embedding.index(facts, given=vector)
+        rows = list(zip(facts, entries, map(_given, offers, facts), strict=True))
         warning = self.warning
 
         def store(conn: Connection) -> T:

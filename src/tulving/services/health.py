@@ -1,15 +1,16 @@
 """Health checks that try the store, the embedder and the jobs."""
 
 import asyncio
-from collections.abc import Awaitable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from tulving import storage
 from tulving.domain.vectors import unit
 from tulving.errors import TulvingError
 from tulving.ports import Checkable, Embedder, Finding
+from tulving.services.eviction import size_finding
 from tulving.services.operations import operation
 from tulving.services.service import Service
 from tulving.storage.connection import Connection
@@ -17,6 +18,8 @@ from tulving.storage.jobs import Entry
 from tulving.storage.schema import HEAD
 
 PROBE = "Is the memory well?"
+
+State = Literal["ready", "warming", "degraded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,25 @@ class JobState:
 
 
 @dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether a memory works as it should (000-009, 000-017), and why not: it is `degraded` by problems, and `warming`
+    while an index is being built; it answers then too, but slower."""
+
+    state: State
+    reasons: list[str]
+
+
+def readiness_of(findings: Iterable[Finding]) -> Readiness:
+    findings = list(findings)
+    problems = [f"{each.check}: {problem}" for each in findings for problem in each.problems]
+    warming = [f"{each.check}: {each.warming}" for each in findings if each.warming]
+    return Readiness("degraded" if problems else "warming" if warming else "ready", problems + warming)
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
-    """All findings; `ok` if none has problems. The schema was checked when the store was opened.
+    """All findings; `ok` if none has problems, which is any state but `degraded`. The `reasons` of the state are for
+    people. The schema was checked when the store was opened.
 
     `pending` counts the caller's memories without a vector. `jobs` is None if the database user may not see them.
     `tool_text` tells how models' texts were read for tool calls (000-004).
@@ -44,6 +64,8 @@ class Health:
     findings: list[Finding]
     jobs: list[JobState] | None
     tool_text: dict[str, Any] | None = None
+    state: State = "ready"
+    reasons: list[str] = field(default_factory=list)
 
 
 class HealthCheck(Service):
@@ -53,8 +75,8 @@ class HealthCheck(Service):
     async def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id
-        reading, read = await _tried("read", self._read(_counts, tenant_id))
-        pending, tool_text = read or (None, None)
+        reading, read = await _tried("read", self._read(_looked, tenant_id))
+        pending, tool_text, timeline = read or (None, None, [])
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
         embedding = await asyncio.to_thread(embedder_problems, env.embedder)
         if env.embedding.version is None:
@@ -73,16 +95,35 @@ class HealthCheck(Service):
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
         )
         engine = await _tried("engine", env.store.health())
+        size = await _tried("size", size_finding(env.store, env.config.max_size_bytes))
         findings = [
             reading,
             writing,
             *(engine[1] or [engine[0]]),
+            *([size[0]] if size[1] is None else size[1]),
+            *timeline,
             Finding("embedder", embedding),
             *reranking,
             *learning,
             Finding("jobs", listing.problems + failed),
         ]
-        return Health(not any(each.problems for each in findings), HEAD, pending, findings, jobs, tool_text)
+        found = readiness_of(findings)
+        return Health(found.state != "degraded", HEAD, pending, findings, jobs, tool_text, found.state, found.reasons)
+
+    async def readiness(self) -> Readiness:
+        """The state of the store and the embedder, without trying them: for a host that asks often."""
+        embedder = Finding("embedder", (self.warning,) if self.warning else ())
+        return readiness_of([*await self._env.store.health(), embedder])
+
+    async def ready(self, timeout: float | None = None) -> bool:
+        """000-009, 000-017: wait until the indexes of the store are warm; False if that takes more than so many
+        seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._env.store.ready()
+        except TimeoutError:
+            return False
+        return True
 
 
 def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
@@ -96,8 +137,12 @@ def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
     return tuple(embedder.problems()) if isinstance(embedder, Checkable) else ()
 
 
-def _counts(conn: Connection, tenant_id: str) -> tuple[int, dict[str, Any]]:
-    return storage.embeddings.count_pending(conn, tenant_id), storage.tool_texts.summary(conn, tenant_id)
+def _looked(conn: Connection, tenant_id: str) -> tuple[int, dict[str, Any], list[Finding]]:
+    return (
+        storage.embeddings.count_pending(conn, tenant_id),
+        storage.tool_texts.summary(conn, tenant_id),
+        [storage.timelines.finding(conn, tenant_id)],
+    )
 
 
 async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -84,7 +85,7 @@ class Items(Service):
             storage.items.listing,
             self.caller.tenant_id,
             kind,
-            wanted,
+            replace(wanted, archived=True),
             self._env.clock(),
             limit + 1,
             _read_cursor(cursor),

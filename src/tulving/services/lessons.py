@@ -77,7 +77,8 @@ class Lessons(Facts, Rules):
 
     def _for(self, owner: Owner) -> "Lessons":
         """The same verbs for the memories of exactly one owner."""
-        return type(self)(self._env, self.caller, Bound(owner, self.bound.project, self.bound.scope))
+        bound = Bound(owner, self.bound.project, self.bound.scope)
+        return type(self)(self._env, self.caller, bound, session=self._session)
 
     async def _teach(
         self,

@@ -1,19 +1,40 @@
 """The memory itself: all verbs of one tenant, for one caller."""
 
 from tulving.ports import Publisher
+from tulving.services.bridge import Bridge
+from tulving.services.bus import Bus
 from tulving.services.conflicts import Conflicts
 from tulving.services.context import Context
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
 from tulving.services.health import HealthCheck
+from tulving.services.layers import Layers
 from tulving.services.merge_rules import MergeRules
 from tulving.services.moving import Moving
 from tulving.services.profiles import Profiles
 from tulving.services.reviewing import Reviewing
+from tulving.services.sessions import Sessions
 from tulving.services.statistics import Counting
+from tulving.services.windows import Windows
 
 
-class Memory(Episodes, Conflicts, Reviewing, Profiles, Entities, MergeRules, Context, Counting, Moving, HealthCheck):
+class Memory(
+    Episodes,
+    Windows,
+    Conflicts,
+    Reviewing,
+    Profiles,
+    Entities,
+    MergeRules,
+    Context,
+    Layers,
+    Sessions,
+    Counting,
+    Moving,
+    Bus,
+    Bridge,
+    HealthCheck,
+):
     """A memory as one caller sees it. Opened by `tulving.open_memory`."""
 
     def subscribe(self, publisher: Publisher) -> None:

@@ -37,7 +37,7 @@ def once(verb: Verb) -> Verb:
         )
         try:
             await self._read(storage.requests.check, request)
-            return await verb(type(self)(self._env, self.caller, self.bound, request), *args, **kwargs)
+            return await verb(type(self)(self._env, self.caller, self.bound, request, self._session), *args, **kwargs)
         except storage.requests.Answered as before:
             return before.answer
 

@@ -1,13 +1,13 @@
 """Verbs that find memories: search by relevance, recall by several signals."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Annotated
 
 from tulving import storage
 from tulving.domain import intake, questions, ranking
-from tulving.domain.model import KINDS, Found, Hit, Kind
+from tulving.domain.model import KINDS, Found, Hit, Kind, Similar
 from tulving.domain.names import Names
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
@@ -16,7 +16,7 @@ from tulving.domain.vectors import unit
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.reranking import Reranking
-from tulving.services.service import Service
+from tulving.services.service import HouseholdId, PersonaId, Service, UserId
 from tulving.storage.connection import Connection
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.search import Collected, Inquiry
@@ -65,11 +65,13 @@ class Search(Service):
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
+        archived: Annotated[bool, "Also look through the archive of old episodes, by words only"] = False,
     ) -> Found:
         """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
-        kinds = _kinds(types)
+        kinds = kinds_of(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
+        wanted = replace(wanted, archived=intake.flag("archived", archived))
         return await self._find(
             intake.search_query("query", query),
             kinds,
@@ -80,20 +82,77 @@ class Search(Service):
             self._floor(min_relevance),
         )
 
+    @operation(
+        "memory_search_similar",
+        effect="read",
+        command="similar",
+        positional=("query",),
+        standard=False,
+        defaults={"limit": WRITTEN_LIMIT},
+        fallback=_nothing_found,
+    )
     async def search_similar(
         self,
-        embedding: Sequence[float],
+        embedding: Annotated[Sequence[float] | None, "What to look for, as a vector of the store's embedder"] = None,
         types: Types = None,
-        scope: str | None = None,
+        scope: Annotated[str | None, "Only this namespace and the global one; for episodes, this agent"] = None,
         limit: Limit = None,
-        min_confidence: float = MIN_CONFIDENCE,
-    ) -> Found:
-        """Search by a vector of the store's own embedder instead of words."""
-        vector = unit(embedding, self._env.embedder.dimension)
-        limit = self._limit(limit)
+        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
+        query: Annotated[str | None, "What to look for, in plain words, instead of a vector"] = None,
+        min_similarity: Annotated[float | None, "Leave out what is less similar than this, -1 to 1"] = None,
+        since: Annotated[datetime | None, "Not earlier than this"] = None,
+        until: Annotated[datetime | None, "Earlier than this"] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+        type: Annotated[str | None, "Only this type (of an episode) or category (of a fact)"] = None,
+        project: Annotated[str | None, "Only this project"] = None,
+        tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+    ) -> Similar:
+        """Search by meaning alone, with words or a vector; the score is the cosine similarity.
+
+        All filters apply before the limit. `filtered` tells what would have been found without a condition:
+        below_similarity counts those of the nearest in the window that are not similar enough, outside_window those of
+        the nearest of any time that are similar enough but outside the window. Nothing found, nothing filtered: there
+        is nothing to find.
+        """
+        kinds, limit = kinds_of(types), self._limit(limit)
         min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
-        wanted = self._filter(scope=scope)
-        return await self._find("", _kinds(types), wanted, "semantic", limit, min_confidence, 0.0, vector)
+        least = -1.0 if min_similarity is None else intake.number("min_similarity", min_similarity, -1, 1)
+        mine = self._within(user_id, household_id, persona_id)
+        wanted = mine._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags)
+        vector, warning = await self._meant(query, embedding)
+        if vector is None:
+            return Similar(hits=[], mode="semantic", warning=warning)
+
+        async def nearest(wanted: Filter) -> Found:
+            return await mine._find("", kinds, wanted, "semantic", limit, min_confidence, 0.0, vector)
+
+        found = await nearest(wanted)
+        alike = [hit for hit in found.hits if hit.score >= least]
+        filtered = {} if min_similarity is None else {"below_similarity": len(found.hits) - len(alike)}
+        if since or until:
+            whenever = [hit for hit in await nearest(replace(wanted, since=None, until=None)) if hit.score >= least]
+            filtered["outside_window"] = len({hit.item.id for hit in whenever} - {hit.item.id for hit in found.hits})
+        return Similar(
+            **{each.name: getattr(found, each.name) for each in fields(Found) if each.name != "hits"},
+            hits=alike,
+            matched_count=len(alike),
+            filtered_count=sum(filtered.values()),
+            filtered=filtered,
+        )
+
+    async def _meant(
+        self, query: object, embedding: Sequence[float] | None
+    ) -> tuple[Sequence[float] | None, str | None]:
+        """The vector to compare with, of words or given; None, perhaps with a warning why, if there is none."""
+        if (query is None) == (embedding is None):
+            problem = "is missing" if query is None else "is given beside a query"
+            raise InvalidInput("embedding", problem, "either an embedding or a query")
+        if embedding is not None:
+            return unit(embedding, self._env.embedder.dimension), None
+        line = preprocess_search_query(intake.search_query("query", query))
+        return await self._env.embedding.query(line) if line else (None, None)
 
     @operation(
         "memory_recall",
@@ -124,7 +183,7 @@ class Search(Service):
         limit = self._limit(limit)
         found = await self._recall(
             intake.search_query("topic", topic),
-            _kinds(types),
+            kinds_of(types),
             self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
             limit,
             intake.number("min_confidence", min_confidence, 0, 1),
@@ -274,7 +333,7 @@ def _meant(names: Names, query: str) -> frozenset[str]:
     return frozenset({*sources, *(str(id_) for mention in found for id_ in mention.entity_ids)})
 
 
-def _kinds(types: Sequence[Kind] | None) -> Sequence[Kind]:
+def kinds_of(types: Sequence[Kind] | None) -> Sequence[Kind]:
     if types is None:
         return KINDS
     given = [types] if isinstance(types, str) else types

@@ -1,17 +1,18 @@
 """The base of every verb: the environment that `bootstrap` composed, the caller, and what it is bound to."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.events import Audit, AuditOf, Event
-from tulving.domain.model import Item, Kind, NewEpisode, NewFact, NewRule
+from tulving.domain.model import Item, Kind, MemoryId, NewEpisode, NewFact, NewRule
 from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
@@ -20,6 +21,7 @@ from tulving.services.embedding import Embedding
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
 from tulving.services.reranking import Reranking
+from tulving.services.streams import Streams
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
@@ -33,23 +35,30 @@ log = logging.getLogger("tulving")
 MAINTENANCE = "maintenance"
 """The actor of work on all tenants."""
 
+UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
+HouseholdId = Annotated[str | None, "Of which household"]
+PersonaId = Annotated[str | None, "Of which persona"]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Subscribers:
-    """The subscribers to changes, each to those of one tenant."""
+    """The subscribers to changes, each to those of one tenant or of all."""
 
     def __init__(self) -> None:
-        self._publishers: list[tuple[str, Publisher]] = []
+        self._publishers: list[tuple[str | None, Publisher]] = []
 
-    def add(self, tenant_id: str, publisher: Publisher) -> None:
-        self._publishers.append((tenant_id, publisher))
+    def add(self, tenant_id: str | None, publisher: Publisher) -> Callable[[], None]:
+        """Subscribe to the changes of a tenant, or (None) of all; returns what ends this."""
+        entry = tenant_id, publisher
+        self._publishers.append(entry)
+        return lambda: self._publishers.remove(entry)
 
     def publish(self, events: Sequence[Event]) -> None:
         """Notify the subscribers. The change is already committed, so an error in a subscriber is only logged."""
-        for tenant_id, publisher in self._publishers:
-            if theirs := [event for event in events if event.tenant_id == tenant_id]:
+        for tenant_id, publisher in tuple(self._publishers):
+            if theirs := [event for event in events if tenant_id in (None, event.tenant_id)]:
                 try:
                     publisher(theirs)
                 except Exception:
@@ -66,6 +75,7 @@ class Env:
     clock: Clock
     ids: Ids
     references: References
+    streams: Streams
     names: "KnownNames" = field(default_factory=lambda: storage.names.KnownNames())
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
@@ -77,18 +87,35 @@ class Env:
         return self.embedding.embedder
 
 
+@dataclass(slots=True)
+class CurrentSession:
+    """The session that a connection is in, if any, and how often each tool was called since it began."""
+
+    id: UUID | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+
+
 class Service:
     """The base of all verbs. An instance is bound to one caller; `bind` returns another instance.
 
-    `request` is the idempotent request under which `requests.once` runs a verb. It is kept on the instance and not in a
-    context variable, which tasks started by a subscriber would inherit.
+    `session` is shared by the instances that are one connection. `request` is the idempotent request under which
+    `requests.once` runs a verb. It is kept on the instance and not in a context variable, which tasks started by a
+    subscriber would inherit.
     """
 
-    def __init__(self, env: Env, caller: Caller, bound: Bound | None = None, request: "Request | None" = None) -> None:
+    def __init__(
+        self,
+        env: Env,
+        caller: Caller,
+        bound: Bound | None = None,
+        request: "Request | None" = None,
+        session: CurrentSession | None = None,
+    ) -> None:
         self._env = env
         self.caller = caller
         self.bound = bound or Bound()
         self._request = request
+        self._session = session or CurrentSession()
 
     def bind(
         self,
@@ -99,10 +126,17 @@ class Service:
         persona_id: str | None = None,
         project: str | None = None,
         scope: str | None = None,
+        session_id: MemoryId | None = None,
         idempotency_key: str | None = None,
     ) -> Self:
-        """The same store for another caller, or restricted to one user, household, persona, project or scope; or with
-        an idempotency key, for one call that may be repeated."""
+        """The same store for another caller, or restricted to one user, household, persona, project or scope; or for
+        the memories of one session; or with an idempotency key, for one call that may be repeated.
+
+        Only the latter stays in the current session, which belongs to one caller and owner."""
+        elsewhere = any(part is not None for part in (caller, user_id, household_id, persona_id, project, scope))
+        session = CurrentSession() if elsewhere else self._session
+        if session_id is not None:
+            session = CurrentSession(intake.memory_id("session_id", session_id))
         caller = caller or self.caller
         if idempotency_key is not None:
             caller = replace(caller, idempotency_key=idempotency_key)
@@ -116,7 +150,32 @@ class Service:
             intake.optional_name("project", project) or self.bound.project,
             intake.optional_name("scope", scope) or self.bound.scope,
         )
-        return type(self)(self._env, caller, bound)
+        return type(self)(self._env, caller, bound, session=session)
+
+    @property
+    def session_id(self) -> UUID | None:
+        """The current session: memories that are stored without another session id carry this one."""
+        return self._session.id
+
+    def _within(
+        self,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        of_a_user: bool = False,
+    ) -> Self:
+        """This connection, narrowed to an owner that a caller names. It never gets beyond what it is bound to."""
+        mine = self.bound.owner
+        named = Owner(user_id, household_id, persona_id)
+        for name in ("user_id", "household_id", "persona_id"):
+            bound, given = getattr(mine, name), getattr(named, name)
+            if bound is None:
+                mine = replace(mine, **{name: given})
+            elif given not in (None, bound):
+                raise InvalidInput(name, "is not the one that this connection is bound to", "the bound one, or none")
+        if of_a_user and mine.user_id is None:
+            raise InvalidInput("user_id", "is missing", "whose memory it is, given here or bound to the connection")
+        return type(self)(self._env, self.caller, replace(self.bound, owner=mine), self._request)
 
     @property
     def warning(self) -> str | None:
@@ -187,7 +246,7 @@ class Service:
             "household_id": owner.household_id,
             "persona_id": owner.persona_id,
             "project": self.bound.project or intake.optional_name("project", offer.project),
-            "session_id": intake.optional_id("session_id", offer.session_id),
+            "session_id": intake.optional_id("session_id", offer.session_id) or self._session.id,
             "tags": intake.tags(offer.tags),
             "metadata": intake.metadata(offer.metadata),
             "content_hash": content_hash(content),

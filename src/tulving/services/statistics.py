@@ -29,7 +29,7 @@ class Counting(Service):
     ) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
         now = self._env.clock()
-        wanted = replace(self._filter(scope=scope), state="any")
+        wanted = replace(self._filter(scope=scope), state="any", archived=True)
         # Episodes have an agent instead of a namespace, so only the scope that the connection is bound to applies.
         of_kind: dict[Kind, Any] = {"episode": replace(wanted, scope=self.bound.scope), "fact": wanted, "rule": wanted}
         counts = await self._read(storage.statistics.count, self.caller.tenant_id, of_kind, now)

@@ -16,7 +16,7 @@ from tulving.domain.events import Audit
 from tulving.domain.model import Item, Kind, Rule
 from tulving.errors import InvalidInput, StoreBusy
 from tulving.services.operations import operation
-from tulving.services.service import Service
+from tulving.services.timeline import Timeline
 from tulving.storage.kinds import REVIEWED
 from tulving.storage.rows import IndexEntry
 
@@ -38,7 +38,7 @@ class CleanedUp(TypedDict):
     remaining: int
 
 
-class Upkeep(Service):
+class Upkeep(Timeline):
     """Verbs that a worker runs on a schedule."""
 
     async def run_decay_sweep(
@@ -122,9 +122,6 @@ class Upkeep(Service):
             "capacity_deleted": capacity,
             "remaining": left - (expired + capacity if dry_run else 0),
         }
-
-    async def rotate_timeline(self, as_of: datetime | None = None, dry_run: bool = False) -> dict[str, int]:
-        return {}
 
     async def invert_refuted(self) -> int:
         """001-013: turn all refuted rules into warnings against themselves; returns how many."""

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tulving.storage import bridge as bridge
     from tulving.storage import cleanup as cleanup
     from tulving.storage import comparing as comparing
     from tulving.storage import completion as completion
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
     from tulving.storage import edits as edits
     from tulving.storage import embeddings as embeddings
     from tulving.storage import entities as entities
+    from tulving.storage import event_stream as event_stream
     from tulving.storage import events as events
+    from tulving.storage import eviction as eviction
     from tulving.storage import export_file as export_file
     from tulving.storage import facts as facts
     from tulving.storage import forgotten as forgotten
     from tulving.storage import health as health
     from tulving.storage import items as items
+    from tulving.storage import layers as layers
     from tulving.storage import learning as learning
     from tulving.storage import lessons as lessons
     from tulving.storage import links as links
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from tulving.storage import rules as rules
     from tulving.storage import runs as runs
     from tulving.storage import search as search
+    from tulving.storage import sessions as sessions
     from tulving.storage import settlements as settlements
     from tulving.storage import statistics as statistics
     from tulving.storage import timelines as timelines
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from tulving.storage import tool_texts as tool_texts
     from tulving.storage import undoing as undoing
     from tulving.storage import verification as verification
+    from tulving.storage import windows as windows
 
 
 def __getattr__(name: str) -> Any:

@@ -6,13 +6,15 @@ and come out as Python values (UUID, aware datetime, list, dict, bool).
 
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError
 from tulving.ports import Finding
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
+from tulving.storage.segments import Segments
 
 
 class Interrupted(IntegrityError):
@@ -43,6 +45,17 @@ def savepoint(conn: "Connection") -> Iterator[None]:
     conn.execute("RELEASE SAVEPOINT part")
 
 
+@dataclass(frozen=True, slots=True)
+class EventOrder:
+    """The order in which events are read, as parts of SQL: that of their transactions where these may commit in another
+    order than they number their events. `after` also leaves out what a running transaction may still precede."""
+
+    transaction: str
+    columns: str
+    after: str
+    end: str
+
+
 class Connection(Protocol):
     """One transaction's connection."""
 
@@ -54,6 +67,12 @@ class Connection(Protocol):
         """Cached secrets of tenants (`events.py`); secrets that this transaction looks up are added."""
         ...
 
+    segments: Segments
+    """The bodies of the timeline's segments."""
+
+    again: bool
+    """Whether a file that is missing is lost. A read whose snapshot is older than the file system is run again."""
+
     @property
     def for_update(self) -> str:
         """The suffix of a SELECT that locks rows before they are changed."""
@@ -62,6 +81,11 @@ class Connection(Protocol):
     @property
     def for_reference(self) -> str:
         """The suffix of a SELECT that locks rows against deletion before they are referenced."""
+        ...
+
+    @property
+    def event_order(self) -> EventOrder:
+        """How events are read in the order in which they were committed."""
         ...
 
     @property
@@ -81,6 +105,10 @@ class Connection(Protocol):
 
     def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
         """The rows of a SELECT for each of many parameter sets, in order, in one round trip."""
+        ...
+
+    def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        """Rows as the driver returns them, for what compares the engine's own values."""
         ...
 
     def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Audit
-from tulving.domain.model import Fact, Item
+from tulving.domain.model import Episode, Fact, Item
 from tulving.domain.scope import Address, address_of
 from tulving.domain.text import content_hash, found_by, search_text
 from tulving.errors import InvalidInput
-from tulving.storage import events, items
+from tulving.storage import events, items, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import renumbered
 from tulving.storage.kinds import table_of
@@ -36,9 +36,11 @@ def edit(
     at the same time, the memory gets its vector later.
     """
     item = items.get_to_change(conn, address)
-    new = edited(item, changes, audit.now)
-    if new is item:
+    if edited(item, changes, audit.now) is item:
         return item
+    if isinstance(item, Episode):
+        item = timeline.bring_back(conn, item, audit)
+    new = edited(item, changes, audit.now)
     _check_unique(conn, new)
     number = keep(conn, item, audit.now)
     items.update(conn, (item, new))

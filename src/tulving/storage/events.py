@@ -10,10 +10,10 @@ from tulving.domain.scope import Address
 from tulving.storage.connection import Connection
 from tulving.storage.rows import insert_statement
 
-_COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
-_SELECT = f"SELECT seq, {', '.join(_COLUMNS)} FROM memory_events"
-_INSERT = insert_statement("memory_events", _COLUMNS)
-_VALUES = attrgetter(*_COLUMNS)
+COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
+_SELECT = f"SELECT seq, {', '.join(COLUMNS)} FROM memory_events"
+_INSERT = insert_statement("memory_events", COLUMNS)
+_VALUES = attrgetter(*COLUMNS)
 ARRIVAL = "memories_imported"
 """Rows were imported from a file or another store; the payload lists their keys."""
 _SECRET = "SELECT secret FROM tenant_keys WHERE tenant_id = :tenant_id"
@@ -24,7 +24,7 @@ def append(conn: Connection, *events: Event) -> None:
     """Write events in the transaction that makes the change, with keyed content hashes. They are published after the
     commit."""
     written = _keyed(conn, events)
-    conn.execute_many(_INSERT, [dict(zip(_COLUMNS, _VALUES(event), strict=True)) for event in written])
+    conn.execute_many(_INSERT, [dict(zip(COLUMNS, _VALUES(event), strict=True)) for event in written])
     conn.events += written
 
 

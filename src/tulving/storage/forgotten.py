@@ -3,11 +3,13 @@ again; a person may."""
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tulving.domain import claims
 from tulving.domain.editing import in_use
 from tulving.domain.events import Audit, Unkeyed
+from tulving.domain.messages import whose
 from tulving.domain.model import Episode, Fact, Item, Rule
 from tulving.domain.scope import Address, Bound, address_of
 from tulving.storage import events, items, links, proposals, runs
@@ -23,8 +25,8 @@ def forget(conn: Connection, address: Address, audit: Audit, bound: Bound, deriv
     """`items.forget` by a person; `derived` also forgets what was learned from this memory alone."""
     learned = derived_alone(conn, address, bound) if derived else []
     for each in (address, *map(address_of, learned)):
-        _note(conn, each, audit)
-        if not items.forget(conn, each, audit.event(f"{each.kind}_forgotten", each.kind, each.id)):
+        gone = _gone(_note(conn, each, audit))
+        if not items.forget(conn, each, audit.event(f"{each.kind}_forgotten", each.kind, each.id, **gone)):
             return False
     _withdraw(conn, address, audit)
     return True
@@ -32,9 +34,9 @@ def forget(conn: Connection, address: Address, audit: Audit, bound: Bound, deriv
 
 def delete(conn: Connection, address: Address, audit: Audit) -> bool:
     """`items.delete` by a person."""
-    _note(conn, address, audit)
+    gone = _gone(_note(conn, address, audit))
     _withdraw(conn, address, audit)
-    return items.delete(conn, address, audit.event(f"{address.kind}_deleted", address.kind, address.id))
+    return items.delete(conn, address, audit.event(f"{address.kind}_deleted", address.kind, address.id, **gone))
 
 
 def derived_alone(conn: Connection, address: Address, bound: Bound) -> list[Item]:
@@ -88,9 +90,14 @@ def _withdraw(conn: Connection, address: Address, audit: Audit) -> None:
         runs.settle(conn, proposal.tenant_id, proposal.run_id)
 
 
-def _note(conn: Connection, address: Address, audit: Audit) -> None:
+def _note(conn: Connection, address: Address, audit: Audit) -> Item | None:
     if (item := items.get(conn, address, to_change=True)) is not None:
         note(conn, item, audit)
+    return item
+
+
+def _gone(item: Item | None) -> dict[str, Any]:
+    return whose(table_of(item).params(item)) if isinstance(item, Episode) else {}
 
 
 def _hash(conn: Connection, item: Item, new_id: NewId) -> str:

@@ -11,7 +11,7 @@ from tulving.domain.events import Event
 from tulving.domain.model import Episode, Item, Kind
 from tulving.domain.scope import Address, Bound, Filter
 from tulving.errors import InvalidInput, NotFound
-from tulving.storage import events
+from tulving.storage import events, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import renumbered
 from tulving.storage.filters import reachable, visible
@@ -63,7 +63,7 @@ def get(conn: Connection, address: Address, *, to_change: bool = False) -> Item 
     """One memory in any state, without counting a reference. `to_change` locks it until the transaction ends."""
     table, lock = KIND[address.kind], conn.for_update if to_change else ""
     row = conn.fetch_one(f"{table.select} WHERE m.tenant_id = :tenant_id AND m.id = :id{lock}", _key(address))
-    return table.item(row) if row else None
+    return table.item(timeline.restored(conn, [row])[0]) if row else None
 
 
 def get_to_change(conn: Connection, address: Address) -> Item:
@@ -128,9 +128,11 @@ def forget(conn: Connection, address: Address, event: Event) -> bool:
 def delete(conn: Connection, address: Address, event: Event) -> bool:
     """Remove a memory, its links, its revisions and its vectors; an event without content remains. On SQLite the
     keyword index drops the words when maintenance merges it."""
-    if not conn.execute(f"DELETE FROM {KIND[address.kind].table} {THIS}", _key(address)):
-        raise NotFound(f"there is no {address.kind} {address.id}")
+    item = get_to_change(conn, address)
+    conn.execute(f"DELETE FROM {KIND[address.kind].table} {THIS}", _key(address))
     delete_traces(conn, address.tenant_id, address.kind, [address.id])
+    if isinstance(item, Episode):
+        timeline.emptied(conn, [{"tenant_id": item.tenant_id, "segment_id": item.segment_id}])
     events.append(conn, event)
     return True
 
@@ -167,7 +169,7 @@ def listing(
     rows = conn.fetch_all(
         f"{KIND[kind].select} WHERE {where} ORDER BY m.created_at DESC, m.id LIMIT :limit", {**params, "limit": limit}
     )
-    return [KIND[kind].item(row) for row in rows]
+    return [KIND[kind].item(row) for row in timeline.restored(conn, rows)]
 
 
 def _key(address: Address) -> Row:

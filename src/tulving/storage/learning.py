@@ -18,7 +18,7 @@ from tulving.domain.learning import (
 from tulving.domain.model import KINDS, Episode, Fact, Kind, Rule
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.settings import LearningConfig
-from tulving.storage import items
+from tulving.storage import items, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reach
 from tulving.storage.kinds import KIND
@@ -82,7 +82,8 @@ def material(
         " ORDER BY m.created_at, m.id LIMIT :most",
         {**params, "butler": butler, "owner": bound.owner.key, "now": now, "most": settings.episodes_at_a_time},
     )
-    episodes = batch([Episode(**row) for row in rows], settings.episodes_at_a_time, settings.max_attempts)
+    waiting = [Episode(**row) for row in timeline.restored(conn, rows)]
+    episodes = batch(waiting, settings.episodes_at_a_time, settings.max_attempts)
     return Material(episodes, *known(conn, tenant_id, bound.owner, butler))
 
 
@@ -96,7 +97,7 @@ def shown(conn: Connection, run: Run) -> Material:
             " ORDER BY m.created_at, m.id",
             {"tenant_id": run.tenant_id, "ids": ids},
         )
-        return [table.item(row) for row in rows]
+        return [table.item(row) for row in timeline.restored(conn, rows)]
 
     return Material(*(of_kind(kind) for kind in KINDS))
 
@@ -130,4 +131,4 @@ def episodes_of(conn: Connection, tenant_id: str, ids: Iterable[UUID]) -> list[E
         f" AND NOT m.forgotten AND m.consolidation_status = 'pending' ORDER BY m.created_at, m.id{conn.for_update}",
         {"tenant_id": tenant_id, "ids": list(ids)},
     )
-    return [Episode(**row) for row in rows]
+    return [Episode(**row) for row in timeline.restored(conn, rows)]

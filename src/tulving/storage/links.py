@@ -91,6 +91,11 @@ def remove_support(conn: Connection, address: Address, episodes: Iterable[UUID],
     )
 
 
+def has_source(conn: Connection, address: Address) -> bool:
+    """Whether a memory was derived from, or is supported by, something that is still there and not forgotten."""
+    return _kept(conn, address.tenant_id, _sources(conn, address.tenant_id, (address.kind, address.id)))
+
+
 def derived_alone(conn: Connection, address: Address) -> list[Address]:
     """What models learned from this memory and from nothing else: not what also has another source that is not
     forgotten, or that an episode supports; and what was learned from that, in turn."""

@@ -7,7 +7,7 @@ readers of the events have come. Archived episodes move with their content, and 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Literal
 
@@ -16,7 +16,7 @@ from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Entity, Kind, Link, Session, Settlement, canonical_state
 from tulving.domain.text import found_by, search_text
 from tulving.errors import IntegrityError
-from tulving.storage import embeddings, events
+from tulving.storage import embeddings, events, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
@@ -108,10 +108,20 @@ def stream(
     if after is not None:
         where += f" AND ({', '.join(order)}) > ({', '.join(f':after_{name}' for name in order)})"
         params |= {f"after_{name}": after[name] for name in order}
-    names = dict.fromkeys((*moved.columns, *order))
+    names = dict.fromkeys((*moved.columns, *order, *(("segment_id",) if moved.kind == "episode" else ())))
     chosen = ", ".join(conn.vector_value(name) if name == "embedding" else name for name in names)
     most = "" if limit is None else " LIMIT :limit"
-    return conn.stream(f"SELECT {chosen} FROM {table} WHERE {where} ORDER BY {', '.join(order)}{most}", params)
+    rows = conn.stream(f"SELECT {chosen} FROM {table} WHERE {where} ORDER BY {', '.join(order)}{most}", params)
+    return _unarchived(conn, rows) if moved.kind == "episode" else rows
+
+
+def _unarchived(conn: Connection, rows: Iterator[Row]) -> Iterator[Row]:
+    """Episodes with their content, wherever it lies."""
+    while batch := list(islice(rows, BATCH)):
+        for row in timeline.restored(conn, batch):
+            if row.pop("segment_id") is not None and "unreadable" in row["metadata"] and not row["content"]:
+                raise IntegrityError(f"the episode {row['id']} can't be moved: {row['metadata']['unreadable']}")
+            yield row
 
 
 def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain.model import KIND_OF, EntitiesMerged, Entity, EntityCreated, Item, Settlement, Stored
+from tulving.domain.model import KIND_OF, EntitiesMerged, Entity, EntityCreated, Item, Session, Settlement, Stored
 from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput, NotFound
-from tulving.storage import entities, items, settlements
+from tulving.storage import entities, items, sessions, settlements
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import insert_statement
@@ -110,6 +110,8 @@ def _packed(value: Any) -> Any:
             return {"entity": str(value.id)}
         case Settlement():
             return {"settlement": str(value.id)}
+        case Session():
+            return {"session": str(value.id)}
     raise TypeError(f"{type(value).__name__} can't be kept as an answer")
 
 
@@ -133,6 +135,8 @@ def _unpacked(conn: Connection, tenant_id: str, value: Any) -> Any:
             return entities.get(conn, tenant_id, UUID(id_))
         case {"settlement": id_}:
             return settlements.get(conn, tenant_id, UUID(id_), Bound())
+        case {"session": id_}:
+            return sessions.get(conn, tenant_id, UUID(id_), Bound())
         case list():
             return [_unpacked(conn, tenant_id, inner) for inner in value]
     return value

@@ -17,7 +17,7 @@ from tulving.domain.relevance import Candidate, Evidence
 from tulving.domain.text import fold, search_text
 from tulving.domain.updates import Statement
 from tulving.domain.validity import as_it_was
-from tulving.storage import edits
+from tulving.storage import archive_lane, edits, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import CONTENT, CandidateRows, Key, LaneRequest, Lanes, Neighbours
@@ -69,7 +69,8 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     best = _best(fitting, inquiry)
     if not fitting and order:
         best = [max(order, key=lambda key: pool.evidence[key]["relevance"])]
-    rows = conn.memories(inquiry.lanes.tenant_id, best)
+    found = conn.memories(inquiry.lanes.tenant_id, best)
+    rows = dict(zip(found, timeline.restored(conn, [*found.values()]), strict=True))
     hits = [pool.hit(key, rows[key], newer.get(key)) for key in best]
     hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
     closest = None if fitting or not hits else hits.pop()
@@ -103,7 +104,11 @@ def _believed(conn: Connection, inquiry: Inquiry) -> tuple[Lanes, set[Key]]:
     doubted: set[Key] = set()
     deeper = request
     while True:
-        lanes = conn.lanes(deeper)
+        if deeper.filter.archived:
+            lanes = conn.lanes(replace(deeper, filter=replace(deeper.filter, archived=False)))
+            archive_lane.add(conn, deeper, lanes)
+        else:
+            lanes = conn.lanes(deeper)
         if inquiry.mode == "hybrid":  # zero similarity is not a match
             alike = {key: similarity for key, similarity in lanes.semantic.items() if similarity > 0}
             lanes = replace(lanes, semantic=alike)

@@ -15,7 +15,8 @@ def count(conn: Connection, tenant_id: str, wanted: dict[Kind, Filter], now: dat
     counts: dict[Kind, dict[str, Any]] = {}
     for kind in KINDS:
         where, params = visible(conn, kind, tenant_id, wanted[kind], now)
-        states = {**KIND[kind].states, **KIND[kind].further, "pending_vectors": "m.embedding IS NULL"}
+        pending = f"m.embedding IS NULL AND {KIND[kind].at_hand}"
+        states = {**KIND[kind].states, **KIND[kind].further, "pending_vectors": pending}
         # The suffix keeps a count from being decoded as a flag: values are decoded by column name.
         chosen = [f"COUNT(*) FILTER (WHERE {condition}) AS {state}_count" for state, condition in states.items()]
         if kind == "episode":

@@ -10,13 +10,13 @@ from tulving.storage.rows import Row
 
 WARNING, RECOVERED = "timeline_warning", "timeline_recovered"
 """The types of the events by which a timeline says that something is wrong, and that it is well again."""
-_THIS = "WHERE tenant_id = :tenant_id"
+THIS = "WHERE tenant_id = :tenant_id"
 
 
 def find(conn: Connection, tenant_id: str) -> Row | None:
     """A tenant's timeline; None before it is first used."""
     return conn.fetch_one(
-        f"SELECT open_segment_id, warning, severity, hint, updated_at FROM timelines {_THIS}", {"tenant_id": tenant_id}
+        f"SELECT open_segment_id, warning, severity, hint, updated_at FROM timelines {THIS}", {"tenant_id": tenant_id}
     )
 
 
@@ -37,7 +37,7 @@ def open_next(conn: Connection, audit: Audit, segment_id: UUID) -> None:
     """The open segment is closed, and another one is open from now on."""
     ensure(conn, audit)
     conn.execute(
-        f"UPDATE timelines SET open_segment_id = :id, updated_at = :now {_THIS}",
+        f"UPDATE timelines SET open_segment_id = :id, updated_at = :now {THIS}",
         {"tenant_id": audit.caller.tenant_id, "id": segment_id, "now": audit.now},
     )
 
@@ -61,7 +61,7 @@ def finding(conn: Connection, tenant_id: str) -> Finding:
     """What `health` says about a tenant's timeline."""
     found = find(conn, tenant_id)
     count = conn.fetch_one(
-        f"SELECT COUNT(*) AS segments, COALESCE(SUM(episodes), 0) AS archived FROM timeline_segments {_THIS}",
+        f"SELECT COUNT(*) AS segments, COALESCE(SUM(episodes), 0) AS archived FROM timeline_segments {THIS}",
         {"tenant_id": tenant_id},
     )
     assert count is not None
@@ -71,6 +71,6 @@ def finding(conn: Connection, tenant_id: str) -> Finding:
 
 def _say(conn: Connection, audit: Audit, said: Row) -> None:
     conn.execute(
-        f"UPDATE timelines SET warning = :warning, severity = :severity, hint = :hint, updated_at = :now {_THIS}",
+        f"UPDATE timelines SET warning = :warning, severity = :severity, hint = :hint, updated_at = :now {THIS}",
         {**said, "tenant_id": audit.caller.tenant_id, "now": audit.now},
     )

@@ -7,7 +7,7 @@ from itertools import islice
 from tulving.domain.model import KINDS
 from tulving.domain.text import content_hash
 from tulving.ports import Finding
-from tulving.storage import events, merge_rules
+from tulving.storage import events, merge_rules, timeline
 from tulving.storage.connection import Connection, check
 from tulving.storage.embeddings import active_version
 from tulving.storage.kinds import KIND
@@ -19,6 +19,7 @@ def verify(conn: Connection) -> list[Finding]:
     return [
         *conn.verify_engine(),
         check("contents", lambda: _changed_contents(conn)),
+        check("timeline", lambda: timeline.unlike_rows(conn)),
         check("audit events", lambda: _unrecorded(conn)),
         check("vectors", lambda: _foreign_vectors(conn)),
         check("links", lambda: loose_links(conn)),
@@ -32,7 +33,9 @@ def _changed_contents(conn: Connection) -> Iterator[str]:
     """Memories whose content does not match its hash: damage that the database can't detect. A row inserted by plain
     SQL has no hash until it is completed."""
     for kind in KINDS:
-        for row in conn.stream(f"SELECT tenant_id, id, content, content_hash FROM {KIND[kind].table}"):
+        for row in conn.stream(
+            f"SELECT tenant_id, id, content, content_hash FROM {KIND[kind].table} AS m WHERE {KIND[kind].at_hand}"
+        ):
             if row["content_hash"] not in (None, content_hash(row["content"])):
                 yield f"the content of {kind} {row['id']} of {row['tenant_id']} was changed"
 

@@ -18,13 +18,15 @@ LONGEST_PAUSE = 3600.0
 
 
 async def tend(memory: Administration, schedule: Schedule) -> None:
-    """Until cancelled: make missing vectors at once, then do each job that is due and not being done elsewhere."""
+    """Until cancelled: check the archive and make missing vectors at once, then do each job that is due and not being
+    done elsewhere."""
     try:
+        await memory.check_segments()
         await memory.embed_pending()
     except IntegrityError:
         raise
     except Exception as error:
-        log.warning("memories that wait for their vectors have to wait longer: %s", error)
+        log.warning("the archive is unchecked, or memories wait for their vectors: %s", error)
     scheduler = Scheduler(schedule, memory, JOBS)
     failures = 0
     await asyncio.sleep(BEFORE)

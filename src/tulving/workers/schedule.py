@@ -43,9 +43,10 @@ class UncancellableWrites:
     """Another store, except that a cancelled write is first committed or rolled back."""
 
     def __init__(self, store: Store) -> None:
-        self.read, self.reindex, self.identity, self.close = store.read, store.reindex, store.identity, store.close
-        self.health = store.health
-        self._write = store.write
+        self._store, self._write = store, store.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
     async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         writing = asyncio.ensure_future(self._write(tenant_id, transaction, *args, **kwargs))

@@ -17,8 +17,9 @@ from tulving.interfaces.cli.options import options
 from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
-    "init, demo, show, evaluate, health, verify, export, import, reembed, migrate, reindex, copy, backup, restore, "
-    "config, trust, worker, learn, review, conflicts, forget, mcp, token create, token list, token revoke, "
+    "init, demo, show, evaluate, health, verify, evict, export, import, reembed, migrate, reindex, copy, backup, "
+    "restore, config, trust, worker, learn, review, conflicts, sessions, forget, mcp, token create, token list, "
+    "token revoke, "
     "merge-rules, merge-rules show, merge-rules add, merge-rules update, merge-rules delete, merge-rules export, "
     "merge-rules load, tools prompt, tools run"
 ).split(", ")
@@ -26,7 +27,7 @@ BY_HAND = (
 another. A group that is named here alone too does something without a command of its own."""
 MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
 GROUPS = {
-    "store": "Store an episode, a fact, a note or a rule.",
+    "store": "Store an episode, an event, a fact, a note or a rule.",
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
     "merge-rules": "List or change the rules that settle conflicts.",

@@ -15,12 +15,15 @@ from tulving.interfaces.cli.terminal import FAILED, moment, print_json, table, w
 from tulving.interfaces.wire import wire
 from tulving.ports import Finding
 from tulving.services.administration import Administration
-from tulving.services.health import Health, embedder_problems
+from tulving.services.health import Health, embedder_problems, readiness_of
 from tulving.settings import MemoryModuleConfig
+
+_STATES = {"ready": "green", "warming": "yellow", "degraded": "red"}
 
 
 def health(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check whether the memory works: its store, its embedder, its jobs. The exit code is 1 if something is wrong."""
+    """Check whether the memory works: its store, its embedder, its jobs. The exit code is 1 if something is wrong; an
+    index that is warming is not."""
     from tulving.location import store_name
 
     config = context.obj.config()
@@ -44,11 +47,11 @@ def _unopened(config: MemoryModuleConfig, problem: str) -> Health:
     from tulving.bootstrap import choose_embedder
 
     findings = [Finding("open", (problem,)), Finding("embedder", embedder_problems(choose_embedder(config)))]
-    return Health(False, "", None, findings, None)
+    return Health(False, "", None, findings, None, None, "degraded", readiness_of(findings).reasons)
 
 
 def _show(found: Health, store: str, ignored: list[tuple[str, str]]) -> None:
-    rows = [("healthy", "yes" if found.ok else "no"), ("version", __version__), ("store", store)]
+    rows = [("state", found.state), ("version", __version__), ("store", store)]
     if found.schema:
         rows.append(("schema", found.schema))
     if found.pending:
@@ -60,14 +63,14 @@ def _show(found: Health, store: str, ignored: list[tuple[str, str]]) -> None:
         for job in found.jobs or ()
     ]
     checks, styles = _checks(found.findings)
-    table([*rows, *ignored, *checks, *jobs], styles=styles)
+    table([*rows, *ignored, *checks, *jobs], styles={**styles, **_STATES})
 
 
 def _checks(findings: Sequence[Finding]) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """Each check with its problems or its note, and the colours of these texts."""
-    rows = [(each.check, text) for each in findings for text in each.problems or (each.note or "ok",)]
-    wrong = {problem for each in findings for problem in each.problems}
-    return rows, {text: "red" if text in wrong else "green" for _, text in rows}
+    """Each check with its problems, what is warming, or its note, and the colours of these texts."""
+    rows = [(each.check, text) for each in findings for text in each.problems or (each.warming or each.note or "ok",)]
+    styles = {text: "green" for _, text in rows} | {each.warming: "yellow" for each in findings}
+    return rows, styles | {problem: "red" for each in findings for problem in each.problems}
 
 
 def verify(context: typer.Context, as_json: AsJson = False) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 from tulving.domain import model
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
+from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
-from tulving.interfaces.cli import conflicts, lessons
+from tulving.domain.windows import Window
+from tulving.interfaces.cli import conflicts, layers, lessons
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -79,6 +81,7 @@ def _nothing(found: Found) -> Iterator[Line]:
         for count, reason in (
             (found.below_confidence, "believed too little"),
             (found.below_relevance, "not relevant enough"),
+            *((count, reason.replace("_", " ")) for reason, count in getattr(found, "filtered", {}).items()),
         )
         if count
     ]
@@ -101,6 +104,15 @@ def memory(item: Item) -> Iterator[Line]:
     yield 2, item.content
     yield (0,)
     yield from _details(item, leave_out=("id", "content"))
+
+
+def details(found: Sequence[Detail]) -> Iterator[Line]:
+    for place, detail in enumerate(found):
+        if place:
+            yield (0,)
+        yield from memory(detail.memory)
+    if not found:
+        yield 0, "nothing found"
 
 
 def links(found: Sequence[Link]) -> Iterator[Line]:
@@ -153,6 +165,16 @@ def _page(page: Page) -> Iterator[Line]:
         yield 0, (f"more: --cursor {page.next_cursor}", "dim")
 
 
+def _window(window: Window) -> Iterator[Line]:
+    for event in window:
+        yield 0, (moment(start(event)), "dim"), "  ", (event.type or "", "cyan"), "  ", *_said(event)
+        details = [str(event.id), f"importance {event.importance:g}", *(f"#{tag}" for tag in event.tags)]
+        yield 22, (" · ".join(details), "dim")
+    counts = window.diagnostics
+    dropped = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.dropped.items() if count)
+    yield 0, (f"{counts.returned:,} of {counts.scanned:,}" + (f" ({dropped})" if dropped else ""), "dim")
+
+
 def _state(item: Item) -> str | None:
     if isinstance(item, Fact):
         return item.state
@@ -161,6 +183,13 @@ def _state(item: Item) -> str | None:
 
 def _headline(item: Item) -> Iterator[Part]:
     """The memory in one line: its kind, what it is about, what it says."""
+    kind = KIND_OF[type(item)]
+    yield kind, KIND_STYLES[kind]
+    yield "  "
+    yield from _said(item)
+
+
+def _said(item: Item) -> Iterator[Part]:
     about = ""
     if isinstance(item, Fact):
         about = f"{item.subject} · {item.predicate}" if item.keyed else item.predicate
@@ -169,9 +198,6 @@ def _headline(item: Item) -> Iterator[Part]:
     content = " ".join(item.content.split())
     if len(content) > CLIP:
         content = f"{content[: CLIP - 1]}… ({len(item.content):,} characters)"
-    kind = KIND_OF[type(item)]
-    yield kind, KIND_STYLES[kind]
-    yield "  "
     yield f"{about}: " if about else "", "bold"
     yield content
 
@@ -291,6 +317,7 @@ def _cell(value: Any) -> str:
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
+    Window: _window,
     int: _versions,
     model.Entity: _entity,
     Statistics: _statistics,
@@ -303,5 +330,8 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Consolidated: lessons.consolidated,
     Learned: lessons.learned,
     list[RunReport]: lessons.runs,
+    CompactFound: layers.compact,
+    list[TimelineEntry]: layers.timeline,
+    list[Detail]: details,
     Undone: lessons.undone,
 }

@@ -89,30 +89,34 @@ async def live(request: Request) -> PlainTextResponse:
 
 
 class Health:
-    """Whether requests can be answered well. It needs no token, gives no details, and looks at most once a second."""
+    """Whether requests can be answered, and how well (`Readiness`). It needs no token, gives no details, and looks at
+    most once a second."""
 
     def __init__(self, served: Opened[Served]) -> None:
         self._served, self._turn = served, asyncio.Lock()
-        self._problem: str | None = None
+        self._said, self._code = "", 0
         self._known_until = 0.0
 
     async def answer(self, request: Request) -> PlainTextResponse:
         loop = asyncio.get_running_loop()
         async with self._turn:
             if loop.time() >= self._known_until:
-                self._problem = await self._look()
+                self._said, self._code = await self._look()
                 self._known_until = loop.time() + 1
-        return PlainTextResponse(self._problem or "ok", 503 if self._problem else 200)
+        return PlainTextResponse(self._said, self._code)
 
-    async def _look(self) -> str | None:
+    async def _look(self) -> tuple[str, int]:
         try:
             async with asyncio.timeout(HEALTH_SECONDS):
                 served = await self._served()
                 await served.authentication.needs_token()
+                state = (await served.memory.readiness()).state
         except Exception as error:
             log.error("the store can't be reached: %s", str(error) or f"no answer in {HEALTH_SECONDS} s")
-            return "the store can't be reached"
-        return "the embedder is not ready: memories are found by keyword only" if served.memory.warning else None
+            return "the store can't be reached", 503
+        if served.memory.warning:
+            return "the embedder is not ready: memories are found by keyword only", 503
+        return "ok" if state == "ready" else state, 200
 
 
 def _to_whom(is_open: bool) -> str:

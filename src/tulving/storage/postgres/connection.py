@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from tulving.domain.events import Event
+from tulving.domain.messages import LAST
 from tulving.domain.resolution import SIMILAR
 from tulving.errors import StoreUnavailable
 from tulving.ports import Finding
-from tulving.storage.connection import check
+from tulving.storage.connection import EventOrder, check
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
@@ -17,11 +18,13 @@ from tulving.storage.postgres.lanes import find_lanes, read_memories
 from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
 from tulving.storage.postgres.waiting import wait
 from tulving.storage.rows import DOCUMENTS, Params, Row
+from tulving.storage.segments import Segments
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
 """Writers hold it in shared mode; a change of what they rely on holds it exclusively."""
+_OLDEST_RUNNING = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # Below the size limit of a tsvector; a word takes its letters, its tenant's prefix and its position.
 MOST_WORD_BYTES = 1_000_000
 BYTES_BESIDE_A_WORD = 12
@@ -32,10 +35,25 @@ class PostgresConnection:
 
     for_update = " FOR UPDATE"
     for_reference = " FOR KEY SHARE"
+    event_order = EventOrder(
+        "transaction_id",
+        "transaction_id, seq",
+        f"(transaction_id, seq) > (:transaction_id, :seq) AND transaction_id < {_OLDEST_RUNNING}",
+        f"SELECT {_OLDEST_RUNNING} - 1 AS transaction_id, {LAST} AS seq",
+    )
     merged_at_a_time = 1000
+    again = True
 
-    def __init__(self, raw: Raw, indexes: VectorIndexes, row_security: bool, secrets: MutableMapping[str, str]) -> None:
+    def __init__(
+        self,
+        raw: Raw,
+        indexes: VectorIndexes,
+        row_security: bool,
+        secrets: MutableMapping[str, str],
+        segments: Segments,
+    ) -> None:
         self.raw, self.indexes, self.row_security, self.secrets = raw, indexes, row_security, secrets
+        self.segments = segments
         self.events: list[Event] = []
 
     def execute(self, sql: str, params: Params | None = None) -> int:
@@ -72,6 +90,9 @@ class PostgresConnection:
         """Raw driver rows."""
         text, names = numbered(sql)
         return self._wait(self.raw.fetch(text, *encoded(names, params)))
+
+    def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        return [tuple(record) for record in self.records(sql, params)]
 
     def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         text, names = numbered(sql)

@@ -16,11 +16,13 @@ from asyncpg import exceptions as pg
 from tulving.domain.events import Event
 from tulving.errors import ConfigError, IntegrityError, StoreUnavailable
 from tulving.ports import Finding
+from tulving.storage.postgres.announcements import Announcements
 from tulving.storage.postgres.connection import STORE_LOCK, PostgresConnection
 from tulving.storage.postgres.errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
 from tulving.storage.postgres.indexes import Progress, VectorIndexes, rebuild
 from tulving.storage.postgres.values import Raw
 from tulving.storage.postgres.waiting import run_waiting
+from tulving.storage.segments import Segments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,9 +44,11 @@ class PostgresStore:
         self._idle = asyncio.Event()
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
+        self.segments = Segments()
         self.row_security = False
         self._secrets: dict[str, str] = {}
         self.publish: Callable[[Sequence[Event]], None] = lambda events: None
+        self._announcements = Announcements(self.connection, may_listen=pool.get_max_size() > 1)
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
@@ -81,6 +85,13 @@ class PostgresStore:
         async with self.connection() as raw:
             return tuple(await raw.fetchrow(_IDENTITY))
 
+    async def used_bytes(self) -> int | None:
+        """None: the server's disk is its operator's affair."""
+        return None
+
+    async def ready(self) -> None:
+        """At once: the server has its indexes."""
+
     async def health(self) -> list[Finding]:
         """What an operator should know about the server."""
         try:
@@ -95,8 +106,14 @@ class PostgresStore:
             Finding("oldest transaction", (held,) if seconds > LONG_TRANSACTION else (), f"{seconds} s"),
         ]
 
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` when a process has changed something; returns what ends this."""
+        return self._announcements.listen(wake)
+
     async def close(self) -> None:
         """Finish running calls, then close the connections."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._announcements.close(), CLOSE_TIMEOUT)
         self._closed = True
         try:
             # Not the pool's own wait: it would close a connection that a waiting call has just acquired.
@@ -162,7 +179,9 @@ class PostgresStore:
         found: dict[str, str] = {}
         async with self._begun(begin, tenant_id) as raw:
             try:
-                conn = PostgresConnection(raw, self.indexes, self.row_security, ChainMap(found, self._secrets))
+                conn = PostgresConnection(
+                    raw, self.indexes, self.row_security, ChainMap(found, self._secrets), self.segments
+                )
                 result = await run_waiting(transaction, conn, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)
@@ -185,6 +204,7 @@ class PostgresStore:
                 raise IntegrityError("the server rolled back a change, because one of its statements had failed")
             self._secrets |= found  # committed, so they will not change
             if conn.events:
+                self._announcements.announce()
                 self.publish(conn.events)
             return result
 

@@ -118,7 +118,7 @@ def _alone(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _set_aside(path: Path, replaced: Path) -> None:
     """Keep what can't be read as a store as it is, with what SQLite put beside it, be it all that is left."""
-    for suffix in ("-wal", "-shm", ""):
+    for suffix in ("-wal", "-shm", ".work", ""):
         beside = path.with_name(path.name + suffix)
         if beside.exists():
             beside.rename(replaced.with_name(replaced.name + suffix))

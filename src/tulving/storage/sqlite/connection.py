@@ -9,11 +9,12 @@ from typing import Any
 
 from tulving.domain.events import Event
 from tulving.ports import Finding
-from tulving.storage.connection import check
+from tulving.storage.connection import EventOrder, check
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
 from tulving.storage.schema import HEAD
+from tulving.storage.segments import Segments
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes, read_memories
@@ -29,10 +30,18 @@ class SqliteConnection:
 
     for_update = ""
     for_reference = ""
+    event_order = EventOrder(
+        "0",
+        "seq",
+        "seq > :seq",
+        "SELECT 0 AS transaction_id, COALESCE(MAX(seq), 0) AS seq FROM memory_events WHERE tenant_id = :tenant_id",
+    )
     merged_at_a_time = 1  # so that an error concerns one row
 
-    def __init__(self, raw: sqlite3.Connection, vectors: VectorCache) -> None:
+    def __init__(self, raw: sqlite3.Connection, vectors: VectorCache, segments: Segments | None = None) -> None:
         self.raw, self.vectors = raw, vectors
+        self.segments = segments or Segments()
+        self.again = True
         self.events: list[Event] = []
 
     @property

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tulving.errors import DamagedStore, IntegrityError, StoreUnavailable
+from tulving.errors import DamagedStore, IntegrityError, StoreBusy, StoreUnavailable
 from tulving.storage.durable_file import make_folder, placed, sync_folder
 from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
 
@@ -20,6 +20,9 @@ OLDEST_SQLITE = (3, 38, 0)
 PAGE_SIZE = 8192
 LOG_LIMIT = 16 * 1024 * 1024
 """The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
+MOST_COPIES = 5
+"""How often a file is copied while its archive changes."""
+GIVEN_BACK_AT_A_TIME = 1000
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
 
@@ -56,6 +59,16 @@ def is_frozen(path: Path) -> bool:
     return not os.access(path.parent, os.W_OK) and path.exists() and not _log(path).exists()
 
 
+def work_folder(path: Path) -> Path:
+    """The folder of what lies beside a store's file."""
+    return path.with_name(f"{path.name}.work")
+
+
+def timeline_folder(path: Path) -> Path:
+    """The folder of a store's archived episodes."""
+    return work_folder(path) / "timeline"
+
+
 def log_size(path: Path) -> int:
     """The size of a store's write-ahead log in bytes; 0 if there is none."""
     try:
@@ -86,6 +99,32 @@ def truncate_log(path: Path, patience: float) -> bool:
     with closing(connect(path, patience)) as raw:
         busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
+
+
+def give_back(path: Path, patience: float) -> None:
+    """Give free pages back to the file system, some at a time, so that writers need not wait for long.
+
+    A file that was created without `auto_vacuum` keeps them until it is rewritten.
+    """
+    with closing(connect(path, patience)) as raw:
+        left = _free_pages(raw)
+        while left:
+            raw.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_A_TIME})").fetchall()
+            left, before = _free_pages(raw), left
+            if left >= before:
+                return
+
+
+def rewrite(path: Path, patience: float) -> None:
+    """Write the whole file anew without gaps. Readers go on, writers wait."""
+    with closing(connect(path, patience)) as raw:
+        raw.execute("PRAGMA temp_store = FILE")  # the whole content would not fit into memory
+        raw.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        raw.execute("VACUUM")
+
+
+def _free_pages(raw: sqlite3.Connection) -> int:
+    return raw.execute("PRAGMA freelist_count").fetchone()[0]
 
 
 def prepare(path: Path, busy_timeout: float) -> None:
@@ -140,6 +179,7 @@ def _create(path: Path) -> None:
     ):
         raw.execute("PRAGMA temp_store = MEMORY")  # no temporary files elsewhere
         raw.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        raw.execute("PRAGMA auto_vacuum = INCREMENTAL")
         raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         raw.execute("PRAGMA journal_mode = WAL")
         with raw:
@@ -234,10 +274,10 @@ def copy(
 ) -> Any:
     """Put what is committed into a file of its own, also while others write to the source; what `check` makes of it.
 
-    Free pages are left out. The arguments are those of `placed`.
+    Free pages are left out, and archived episodes are put in. The arguments are those of `placed`.
     """
     with placed(place, force=force, alone=alone) as file:
-        source.execute("VACUUM INTO ?", (str(file),))
+        _copy(source, file)
         with closing(sqlite3.connect(file, isolation_level=None)) as raw:
             raw.execute("PRAGMA journal_mode = WAL")
             checked = check(raw)
@@ -245,6 +285,37 @@ def copy(
             for suffix in ("-wal", "-shm", "-journal"):  # of the file that is replaced; they must not outlive it
                 place.with_name(place.name + suffix).unlink(missing_ok=True)
     return checked
+
+
+def _copy(source: sqlite3.Connection, file: Path) -> None:
+    for _ in range(MOST_COPIES):
+        file.write_bytes(b"")
+        source.execute("VACUUM INTO ?", (str(file),))
+        with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+            if _take_segments(source, raw):
+                return
+    raise StoreBusy(f"{file.name} could not be copied, because its archive changed each time; try again")
+
+
+def _take_segments(source: sqlite3.Connection, copy: sqlite3.Connection) -> bool:
+    """Put the segments of a store into a copy of its file; False if one was written anew since it was copied."""
+    if not copy.execute("SELECT 1 FROM sqlite_schema WHERE name = 'timeline_segments'").fetchone():
+        return True
+    folder = timeline_folder(Path(source.execute("PRAGMA database_list").fetchone()[2]))
+    these = "FROM timeline_segments WHERE body IS NULL"
+    for tenant_id, id_, generation in copy.execute(f"SELECT tenant_id, id, generation {these}").fetchall():
+        key = tenant_id, id_, generation
+        try:
+            body = (folder / f"{id_}-{generation}.segment").read_bytes()
+        except OSError:
+            this = f"SELECT 1 {these} AND tenant_id = ? AND id = ? AND generation = ?"
+            if source.execute(this, key).fetchone() is None:
+                return False
+            continue  # it is damaged, and stays so
+        copy.execute(
+            "UPDATE timeline_segments SET body = ? WHERE tenant_id = ? AND id = ? AND generation = ?", (body, *key)
+        )
+    return True
 
 
 def _upgrade(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:

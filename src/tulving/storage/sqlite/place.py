@@ -15,11 +15,6 @@ PATIENCE, SHORT_PATIENCE = 1.0, 0.05
 """Seconds that maintenance, and the writer between commits, wait for readers before they give up on the log."""
 
 
-def work_folder(path: Path) -> Path:
-    """Where a store keeps what belongs to its file but is not in it."""
-    return path.with_name(path.name + ".work")
-
-
 class Place:
     """To be created right after the file is opened."""
 
@@ -42,6 +37,20 @@ class Place:
     def truncate_log(self, patience: float = PATIENCE) -> bool:
         """Truncate the log, which may hold deleted content; False if a reader holds it."""
         return not database.log_size(self.path) or database.truncate_log(self.path, patience)
+
+    def compact(self, whole: bool) -> bool:
+        """Give free space back to the file system, and truncate the log; False if a reader holds it.
+
+        Another process that writes meanwhile is left alone: the space is free for what is stored next.
+        """
+        try:
+            if whole:
+                database.rewrite(self.path, PATIENCE)
+            else:
+                database.give_back(self.path, PATIENCE)
+        except sqlite3.OperationalError as error:
+            log.warning("%s could not be shortened: %s", self.path, error)
+        return self.truncate_log()
 
     def trim_log(self) -> None:
         """Truncate a log that keeps growing because of overlapping readers. If a reader holds it, the next attempt

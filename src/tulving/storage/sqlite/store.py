@@ -21,11 +21,14 @@ from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable, TulvingError
 from tulving.ports import Finding
 from tulving.settings import VectorsConfig
+from tulving.storage import timeline
+from tulving.storage.connection import Interrupted
 from tulving.storage.kinds import MEMORY_TABLES
+from tulving.storage.segments import Segments
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.connection import SqliteConnection
 from tulving.storage.sqlite.errors import named_errors
-from tulving.storage.sqlite.place import Place, work_folder
+from tulving.storage.sqlite.place import Place
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 from tulving.storage.sqlite.vectors import VectorCache
 
@@ -48,6 +51,14 @@ def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
     if merged:
         conn.execute("DELETE FROM stale_words")
     return merged
+
+
+def _used_bytes(conn: SqliteConnection) -> int:
+    [row] = conn.fetch_all(
+        "SELECT (page_count - freelist_count) * page_size AS used"
+        " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+    )
+    return row["used"]
 
 
 @dataclass(slots=True)
@@ -96,6 +107,7 @@ class SqliteStore:
         vectors: VectorsConfig | None = None,
     ) -> None:
         self.path = path.absolute()  # the working directory may change
+        self.segments = Segments(database.timeline_folder(self.path))
         self._busy_timeout = busy_timeout
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -107,9 +119,9 @@ class SqliteStore:
             raw = database.connect(self.path, busy_timeout)
             raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the file is opened only now
             self._place = Place(self.path)
-        snapshots = Snapshots(work_folder(self.path) / "semantic-index", writable=not self._place.frozen)
+        snapshots = Snapshots(database.work_folder(self.path) / "semantic-index", writable=not self._place.frozen)
         self.vectors = VectorCache(cache_bytes, vectors, snapshots)
-        self._writer = SqliteConnection(raw, self.vectors)
+        self._writer = SqliteConnection(raw, self.vectors, self.segments)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
         self._thread.start()
@@ -134,16 +146,16 @@ class SqliteStore:
         """Run a read in one snapshot, concurrently with the writer."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
-        return await asyncio.wrap_future(self._pool.submit(self._read, lambda conn: query(conn, *args, **kwargs)))
+        return await asyncio.wrap_future(self._pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
     ) -> list[str]:
-        """Merge the segments of the keyword index, write the snapshots of vectors anew and truncate the log, so that
-        deleted content is gone.
+        """Merge the segments of the keyword index, write the snapshots of vectors anew, give free pages back to the
+        file system and truncate the log, so that deleted content is gone.
 
-        With `only_outgrown` an index without deleted words and a snapshot that is up to date are left alone; else all
-        snapshots are removed, and vectors are read from their rows again.
+        With `only_outgrown` an index without deleted words and a snapshot that is up to date are left alone, and the
+        file is not written anew; else all snapshots are removed, and vectors are read from their rows again.
         """
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite chooses by the number of vectors", "no method")
@@ -153,10 +165,14 @@ class SqliteStore:
         else:
             await asyncio.to_thread(self.vectors.clear)
         with named_errors():
-            emptied = await asyncio.to_thread(self._place.truncate_log)
+            emptied = await asyncio.to_thread(self._place.compact, not only_outgrown)
         if not emptied:
             log.warning("%s-wal could not be truncated, a reader holds it; it may contain deleted words", self.path)
         return merged
+
+    async def used_bytes(self) -> int | None:
+        """How much of the file holds something. What was deleted leaves free pages, and the file as long as it was."""
+        return await self.read(None, _used_bytes)
 
     async def health(self) -> list[Finding]:
         """What an operator should know about the file, its log and its vectors."""
@@ -164,7 +180,7 @@ class SqliteStore:
             findings = await asyncio.to_thread(self._place.health)
         return [*findings, await self.read(None, self.vectors.finding)]
 
-    async def warm(self) -> None:
+    async def ready(self) -> None:
         """Load the vectors of large tenants and wait until their graphs are complete. Searches need not wait for it."""
         await self.read(None, self.vectors.load)
         await asyncio.to_thread(self.vectors.wait)
@@ -188,7 +204,7 @@ class SqliteStore:
     def _keep_vectors(self) -> None:
         """A store is closed in any case: without a snapshot the next start takes longer."""
         try:
-            self._read(self.vectors.keep_worthwhile)
+            self._reread(self.vectors.keep_worthwhile)
         except (OSError, sqlite3.Error, TulvingError) as error:
             log.warning("no snapshot of the vectors was written: %s", error)
 
@@ -199,8 +215,17 @@ class SqliteStore:
         if self._damage:
             raise self._damage
 
-    def _read(self, query: Callable[[SqliteConnection], T]) -> T:
+    def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
+        """Read, again in another snapshot if a file that the first one names was replaced."""
         conn = self._reader()
+        try:
+            conn.again = False
+            return self._read(conn, query)
+        except Interrupted:
+            conn.again = True
+            return self._read(conn, query)
+
+    def _read(self, conn: SqliteConnection, query: Callable[[SqliteConnection], T]) -> T:
         with named_errors():
             conn.raw.execute("BEGIN")
         try:
@@ -222,7 +247,7 @@ class SqliteStore:
                 raw.execute("SELECT 1 FROM sqlite_schema").fetchone()
             self._place.check()
             self._readers.append(raw)
-            conn = self._local.conn = SqliteConnection(raw, self.vectors)
+            conn = self._local.conn = SqliteConnection(raw, self.vectors, self.segments)
         return conn
 
     def _write_loop(self) -> None:
@@ -237,6 +262,7 @@ class SqliteStore:
             group = [job for job in group if not job.future.cancelled()]
             if group:
                 self._commit(group)
+                self._sweep_segments()
                 _answer(group)
                 self._place.trim_log()
             if closing:
@@ -270,6 +296,19 @@ class SqliteStore:
                 return
             for job in group:
                 job.error = job.error or error
+
+    def _sweep_segments(self) -> None:
+        """Delete the files of what was deleted from the timeline. If that fails, the next rotation does it."""
+        if not self.segments.outdated:
+            return
+        try:
+            self._control("BEGIN IMMEDIATE")
+            timeline.sweep(self._writer)
+            self._control("COMMIT")
+        except (OSError, TulvingError) as error:
+            log.warning("files of the timeline could not be deleted: %s", error)
+            with suppress(sqlite3.Error):
+                self._writer.raw.rollback()
 
     def _begin(self, group: list[_Job]) -> None:
         """Wait for the write lock in short steps, as long as a caller still waits for an answer."""

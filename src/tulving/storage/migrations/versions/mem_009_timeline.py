@@ -4,7 +4,7 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_009"
 down_revision = "mem_008"
-DIGEST = "a0910e139990e2e54921453437042ac76ae6f4c825bf123e46c24d1a59e5ba5a"
+DIGEST = "0a6574bf48e2c093eb03114637d659f7eacdb0a2e6d37561720ec978ad1f3dfc"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 STATEMENTS = (
@@ -13,7 +13,8 @@ STATEMENTS = (
     "ALTER TABLE episodes ADD COLUMN segment_id UUID",
     "CREATE UNIQUE INDEX ux_episodes_event ON episodes (tenant_id, event_key) WHERE event_key IS NOT NULL",
     "CREATE INDEX ix_episodes_segment ON episodes (tenant_id, segment_id, id) WHERE segment_id IS NOT NULL",
-    "CREATE INDEX ix_episodes_time ON episodes (tenant_id, (COALESCE(occurred_at, created_at)) DESC, id)",
+    # With the user, so that a window of one skips the episodes of the others.
+    "CREATE INDEX ix_episodes_time ON episodes (tenant_id, (COALESCE(occurred_at, created_at)) DESC, id, user_id)",
     "DROP INDEX ix_episodes_unembedded",
     "sqlite: CREATE INDEX ix_episodes_unembedded ON episodes (num) WHERE embedding IS NULL AND segment_id IS NULL",
     """postgresql: CREATE INDEX ix_episodes_unembedded ON episodes (tenant_id, id)
@@ -23,7 +24,7 @@ STATEMENTS = (
     tenant_id TEXT NOT NULL,
     id UUID NOT NULL,
     generation INTEGER NOT NULL CHECK (generation > 0),
-    state TEXT NOT NULL CHECK (state IN ('filling', 'sealed', 'damaged')),
+    status TEXT NOT NULL CHECK (status IN ('filling', 'sealed', 'damaged')),
     episodes INTEGER NOT NULL CHECK (episodes >= 0),
     size BIGINT NOT NULL CHECK (size >= 0),
     checksum TEXT NOT NULL,

@@ -1,0 +1,383 @@
+"""The archive of old episodes: what is moved there, and that every verb still sees it."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from administration import administer
+
+from tulving import Memory, NewEpisode, open_memory
+from tulving.domain.scope import Caller
+from tulving.errors import InvalidInput
+from tulving.settings import MemoryModuleConfig, TimelineConfig
+from tulving.storage import timeline
+from tulving.testing import ManualClock, SequentialIds, WordEmbedder
+
+Sql = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def config() -> MemoryModuleConfig:
+    return MemoryModuleConfig(timeline=TimelineConfig(capacity=4, segment_episodes=3))
+
+
+def with_timeline(memory: Memory, **settings: Any) -> None:
+    env = memory._env
+    env.config = replace(env.config, timeline=replace(env.config.timeline, **settings))
+
+
+async def lived(memory: Memory, sql: Sql, count: int, first: int = 0, **given: Any) -> list[UUID]:
+    """Episodes of an hour each, all learned from."""
+    clock = memory._env.clock
+    offers = [
+        NewEpisode(
+            content=f"walk number{number} to the harbour",
+            butler="b",
+            type="walk",
+            title=f"Walk {number}",
+            occurred_at=clock() + timedelta(hours=number),
+            metadata={"steps": number, "deep": [{"ü": None}]},
+            tags=["out"],
+            **given,
+        )
+        for number in range(first, first + count)
+    ]
+    stored = [one.id for one in await memory.store_episodes(offers)]
+    sql("UPDATE episodes SET consolidated = TRUE WHERE tenant_id = 'default'")
+    return stored
+
+
+async def problems(memory: Memory) -> list[str]:
+    """What `verify` complains of."""
+    findings = (await administer(memory).verify()).findings
+    return [f"{finding.check}: {problem}" for finding in findings for problem in finding.problems]
+
+
+async def contents(memory: Memory, ids: Sequence[UUID]) -> list[str]:
+    found = [await memory.look("episode", id_) for id_ in ids]
+    return [item.content for item in found if item is not None]
+
+
+@pytest.mark.scenario("000-016")
+async def test_the_oldest_beyond_the_capacity_are_archived(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 9)
+    kept = await lived(memory, sql, 1, first=-1)
+    sql("UPDATE episodes SET consolidated = FALSE WHERE title = 'Walk -1'")
+    before = [await memory.look("episode", id_) for id_ in ids]
+    assert await memory.rotate_timeline(dry_run=True) == {
+        "archived": 6,
+        "segments": 2,
+        "merged": 0,
+        "pruned": 0,
+        "damaged": 0,
+    }
+    assert (await memory.rotate_timeline())["archived"] == 6
+    after = [await memory.look("episode", id_) for id_ in ids]
+    assert [item.segment_id is not None for item in after] == [True] * 6 + [False] * 3
+    assert [replace(item, segment_id=None) for item in after] == before, "what was archived reads as it was"
+    (young,) = [await memory.look("episode", id_) for id_ in kept]
+    assert young.segment_id is None, "it was not learned from, though it is the oldest"
+    rows = sql("SELECT content, metadata, search_text, embedding FROM episodes WHERE segment_id IS NOT NULL")
+    assert {(row["content"], str(row["metadata"]), row["search_text"], row["embedding"]) for row in rows} == {
+        ("", "{}", "", None)
+    }
+    manifest = sql("SELECT status, episodes, generation FROM timeline_segments")
+    assert manifest == [{"status": "sealed", "episodes": 3, "generation": 1}] * 2
+    assert await memory.rotate_timeline() == {"archived": 0, "segments": 0, "merged": 0, "pruned": 0, "damaged": 0}
+    stats = (await memory.stats())["episodes"]
+    assert (stats["total"], stats["archived"], stats["pending_vectors"]) == (10, 6, 0)
+    assert not await problems(memory)
+
+
+@pytest.mark.scenario("000-016")
+async def test_a_schedule_archives_what_is_old(memory: Memory, sql: Sql, clock: ManualClock) -> None:
+    with_timeline(memory, capacity=100, keep_days=1)
+    ids = await lived(memory, sql, 4)
+    clock.advance(days=1, hours=2)
+    assert (await administer(memory).rotate_timeline())["archived"] == 2, "exactly a day ago is not before"
+    found = [await memory.look("episode", id_) for id_ in ids]
+    assert [item.segment_id is not None for item in found] == [True, True, False, False]
+
+
+async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    listed = {item.id: item for item in (await memory.list_memories("episode")).items}
+    assert listed[ids[0]].content == "walk number0 to the harbour"
+    assert listed[ids[0]].metadata == {"steps": 0, "deep": [{"ü": None}]}
+    window = await memory.query_window(since=memory.now(), until=memory.now() + timedelta(hours=2))
+    assert [(event.id, event.content) for event in window] == [
+        (ids[1], "walk number1 to the harbour"),
+        (ids[0], "walk number0 to the harbour"),
+    ]
+    fact = await memory.store_fact("user", "walks", "often", source_episode_id=ids[0])
+    await memory.create_link("fact", fact.id, "episode", ids[0], "derived_from")
+    assert [link.target_id for link in await memory.get_links("episode", ids[0])] == [ids[0]]
+    assert not [hit for hit in await memory.search("number0 harbour") if hit.item.id == ids[0]]
+    archived = [event.event_type for event in await memory.events("episode", ids[0])]
+    assert archived == ["episode_created", "episode_archived"]
+    assert await memory.forget("episode", ids[1])
+    forgotten = await memory.look("episode", ids[1])
+    assert (forgotten.forgotten, forgotten.content) == (True, "walk number1 to the harbour")
+    assert await memory.forget("episode", ids[1]), "again"
+    assert not await problems(memory)
+
+
+async def test_a_search_finds_archived_episodes_when_asked(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 7)
+    await memory.store_note("the harbour is old")
+    await memory.rotate_timeline()
+    asked = await memory.search("number1 harbour", archived=True)
+    assert asked.hits[0].item.id == ids[1]
+    assert asked.hits[0].item.content == "walk number1 to the harbour"
+    assert asked.hits[0].parts["rank"] == 2
+    assert {hit.memory_type for hit in asked} == {"episode", "fact"}
+    since = await memory.search("harbour", archived=True, types=["episode"], since=memory.now() + timedelta(hours=1))
+    assert ids[1] in {hit.item.id for hit in since} and ids[0] not in {hit.item.id for hit in since}
+    assert not await memory.search("harbour", archived=True, types=["episode"], tags=["elsewhere"])
+    assert not await memory.bind(user_id="ann").search("harbour", archived=True)
+    assert not await memory.bind(caller=Caller("other")).search("harbour", archived=True)
+    assert not await memory.search("submarine", archived=True, types=["episode"], mode="keyword")
+
+
+async def test_an_edit_brings_an_archived_episode_back(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    unchanged = await memory.edit("episode", ids[0], importance=5.0)
+    assert unchanged.segment_id is not None, "nothing was changed"
+    edited = await memory.edit("episode", ids[0], importance=9.0)
+    assert (edited.segment_id, edited.content, edited.importance) == (None, "walk number0 to the harbour", 9.0)
+    assert edited.metadata == {"steps": 0, "deep": [{"ü": None}]}
+    await memory.edit("episode", ids[1], content="a sail to the island")
+    assert await contents(memory, ids[:3]) == [
+        "walk number0 to the harbour",
+        "a sail to the island",
+        "walk number2 to the harbour",
+    ]
+    assert [old.content for old in await memory.revisions("episode", ids[1])] == ["walk number1 to the harbour"]
+    assert sql("SELECT episodes, generation FROM timeline_segments") == [{"episodes": 1, "generation": 3}]
+    assert await administer(memory).embed_pending() == 1, "the other one got its vector with the edit"
+    assert [hit.item.id for hit in await memory.search("sail island", types=["episode"], limit=1)] == [ids[1]]
+    assert not await problems(memory)
+
+
+async def test_a_deleted_episode_is_gone_from_its_segment(memory: Memory, sql: Sql, url: str) -> None:
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    assert await memory.delete("episode", ids[1])
+    assert await memory.look("episode", ids[1]) is None
+    (segment,) = await memory._read(timeline.listing, "default")
+    assert (segment.episodes, segment.generation) == (2, 2)
+    held = await memory._read(timeline.contents, segment)
+    assert {each.content for each in held.values()} == {"walk number0 to the harbour", "walk number2 to the harbour"}
+    folder = Path(f"{url}.work/timeline")
+    if folder.exists():
+        assert [file.name for file in folder.iterdir()] == [segment.name], "the old file is deleted with it"
+    for id_ in (ids[0], ids[2]):
+        await memory.delete("episode", id_)
+    assert sql("SELECT * FROM timeline_segments") == []
+    assert not folder.exists() or not list(folder.iterdir())
+    assert not await problems(memory)
+
+
+@pytest.mark.scenario("000-018")
+async def test_episodes_past_their_retention_are_deleted(
+    memory: Memory, sql: Sql, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = await lived(memory, sql, 8)
+    await memory.rotate_timeline()
+    with_timeline(memory, retention_days=90)
+    clock.advance(days=90, hours=5)
+    assert (await memory.rotate_timeline(dry_run=True))["pruned"] == 5
+    with caplog.at_level("INFO", "tulving"):
+        assert (await memory.rotate_timeline())["pruned"] == 5, "exactly 90 days ago stays"
+    assert "5 episodes of default were past their retention" in caplog.text
+    assert await contents(memory, ids) == [f"walk number{number} to the harbour" for number in (5, 6, 7)]
+    gone = sql("SELECT entity_id, payload FROM memory_events WHERE event_type = 'episode_deleted' ORDER BY seq")
+    assert [UUID(str(row["entity_id"])) for row in gone] == ids[:5]
+    said = {json.dumps(row["payload"]) if isinstance(row["payload"], dict) else row["payload"] for row in gone}
+    assert {json.loads(each)["by"] for each in said} == {"retention"}
+    assert not await problems(memory)
+
+
+@pytest.mark.scenario("000-016")
+async def test_small_segments_are_merged(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, segment_episodes=2)
+    ids = await lived(memory, sql, 10)
+    await memory.rotate_timeline()
+    assert [row["episodes"] for row in sql("SELECT episodes FROM timeline_segments")] == [2, 2, 2]
+    for id_ in ids[1:6:2]:
+        await memory.delete("episode", id_)
+    with_timeline(memory, segment_episodes=4)
+    assert (await memory.rotate_timeline())["merged"] == 3
+    assert [row["episodes"] for row in sql("SELECT episodes FROM timeline_segments")] == [3]
+    assert await contents(memory, ids[:6]) == [f"walk number{number} to the harbour" for number in (0, 2, 4)]
+    assert (await memory.rotate_timeline())["merged"] == 0
+    assert not await problems(memory)
+
+
+async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory, sql: Sql) -> None:
+    """After the segment was written, and after some of its rows were emptied; one was edited, one deleted since."""
+    ids = await lived(memory, sql, 8)
+    env, audit = memory._env, memory._audit(memory.now())
+    rows = await memory._read(timeline.oldest, "default", 4)
+    segment, body = timeline.packed("default", env.ids(), rows, audit.now)
+    await memory._write(timeline.begin, segment, body, audit)
+    assert not await problems(memory)
+    held = await memory._read(timeline.contents, segment)
+    await memory._write(timeline.move, segment, [held[ids[0]]], audit)
+    assert not await problems(memory)
+    await memory.edit("episode", ids[1], content="a changed mind")
+    await memory.delete("episode", ids[2])
+    with_timeline(memory, capacity=1000)
+    assert (await memory.rotate_timeline())["archived"] == 0
+    found = [await memory.look("episode", id_) for id_ in ids]
+    assert [item is not None and item.segment_id is not None for item in found] == [
+        *(True, False, False, True),
+        *[False] * 4,
+    ]
+    assert (await contents(memory, ids))[:3] == [
+        "walk number0 to the harbour",
+        "a changed mind",
+        "walk number3 to the harbour",
+    ]
+    (row,) = sql("SELECT status, episodes, generation FROM timeline_segments")
+    assert row == {"status": "sealed", "episodes": 2, "generation": 2}
+    assert not await problems(memory)
+
+
+async def test_a_segment_that_was_written_anew_takes_no_more_rows(memory: Memory, sql: Sql) -> None:
+    """One of its episodes was deleted while others were about to be moved: they are not in it any more."""
+    ids = await lived(memory, sql, 8)
+    audit = memory._audit(memory.now())
+    rows = await memory._read(timeline.oldest, "default", 4)
+    segment, body = timeline.packed("default", memory._env.ids(), rows, audit.now)
+    await memory._write(timeline.begin, segment, body, audit)
+    held = await memory._read(timeline.contents, segment)
+    await memory._write(timeline.move, segment, [held[ids[0]], held[ids[1]]], audit)
+    await memory.delete("episode", ids[0])
+    assert await memory._write(timeline.move, segment, [held[ids[2]]], audit) == 0
+    assert len(await contents(memory, ids)) == 7
+    await memory.rotate_timeline()
+    assert sorted(await contents(memory, ids)) == sorted(
+        f"walk number{number} to the harbour" for number in range(1, 8)
+    )
+    assert not await problems(memory)
+
+
+async def test_writes_go_on_while_episodes_are_archived(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 40)
+    edits = [memory.edit("episode", id_, content=f"changed {id_}") for id_ in ids[:10]]
+    deletions = [memory.delete("episode", id_) for id_ in ids[10:15]]
+    new = [memory.store_episode(f"new {number}", butler="b") for number in range(10)]
+    await asyncio.gather(memory.rotate_timeline(), memory.rotate_timeline(), *edits, *deletions, *new)
+    assert [await memory.look("episode", id_) for id_ in ids[10:15]] == [None] * 5
+    assert await contents(memory, ids[:10]) == [f"changed {id_}" for id_ in ids[:10]]
+    assert await contents(memory, ids[15:]) == [f"walk number{number} to the harbour" for number in range(15, 40)]
+    assert not await problems(memory)
+
+
+@pytest.mark.scenario("000-017")
+async def test_after_a_restart_windows_reach_into_the_archive(
+    memory: Memory, sql: Sql, url: str, clock: ManualClock
+) -> None:
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    async with open_memory(url, embedder=WordEmbedder(), clock=clock, background=False) as other:
+        assert await other.check_segments() == 0
+        window = await other.query_window(since=clock.now, until=clock.now + timedelta(days=1))
+        assert [event.id for event in window] == ids[::-1]
+        assert [event.content for event in window] == [
+            f"walk number{number} to the harbour" for number in range(6, -1, -1)
+        ]
+
+
+@pytest.mark.scenario("000-017", "000-021")
+async def test_a_damaged_segment_is_set_aside_and_the_others_work(
+    memory: Memory, sql: Sql, url: str, clock: ManualClock
+) -> None:
+    ids = await lived(memory, sql, 10)
+    await memory.rotate_timeline()
+    first, second = await memory._read(timeline.listing, "default")
+    whole = damage(sql, url, first)
+    embedder = WordEmbedder()
+    async with open_memory(
+        url, config=memory.config, embedder=embedder, clock=clock, ids=SequentialIds(5000), background=False
+    ) as other:
+        seen = await other.look("episode", ids[0])
+        assert (seen.content, seen.title) == ("", "Walk 0")
+        assert "damaged" in seen.metadata["unreadable"]
+        assert await contents(other, ids[3:]) == [f"walk number{number} to the harbour" for number in range(3, 10)]
+        assert len((await other.list_memories("episode")).items) == 10
+        assert [f"segment {first.id}" in text for text in await problems(other)] == [True]
+        assert await other.check_segments() == 1
+        (row,) = sql("SELECT warning, severity, hint FROM timelines")
+        assert str(first.id) in row["warning"] and "backup" in row["hint"] and row["severity"] == "critical"
+        assert sql("SELECT status FROM timeline_segments ORDER BY first_at") == [
+            {"status": "damaged"},
+            {"status": "sealed"},
+        ]
+        with pytest.raises(Exception, match="can't be changed"):
+            await other.edit("episode", ids[0], importance=1)
+        await memory.store_episode("others can write", butler="b")
+        assert (await other.rotate_timeline())["damaged"] == 1, "and is not said twice"
+        assert len(sql("SELECT * FROM memory_events WHERE event_type = 'timeline_warning'")) == 1
+        repair(sql, url, first, whole)
+        assert await other.check_segments() == 0
+        assert sql("SELECT warning FROM timelines") == [{"warning": None}]
+        assert len(sql("SELECT * FROM memory_events WHERE event_type = 'timeline_recovered'")) == 1
+        assert (await contents(other, ids))[0] == "walk number0 to the harbour"
+        assert not await problems(other)
+    assert second.episodes == 3
+
+
+def damage(sql: Sql, url: str, segment: Any) -> bytes:
+    """Flip a bit in the middle of a segment; what it was."""
+    if "://" not in url:
+        file = Path(f"{url}.work/timeline/{segment.name}")
+        whole = file.read_bytes()
+        file.write_bytes(_flipped(whole))
+    else:
+        whole = sql(f"SELECT body FROM timeline_segments WHERE id = '{segment.id}'")[0]["body"]
+        sql(f"UPDATE timeline_segments SET body = '\\x{_flipped(whole).hex()}' WHERE id = '{segment.id}'")
+    return whole
+
+
+def repair(sql: Sql, url: str, segment: Any, whole: bytes) -> None:
+    if "://" not in url:
+        file = Path(f"{url}.work/timeline/{segment.name}")
+        assert not file.exists() and file.with_name(f"{file.name}.damaged").exists()
+        file.write_bytes(whole)
+    else:
+        sql(f"UPDATE timeline_segments SET body = '\\x{whole.hex()}' WHERE id = '{segment.id}'")
+
+
+def _flipped(body: bytes) -> bytes:
+    at = len(body) // 2
+    return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+
+
+async def test_an_export_holds_archived_episodes(memory: Memory, sql: Sql, tmp_path: Path) -> None:
+    ids = await lived(memory, sql, 8)
+    await memory.rotate_timeline()
+    await memory.export(tmp_path / "all.jsonl")
+    async with open_memory(tmp_path / "other.db", embedder=WordEmbedder(), background=False) as other:
+        await other.import_(tmp_path / "all.jsonl")
+        assert await contents(other, ids) == [f"walk number{number} to the harbour" for number in range(8)]
+        assert {(await other.look("episode", id_)).segment_id for id_ in ids} == {None}
+        assert ids[0] in {hit.item.id for hit in await other.search("number0")}
+        assert not await problems(other)
+
+
+async def test_what_is_not_allowed_is_refused(memory: Memory, clock: ManualClock) -> None:
+    with pytest.raises(InvalidInput, match="future"):
+        await memory.rotate_timeline(as_of=clock.now + timedelta(seconds=1))
+    with pytest.raises(InvalidInput, match="part of the tenant"):
+        await memory.bind(user_id="ann").rotate_timeline()
+    assert (await memory.rotate_timeline(as_of=clock.now))["archived"] == 0

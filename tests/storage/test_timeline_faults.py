@@ -1,0 +1,88 @@
+"""Whatever moment a process is killed at while it archives episodes, each is there once, with its content."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from administration import administer
+from fault_parts import Children, everything, opened, problems, said, wait_for
+
+from tulving.settings import MemoryModuleConfig
+from tulving.storage import timeline
+from tulving.storage.sqlite import backup
+from tulving.storage.sqlite.database import timeline_folder
+from tulving.testing import ManualClock
+
+
+@pytest.fixture
+def path(new_store: Path) -> Path:
+    return new_store
+
+
+async def kill_again_and_again(path: Path, logs: Path, children: Children, kills: int, seed: int) -> None:
+    chance = random.Random(seed)
+    stored: dict[str, str] = {}
+    edited: dict[str, str] = {}
+    deleted: set[str] = set()
+    deleting: set[str] = set()
+    for number in range(kills):
+        log = logs / f"{number}.log"
+        pid = children.start("archive_forever", log, path=str(path), name=f"k{number}")
+        wait_for(log, chance.randint(1, 6), pid)
+        time.sleep(chance.random() * 0.03)
+        assert children.kill(pid) == -9, said(log)
+        for line in said(log):
+            stored |= dict(line.get("stored", ()))
+            edited |= dict([line["editing"]] if "editing" in line else ())
+            deleting |= {line["deleting"]} if "deleting" in line else set()
+            deleted |= {line["deleted"]} if "deleted" in line else set()
+        async with opened(path, background=False) as memory:
+            found = {str(id_): item.content for id_, item in (await everything(memory, ["episode"])).items()}
+            assert not deleted & found.keys(), "what was deleted is back"
+            assert stored.keys() - deleting <= found.keys(), "an acknowledged episode is gone"
+            for id_, content in found.items():
+                assert content in (stored.get(id_, content), edited.get(id_)) and content, id_
+            assert not problems(await administer(memory).verify())
+    async with opened(path, background=False) as memory:
+        await memory.rotate_timeline()
+        assert not problems(await administer(memory).verify())
+        named = {segment.name for segment in await memory._read(timeline.listing, "default")}
+        assert {file.name for file in timeline_folder(path).iterdir()} == named, "nothing is left behind"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_kills_while_archiving_lose_nothing(
+    path: Path, tmp_path_factory: pytest.TempPathFactory, children: Children, seed: int
+) -> None:
+    await kill_again_and_again(path, tmp_path_factory.mktemp("logs"), children, kills=10, seed=seed)
+
+
+@pytest.mark.soak
+async def test_two_hundred_kills_while_archiving_lose_nothing(
+    path: Path, tmp_path_factory: pytest.TempPathFactory, children: Children
+) -> None:
+    await kill_again_and_again(path, tmp_path_factory.mktemp("logs"), children, kills=200, seed=3)
+
+
+async def test_a_backup_is_one_file_with_the_archive_in_it(
+    path: Path, tmp_path: Path, children: Children, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """While another process archives: the copy has its segments inside, and works without the folder beside it."""
+    log = tmp_path_factory.mktemp("logs") / "log"
+    pid = children.start("archive_forever", log, path=str(path), name="b")
+    wait_for(log, 8, pid)
+    copies = [backup.backup(path, tmp_path / f"copy{number}.db", 30).path for number in range(3)]
+    assert children.kill(pid) == -9
+    for copy in copies:
+        async with opened(copy, background=False) as memory:
+            assert not problems(await administer(memory).verify())
+            archived = [item for item in (await everything(memory, ["episode"])).values() if item.segment_id]
+            assert archived and all(item.content for item in archived)
+    kept = timeline_folder(path).parent
+    backup.restore(copies[-1], path, 30, ManualClock().now)
+    async with opened(path, background=False, config=MemoryModuleConfig()) as memory:
+        assert not problems(await administer(memory).verify())
+        await memory.rotate_timeline()
+        assert not problems(await administer(memory).verify())
+    assert kept.exists()
