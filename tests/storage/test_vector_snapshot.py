@@ -76,7 +76,8 @@ def loads(monkeypatch) -> list[str]:
 async def test_closing_keeps_the_graph_and_opening_takes_it(path, kept, loads):
     assert snapshot(path).stat().st_mode & 0o777 == 0o600
     async with opened(path) as memory:
-        assert (await memory._env.store.health())[-1].note == "260 vectors; the graph is loaded at the first search"
+        (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
+        assert finding.note == "260 vectors; the graph is loaded at the first search"
         assert await answers(memory) == kept
         assert loads == ["fact", "rule"], "episodes come from the snapshot"
         assert matrix_of(memory).linked == ROWS and memory._env.store.vectors.progress() == (ROWS, ROWS)
@@ -95,7 +96,7 @@ async def test_maintenance_writes_it_and_what_happened_since_is_followed(path, k
         await memory._env.store.reindex(only_outgrown=True)
         (before, old) = snapshot(path).stat().st_ino, before
         assert before != old
-        await memory._env.store.warm()
+        await memory._env.store.ready()
         await memory._env.store.reindex(only_outgrown=True)
         now = snapshot(path).stat().st_ino
         await memory._env.store.reindex(only_outgrown=True)
@@ -193,11 +194,11 @@ async def test_each_tenant_has_its_own_and_no_file_is_named_after_it(path):
     for name in files:
         shutil.copy(folder(path) / files[0], folder(path) / name.replace("episode", "fact"))
     async with opened(path) as memory:
-        assert await memory._env.store.read(None, memory._env.store.vectors.mismatches, 1, 64) == []
         for tenant, seed in (("default", 1), ("Ms. Secret/..\\", 2)):
             mine = memory.bind(caller=Caller(tenant))
             hits = await mine.search(texts(1, seed)[0], mode="semantic", limit=5)
             assert hits[0].item.content == texts(1, seed)[0] and {hit.item.tenant_id for hit in hits} == {tenant}
+        assert [each.matrices["fact"].ids for each in memory._env.store.vectors._cached()] == [[], []]
 
 
 # -- ignored ---------------------------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ async def test_nothing_is_written_beside_a_file_that_may_only_be_read(path, kept
     snapshot(path).unlink()
     async with opened(path) as memory:
         assert await answers(memory) == kept
-        await memory._env.store.warm()
+        await memory._env.store.ready()
         assert memory._env.store.vectors.progress() == (ROWS, ROWS)
     assert list(folder(path).iterdir()) == []
 
