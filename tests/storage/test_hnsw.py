@@ -1,8 +1,10 @@
 """The graph of a large vector index: what it finds, how it follows changes, and that searches never wait for it."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from threading import Lock
 
 import numpy
@@ -253,6 +255,18 @@ async def test_it_is_built_while_others_write(memory):
     await memory._env.store.ready()
     matrix = matrix_of(memory)
     assert not matrix.misplaced() and matrix.linked == len(matrix.ids) == len(set(matrix.ids))
+
+
+async def test_an_import_leaves_what_has_not_changed_in_the_graph(memory, path):
+    """It is counted in the file, and then all rows are read again."""
+    ids = await fill(memory)
+    graph = matrix_of(memory).graph
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("DELETE FROM episodes WHERE id = ?", (str(ids[0]),))
+        raw.execute("PRAGMA user_version = 9")
+    assert str(ids[0]) not in {id_ for id_, _ in await found(memory, texts(1)[0])}
+    assert (matrix_of(memory).graph, graph.size, matrix_of(memory).linked) == (graph, ROWS - 1, ROWS - 1)
+    assert await memory._env.store.read(None, memory._env.store.vectors.mismatches, 1, 64) == []
 
 
 async def test_verification_compares_the_graph_with_the_rows(memory):
