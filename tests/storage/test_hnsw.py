@@ -1,8 +1,10 @@
 """The graph of a large vector index: what it finds, how it follows changes, and that searches never wait for it."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from threading import Lock
 
 import numpy
@@ -106,6 +108,16 @@ def test_vectors_of_length_zero_are_nobodys_neighbours():
     for id_ in ("00000", "00001"):
         matrix.drop(id_)
     assert not matrix.misplaced()
+
+
+def test_a_vector_of_length_zero_is_nearer_than_a_contrary_one():
+    rows = -abs(gaussian(300))
+    rows[:5] *= -1
+    rows[5:15] = 0
+    query = unit(numpy.ones(32))
+    matrix = linked(rows)
+    best = Nearest(matrix, Lock(), query).best(12)
+    assert best == matrix.rank(query).best(12) and [similarity for _, similarity in best[5:]] == [0.0] * 7
 
 
 def test_changes_are_followed():
@@ -245,6 +257,18 @@ async def test_it_is_built_while_others_write(memory):
     assert not matrix.misplaced() and matrix.linked == len(matrix.ids) == len(set(matrix.ids))
 
 
+async def test_an_import_leaves_what_has_not_changed_in_the_graph(memory, path):
+    """It is counted in the file, and then all rows are read again."""
+    ids = await fill(memory)
+    graph = matrix_of(memory).graph
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("DELETE FROM episodes WHERE id = ?", (str(ids[0]),))
+        raw.execute("PRAGMA user_version = 9")
+    assert str(ids[0]) not in {id_ for id_, _ in await found(memory, texts(1)[0])}
+    assert (matrix_of(memory).graph, graph.size, matrix_of(memory).linked) == (graph, ROWS - 1, ROWS - 1)
+    assert await memory._env.store.read(None, memory._env.store.vectors.mismatches, 1, 64) == []
+
+
 async def test_verification_compares_the_graph_with_the_rows(memory):
     await fill(memory)
     cache, store = memory._env.store.vectors, memory._env.store
@@ -253,8 +277,13 @@ async def test_verification_compares_the_graph_with_the_rows(memory):
         return await store.read(None, cache.mismatches, 1, 64)
 
     assert await mismatches() == []
-    matrix_of(memory).graph.remove(5)
-    assert await mismatches() == ["the graph of the episode vectors of default differs from them"]
+    graph, problem = matrix_of(memory).graph, "the graph of the episode vectors of default differs from them"
+    graph.add(numpy.array([ROWS]), gaussian(1, 64))
+    assert await mismatches() == [problem]
+    graph.remove(ROWS)
+    assert await mismatches() == []
+    graph.remove(5)
+    assert await mismatches() == [problem]
 
 
 async def test_the_budget_counts_the_graph(memory):
@@ -276,7 +305,8 @@ async def test_without_the_extra_all_are_compared_and_health_says_so(memory, mon
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vectors=VectorsConfig(capacity=3))])
-async def test_more_vectors_than_the_capacity_are_a_problem(memory: Memory, config):
+async def test_more_vectors_than_the_capacity_are_a_problem(memory: Memory, config, monkeypatch):
+    monkeypatch.setattr(hnsw, "available", lambda: False)  # which does not matter to so few
     for number in range(3):
         await memory.store_rule(f"rule {number}")
     (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")

@@ -16,7 +16,7 @@ from raw_sql import in_thread
 from vector_parts import CONFIG, ROWS, Dense, fill, found, matrix_of, texts
 
 from tulving import Caller, Memory, open_memory
-from tulving.storage.sqlite import vector_snapshot, vectors
+from tulving.storage.sqlite import database, vector_snapshot, vectors
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 
 QUERIES = texts(3, seed=7)
@@ -76,6 +76,8 @@ def loads(monkeypatch) -> list[str]:
 async def test_closing_keeps_the_graph_and_opening_takes_it(path, kept, loads):
     assert snapshot(path).stat().st_mode & 0o777 == 0o600
     async with opened(path) as memory:
+        (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
+        assert finding.note == "260 vectors; the graph is loaded at the first search"
         assert await answers(memory) == kept
         assert loads == ["fact", "rule"], "episodes come from the snapshot"
         assert matrix_of(memory).linked == ROWS and memory._env.store.vectors.progress() == (ROWS, ROWS)
@@ -87,12 +89,18 @@ async def test_maintenance_writes_it_and_what_happened_since_is_followed(path, k
     """Also what another process has done, and what was deleted."""
     async with opened(path) as memory:
         await answers(memory)
-        before = snapshot(path).read_bytes()
+        before = snapshot(path).stat().st_ino
         await memory._env.store.reindex(only_outgrown=True)
-        assert snapshot(path).read_bytes() == before, "nothing has changed"
+        assert snapshot(path).stat().st_ino == before, "nothing has changed"
         first = (await memory.store_episode(QUERIES[0], butler="b")).id
         await memory._env.store.reindex(only_outgrown=True)
-        assert snapshot(path).read_bytes() != before
+        (before, old) = snapshot(path).stat().st_ino, before
+        assert before != old
+        await memory._env.store.ready()
+        await memory._env.store.reindex(only_outgrown=True)
+        now = snapshot(path).stat().st_ino
+        await memory._env.store.reindex(only_outgrown=True)
+        assert snapshot(path).stat().st_ino == now, "all is kept"
     async with opened(path) as other:
         second = (await other.store_episode(QUERIES[1], butler="b")).id
         await other.delete("episode", kept[2][0][0])
@@ -181,12 +189,16 @@ async def test_each_tenant_has_its_own_and_no_file_is_named_after_it(path):
     files = sorted(file.name for file in folder(path).iterdir())
     assert len(files) == 2 and all(name.endswith("-episode.hnsw") for name in files)
     assert not any("ecret" in name or "default" in name for name in files)
-    shutil.copy(folder(path) / files[0], folder(path) / files[1])  # whatever the file says of itself
+    # Whatever file is where: it says whose it is, and of what.
+    shutil.copy(folder(path) / files[0], folder(path) / files[1])
+    for name in files:
+        shutil.copy(folder(path) / files[0], folder(path) / name.replace("episode", "fact"))
     async with opened(path) as memory:
         for tenant, seed in (("default", 1), ("Ms. Secret/..\\", 2)):
             mine = memory.bind(caller=Caller(tenant))
             hits = await mine.search(texts(1, seed)[0], mode="semantic", limit=5)
             assert hits[0].item.content == texts(1, seed)[0] and {hit.item.tenant_id for hit in hits} == {tenant}
+        assert [each.matrices["fact"].ids for each in memory._env.store.vectors._cached()] == [[], []]
 
 
 # -- ignored ---------------------------------------------------------------------------------------------------------
@@ -267,6 +279,15 @@ async def stale_far(path: Path) -> str:
     return "too much has changed since then"
 
 
+async def test_a_fourth_of_the_rows_may_change(path, kept, loads, monkeypatch):
+    monkeypatch.setattr(vectors, "RELOAD_ABOVE", 20)
+    async with opened(path) as memory:
+        stored = [await memory.store_episode(text, butler="b") for text in texts(60, seed=3)]
+    async with opened(path) as memory:
+        assert (await found(memory, texts(60, seed=3)[-1], limit=1))[0][0] == str(stored[-1].id)
+    assert loads == ["fact", "rule"]
+
+
 @pytest.mark.parametrize("change", [stale_import, stale_embedder, stale_far])
 async def test_a_stale_one_is_ignored(path, kept, change, loads, monkeypatch):
     monkeypatch.setattr(vectors, "RELOAD_ABOVE", 20)
@@ -302,6 +323,16 @@ def test_a_store_that_may_only_be_read_writes_none(tmp_path):
     assert list(snapshots.reaches()) == [] and not (tmp_path / "index").exists()
 
 
+async def test_nothing_is_written_beside_a_file_that_may_only_be_read(path, kept, monkeypatch):
+    monkeypatch.setattr(database, "is_frozen", lambda path: True)
+    snapshot(path).unlink()
+    async with opened(path) as memory:
+        assert await answers(memory) == kept
+        await memory._env.store.ready()
+        assert memory._env.store.vectors.progress() == (ROWS, ROWS)
+    assert list(folder(path).iterdir()) == []
+
+
 async def test_no_room_for_a_snapshot_is_no_reason_to_fail(path, caplog):
     async with opened(path) as memory:
         await fill(memory)
@@ -321,6 +352,15 @@ async def test_two_writers_leave_a_whole_one(path, kept):
             await asyncio.gather(*(each._env.store.reindex(only_outgrown=True) for each in (one, two)))
             assert Snapshots(folder(path)).read("default", "episode", lambda reach: None)
     assert [file.name for file in folder(path).iterdir()] == [snapshot(path).name]
+
+
+async def test_one_writer_waits_for_another(tmp_path):
+    snapshots = Snapshots(tmp_path)
+    with snapshots._locked():
+        waiting = asyncio.create_task(asyncio.to_thread(snapshots.write, "default", "fact", lambda file: None))
+        await asyncio.sleep(0.05)
+        assert not waiting.done() and not list(tmp_path.iterdir())
+    assert await waiting
 
 
 @pytest.mark.parametrize("moment", ["begun", "written", "synced", "before it is there", "there"])

@@ -133,9 +133,15 @@ class Matrix:
         return int(self._linked[: len(self.ids)].sum())
 
     def load(self, ids: list[str], born: list[str], blobs: list[bytes]) -> None:
-        """Load all rows: ids, creation times, vectors."""
+        """Load all rows: ids, creation times, vectors. A graph is kept, with what has not changed."""
         import numpy
 
+        if self.graph is not None:
+            for id_ in self._at.keys() - set(ids):
+                self.drop(id_)
+            for row in zip(ids, born, blobs, strict=True):
+                self.put(*row)
+            return
         self.ids = ids
         self._born = numpy.array([*map(_seconds, born)], float)
         self._at = {id_: at for at, id_ in enumerate(ids)}

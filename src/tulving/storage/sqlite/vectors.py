@@ -84,9 +84,10 @@ class Partition:
         else:
             now = Reach(self.tenant_id, "fact", _embedder(conn, version), imports, last, event, rows)
             kept = self.version is None and hnsw.available()
+            known = self.matrices if self.version == version else {}
             self.matrices = {
                 kind: (kept and self._restored(conn, replace(now, kind=kind), dimension))
-                or self._read(conn, kind, dimension)
+                or self._read(conn, kind, known.get(kind) or Matrix(dimension))
                 for kind in KINDS
             }
         self.version, self.imports, self.seen, self.event = version, imports, last, event
@@ -152,13 +153,12 @@ class Partition:
         self._follow(conn, then.seq, {now.kind: matrix})
         return matrix
 
-    def _read(self, conn: "SqliteConnection", kind: Kind, dimension: int) -> Matrix:
+    def _read(self, conn: "SqliteConnection", kind: Kind, matrix: Matrix) -> Matrix:
         rows = conn.raw.execute(
             f"SELECT id, created_at, embedding FROM {KIND[kind].table} AS m"
             f" WHERE tenant_id = ? AND {KIND[kind].in_use} AND embedding IS NOT NULL ORDER BY id",
             (self.tenant_id,),
         ).fetchall()
-        matrix = Matrix(dimension)
         matrix.load(*([row[at] for row in rows] for at in range(3)))
         return matrix
 
@@ -312,9 +312,10 @@ class VectorCache:
         full = f"there are {total:,} vectors, more than `vectors.capacity` ({self._limits.capacity:,}):"
         full += " archive or delete old memories, move tenants to PostgreSQL, or raise the setting"
         linked, rows = self.progress()
-        notes = [
-            f"{total:,} vectors, {linked:,} of them in a graph" if rows else f"{total:,} vectors, compared one by one"
-        ]
+        way = f", {linked:,} of them in a graph" if rows else ", compared one by one"
+        if large and not rows and hnsw.available():
+            way = "; the graph is loaded at the first search"
+        notes = [f"{total:,} vectors{way}"]
         if large and not hnsw.available():
             notes.append("searches of many are faster with a graph: `pip install 'tulving[hnsw]'`")
         if self._snapshots.problem:
