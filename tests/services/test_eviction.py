@@ -166,7 +166,7 @@ async def test_a_dry_run_says_what_would_go_and_changes_nothing(file: Path) -> N
         assert dump(file) == before
         done = await store.evict()
     assert said.bytes_before == done.bytes_before == limit
-    assert 0.9 <= said.evicted / done.evicted <= 1.1
+    assert 0.75 <= said.evicted / done.evicted <= 1.25, "an estimate"
     assert said.bytes_after is not None
     assert done.bytes_after is not None
     assert abs(said.bytes_after - done.bytes_after) < 0.1 * limit
