@@ -105,8 +105,7 @@ async def test_a_project_memory_from_the_first_note_to_the_next_start(path: Path
     clock.advance(days=1)
     async with open_memory(file, config=CONFIG, clock=clock, background=False) as memory:
         again = await memory.search("export as CSV", mode="semantic", limit=10, types=["episode"])
-        assert [hit.parts["similarity"] for hit in again][0] == similar[0]
-        assert again[0].item.id == exported.id
+        assert again[0].item.id == exported.id and again[0].parts["similarity"] == similar[0]
         assert (await memory.delete("episode", exported.id)) is True
         assert exported.id not in {hit.item.id for hit in await memory.search("export CSV", limit=50)}
         assert (await memory.get_session(session.id)).session.started_at == clock.now - timedelta(days=2)
