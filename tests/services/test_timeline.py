@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -116,6 +117,10 @@ async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> No
         (ids[1], "walk number1 to the harbour"),
         (ids[0], "walk number0 to the harbour"),
     ]
+    async with aclosing(memory.messages("memory:episodic:saved", after="0.0")) as messages:
+        first = await anext(messages)
+    (manifest,) = {item.segment_id for item in listed.values() if item.segment_id}
+    assert (first.payload["content"], first.payload["segmentId"]) == ("walk number0 to the harbour", str(manifest))
     fact = await memory.store_fact("user", "walks", "often", source_episode_id=ids[0])
     await memory.create_link("fact", fact.id, "episode", ids[0], "derived_from")
     assert [link.target_id for link in await memory.get_links("episode", ids[0])] == [ids[0]]

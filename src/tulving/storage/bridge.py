@@ -20,7 +20,7 @@ from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput
 from tulving.ports import Finding
 from tulving.settings import ConflictsConfig
-from tulving.storage import event_stream, events, facts, forgotten, items, links, timelines
+from tulving.storage import event_stream, events, facts, forgotten, items, links, timeline, timelines
 from tulving.storage.connection import Connection, Interrupted, savepoint
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import IndexEntry, insert_statement
@@ -308,4 +308,4 @@ def _episodes(conn: Connection, tenant_id: str, ids: Sequence[UUID], lock: str) 
         f"{KIND['episode'].select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')} ORDER BY m.id{lock}",
         {"tenant_id": tenant_id, "ids": list(ids)},
     )
-    return [Episode(**row) for row in rows]
+    return [Episode(**row) for row in timeline.restored(conn, rows)]

@@ -13,7 +13,7 @@ from tulving.domain.events import Event
 from tulving.domain.messages import Context, Cursor, Message, Read, concerned, messages
 from tulving.domain.model import Item, Kind
 from tulving.domain.scope import Bound
-from tulving.storage import timelines
+from tulving.storage import timeline, timelines
 from tulving.storage.connection import Connection
 from tulving.storage.events import COLUMNS
 from tulving.storage.filters import reach
@@ -67,9 +67,9 @@ def next_messages(
             rows = conn.fetch_all(
                 f"{KIND[kind].select} WHERE {where} AND {conn.within('m.id', 'ids')}", {**params, "ids": ids}
             )
-            items |= {(kind, row["id"]): KIND[kind].item(row) for row in rows}
-    timeline = timelines.find(conn, tenant_id)
-    context = Context(bound, items, None if timeline is None else timeline["open_segment_id"])
+            items |= {(kind, row["id"]): KIND[kind].item(row) for row in timeline.restored(conn, rows)}
+    its = timelines.find(conn, tenant_id)
+    context = Context(bound, items, None if its is None else its["open_segment_id"])
     return messages(found, topics, context), found[-1][0], len(found) == BATCH
 
 
