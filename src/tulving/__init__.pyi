@@ -4,6 +4,7 @@ from tulving.bootstrap import get_embedding_engine as get_embedding_engine
 from tulving.bootstrap import open_administration as open_administration
 from tulving.bootstrap import open_memory as open_memory
 from tulving.domain.events import Event as Event
+from tulving.domain.messages import Message as Message
 from tulving.domain.model import Episode as Episode
 from tulving.domain.model import Fact as Fact
 from tulving.domain.model import Found as Found

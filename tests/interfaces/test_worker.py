@@ -84,6 +84,9 @@ def test_a_job_now_and_what_it_would_do(cli, old, engine):
         "embedded": 0,
         "reindexed": ["episodes"] if engine == "sqlite" else [],
         "requests_forgotten": 0,
+        "sessions_abandoned": 0,
+        "evicted": 0,
+        "bridged": 0,
     }
 
 

@@ -12,11 +12,13 @@ from bus_parts import end, heard, opened, settled, until
 
 from tulving import Fact, InvalidInput, Memory, NewEpisode
 from tulving.domain.events import Audit
+from tulving.domain.messages import Cursor
 from tulving.domain.routing import lag_ms
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, StoreUnavailable
+from tulving.ports import Finding
 from tulving.settings import BridgeConfig, MemoryModuleConfig
-from tulving.storage import bridge, event_stream, timelines
+from tulving.storage import bridge, event_stream, events, timelines
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 ON = MemoryModuleConfig(bridge=BridgeConfig(enabled=True))
@@ -144,6 +146,11 @@ async def test_a_fact_of_the_bridge_is_settled_like_every_note(memory: Memory) -
     assert (await run(memory))["ingested"] == 1
     (report,) = await memory.conflicts()
     assert report.settlement.outcome == "kept", "who said it wins against what was inferred"
+    await memory.store_note("The dog sleeps on the old sofa at night", scope="b", importance=6, source="inferred")
+    await memory.store_episode("The dog does not sleep on the old sofa at night", importance=6, **options)
+    assert (await run(memory))["ingested"] == 1
+    assert {report.settlement.outcome for report in await memory.conflicts()} == {"kept", "merged"}
+    assert await memory.count_pending() == 0, "what was merged has its vector too"
     ids = [(await memory.store_episode(word, importance=6, **options)).id for word in ("Tea is here", "tea is HERE")]
     assert await run(memory) == {"handled": 2, "ingested": 1, "duplicates": 1}
     (fact,) = [fact for fact in await facts(memory) if "here" in fact.content.lower()]
@@ -167,6 +174,16 @@ async def test_it_begins_with_the_present_and_on_demand_with_the_past(url: str, 
             await memory.bind(user_id="ann").run_bridge()
 
 
+async def test_a_restored_store_begins_anew(memory: Memory, engine: str) -> None:
+    """Its events may be numbered below the place that the bridge had reached on another server."""
+    await memory._write(event_stream.begin, "default", "bridge", Cursor(), memory.now())
+    ahead = Cursor(2**62, 0) if engine == "postgres" else Cursor(0, 1000)
+    await memory._write(event_stream.move, "default", "bridge", ahead, {"handled": 5}, memory.now())
+    await memory.store_episode("after the restore", butler="b", importance=9)
+    assert await run(memory) == {"handled": 1, "ingested": 1}
+    assert (await memory.bridge_status()).handled == 6
+
+
 async def test_two_processes_make_one_fact(memory: Memory) -> None:
     await memory.store_episodes([NewEpisode(content=f"word{n}", butler="b", importance=9) for n in range(6)])
     await settled(memory)
@@ -183,16 +200,24 @@ async def test_two_processes_make_one_fact(memory: Memory) -> None:
 
 
 async def test_an_episode_that_changes_meanwhile_is_read_again(memory: Memory) -> None:
-    ids = [(await memory.store_episode(word, butler="b", importance=9)).id for word in ("first words", "soon gone")]
+    audit, settings = Audit(Caller(actor="bridge"), memory.now(), SequentialIds(5000)), memory.config
+    changed = (await memory.store_episode("first words", butler="b", importance=9)).id
     await settled(memory)
     seen = await memory._read(bridge.due, "default")
-    offers = await memory._offers(seen, memory.now())
-    await memory.delete("episode", ids[1])
-    audit, settings = Audit(Caller(actor="bridge"), memory.now(), SequentialIds(5000)), memory.config
-    await memory.edit("episode", ids[0], content="other words")
-    assert await memory._write(bridge.carry_out, seen, offers, settings.bridge, settings.conflicts, audit) is None
+    asked = seen, await memory._offers(seen, memory.now()), settings.bridge, settings.conflicts, audit
+    await memory.edit("episode", changed, content="other words")
+    assert await memory._write(bridge.carry_out, *asked) is None
     assert await facts(memory) == []
-    assert await run(memory) == {"handled": 3, "ingested": 1, "skipped": 1}
+    assert await run(memory) == {"handled": 1, "ingested": 1}
+    gone, forgotten = [
+        (await memory.store_episode(word, butler="b", importance=9)).id for word in ("gone", "forgotten")
+    ]
+    await settled(memory)
+    seen = await memory._read(bridge.due, "default")
+    asked = seen, await memory._offers(seen, memory.now()), settings.bridge, settings.conflicts, audit
+    await memory.delete("episode", gone)
+    await memory.forget("episode", forgotten)
+    assert (await memory._write(bridge.carry_out, *asked)).counts == {"handled": 2, "skipped": 2}
     assert [fact.content for fact in await facts(memory)] == ["other words"]
 
 
@@ -283,6 +308,17 @@ async def test_other_evidence_keeps_a_fact(memory: Memory, clock: ManualClock) -
     assert await run(memory) == {"handled": 1}, "they are nobody's any more"
 
 
+async def test_the_last_of_several_episodes_decides(memory: Memory, clock: ManualClock) -> None:
+    deleted, *_ = await bridged(memory, "said twice", "Said twice", "taken back", type=None)
+    (back,) = [fact for fact in await facts(memory) if fact.content == "taken back"]
+    await memory.forget("fact", back.id)
+    await memory.delete("episode", deleted)
+    clock.advance(days=15)
+    await memory.run_episode_cleanup()
+    assert await run(memory) == {"handled": 3, "kept": 2, "demoted": 1}
+    assert [(fact.confidence, fact.state) for fact in await facts(memory)] == [(0.5, "active"), (1.0, "retracted")]
+
+
 async def test_a_fact_of_another_owner_is_out_of_reach(memory: Memory, sql: Sql) -> None:
     """Such a row can't come from the bridge, but from an imported file."""
     (mine,) = await bridged(memory.bind(user_id="ann"), "of ann")
@@ -291,6 +327,19 @@ async def test_a_fact_of_another_owner_is_out_of_reach(memory: Memory, sql: Sql)
     await memory.delete("episode", mine)
     assert await run(memory) == {"handled": 1, "deleted": 1}
     assert [fact.content for fact in await facts(memory)] == ["of bob"]
+
+
+async def test_an_event_that_is_not_true_changes_nothing(memory: Memory) -> None:
+    """Events may come from an imported file; the rows count."""
+    (there,) = await bridged(memory, "still there")
+    audit = Audit(Caller(), memory.now(), SequentialIds(7000))
+    await memory._write(events.append, audit.event("episode_deleted", "episode", there))
+    await memory._write(events.append, audit.event("episode_created", "episode", UUID(int=404)))
+    await memory._write(events.append, audit.event("episode_created", "episode", there))
+    assert await run(memory) == {"handled": 3, "skipped": 2}
+    assert [fact.content for fact in await facts(memory)] == ["still there"]
+    await memory.delete("episode", there)
+    assert await run(memory) == {"handled": 1, "deleted": 1}
 
 
 async def test_tenants_have_bridges_of_their_own(memory: Memory) -> None:
@@ -313,7 +362,7 @@ async def test_tenants_have_bridges_of_their_own(memory: Memory) -> None:
 
 @pytest.mark.scenario("000-021")
 async def test_it_waits_while_the_timeline_is_not_well(
-    memory: Memory, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    memory: Memory, clock: ManualClock, caplog: pytest.LogCaptureFixture, sql: Sql
 ) -> None:
     (known,) = await bridged(memory, "before")
     audit, after = Audit(Caller(), clock.now, SequentialIds(9000)), await end(memory)
@@ -323,13 +372,24 @@ async def test_it_waits_while_the_timeline_is_not_well(
     with caplog.at_level(logging.WARNING):
         assert [await run(memory) for _ in range(3)] == [{}, {}, {}]
     assert caplog.text.count("suspended") == 1, "said once"
+    await memory._write(bridge.suspend, await memory._read(bridge.due, "default"), audit)
+    assert len(sql("SELECT id FROM memory_events WHERE event_type = 'bridge_suspended'")) == 1, "whoever says it"
     status = await memory.bridge_status()
     assert (status.suspended, status.waiting, status.ingested) == ("a segment is damaged", 2, 1)
+    assert "a segment is damaged" in (await memory._read(bridge.finding, "default")).problems[0]
     assert [fact.content for fact in await facts(memory)] == ["before"]
     await memory._write(timelines.recover, audit)
     assert await run(memory) == {"handled": 2, "ingested": 1, "deleted": 1}, "nothing is lost"
     assert (await memory.bridge_status()).suspended is None
+    assert await memory._read(bridge.finding, "default") == Finding("bridge", (), "2 facts of 3 events")
+    assert (await memory._read(bridge.finding, "nobody")).note == "has not begun"
     topics = [each.topic for each in await heard(memory, ["memory:episodic", "memory:monitoring"], after)]
+    for suspended in (True, False):  # once more, with nothing to do meanwhile
+        await memory._write(
+            *(timelines.warn, audit, "slow", "warning", "wait") if suspended else (timelines.recover, audit)
+        )
+        await run(memory)
+        assert (await memory._read(bridge.due, "default")).suspended is suspended
     assert topics == [
         *("memory:episodic:warning", "memory:monitoring:warning"),
         *("memory:episodic:saved", "memory:episodic:pruned", "memory:episodic:healthy"),

@@ -166,7 +166,7 @@ async def test_a_dry_run_says_what_would_go_and_changes_nothing(file: Path) -> N
         assert dump(file) == before
         done = await store.evict()
     assert said.bytes_before == done.bytes_before == limit
-    assert 0.9 <= said.evicted / done.evicted <= 1.1
+    assert 0.75 <= said.evicted / done.evicted <= 1.25, "an estimate"
     assert said.bytes_after is not None
     assert done.bytes_after is not None
     assert abs(said.bytes_after - done.bytes_after) < 0.1 * limit
@@ -196,6 +196,7 @@ async def test_when_only_protected_ones_remain_it_warns_and_deletes_nothing(
 @pytest.mark.parametrize("status", ["completed", "abandoned"])
 async def test_a_session_that_is_over_protects_nothing(file: Path, status: str) -> None:
     protect(file, in_session="TRUE", status=status)
+    run_sql(str(file), "INSERT INTO sessions (tenant_id, id, started_at) VALUES ('third', ?, ?)", SESSION, NOW)
     async with opened(file, used(file)) as memory:
         assert (await memory.health()).state == "ready", "there is something to evict"
         assert (await administer(memory).evict()).evicted > 0
@@ -217,6 +218,30 @@ async def test_scattered_rows_do_not_make_it_delete_everything(file: Path) -> No
     assert done.bytes_after == used(file) < TARGET * limit
     assert 0.1 * MANY < done.evicted < 0.3 * MANY
     assert by_use(file) == order[done.evicted :]
+
+
+async def test_what_was_deleted_before_goes_first(file: Path) -> None:
+    run_sql(str(file), "DELETE FROM episodes WHERE content LIKE 'event1%'")
+    left, limit = by_use(file), used(file)
+    async with administered(file, limit) as store:
+        done = await store.evict()
+    assert (done.evicted, done.warning) == (0, None)
+    assert done.bytes_after == used(file) < limit
+    assert by_use(file) == left
+
+
+async def test_it_ends_when_nothing_is_freed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[Any] = []
+
+    def nothing(conn: Any, chosen: Any, audit_of: Any) -> list[Any]:
+        rounds.append(chosen)
+        assert len(rounds) < 1000, "it does not end"
+        return []
+
+    monkeypatch.setattr(eviction, "evict", nothing)
+    async with administered(file, used(file)) as store:
+        done = await store.evict()
+    assert done.evicted == 0
 
 
 async def test_what_is_used_or_protected_meanwhile_is_kept(file: Path) -> None:

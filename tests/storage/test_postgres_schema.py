@@ -357,7 +357,7 @@ def test_the_tenant_comes_first_in_every_key(catalog: Catalog) -> None:
     wrong = [row for row in keys if not row["text"].startswith(("btree (tenant_id, ", "btree (tenant_id)"))]
     assert {row["name"] for row in wrong} == NOT_BY_TENANT
     references = [row for row in catalog.constraints if row["kind"] == "f" and "embedding_version" not in row["names"]]
-    assert len(references) == 10
+    assert len(references) == 11
     for row in references:
         assert row["names"][0] == row["theirs"][0] == "tenant_id", row["text"]
     for table in catalog.tables - OF_THE_STORE:

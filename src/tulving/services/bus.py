@@ -8,7 +8,7 @@ from contextlib import aclosing
 from tulving import storage
 from tulving.domain import messages
 from tulving.domain.messages import Message
-from tulving.errors import StoreUnavailable
+from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.services.service import Service, log
 
 RETRY = 5.0
@@ -44,9 +44,11 @@ class Bus(Service):
         A connection that is bound to a part of the tenant gets messages about what it may read.
         """
         tenant_id, topics_ = self.caller.tenant_id, messages.chosen(topics)
-        place = None if after is None else messages.read_cursor(after)
-        if place is None:
-            place = await self._read(storage.event_stream.end, tenant_id)
+        end = await self._read(storage.event_stream.end, tenant_id)
+        place = end if after is None else messages.read_cursor(after)
+        if place > end:
+            problem = f"{after} is ahead of this store, which was restored, or is not the one it comes from"
+            raise InvalidInput("after", problem, "no cursor, to begin with the present")
         if await self._read(storage.timelines.find, tenant_id) is None:
             await self._write(storage.timelines.ensure, self._audit(self._env.clock()))
         async with self._env.streams.watch(self._env.subscribers, tenant_id, poll) as woken:

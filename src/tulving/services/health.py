@@ -12,7 +12,7 @@ from tulving.errors import TulvingError
 from tulving.ports import Checkable, Embedder, Finding
 from tulving.services.eviction import size_finding
 from tulving.services.operations import operation
-from tulving.services.service import Service
+from tulving.services.timeline import Timeline
 from tulving.storage.connection import Connection
 from tulving.storage.jobs import Entry
 from tulving.storage.schema import HEAD
@@ -68,13 +68,14 @@ class Health:
     reasons: list[str] = field(default_factory=list)
 
 
-class HealthCheck(Service):
+class HealthCheck(Timeline):
     """The verb for monitoring."""
 
     @operation("memory_health", effect="read", command="health", standard=False)
     async def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id
+        archive, _ = await _tried("timeline", self.check_segments())
         reading, read = await _tried("read", self._read(_looked, tenant_id))
         pending, tool_text, timeline = read or (None, None, [])
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
@@ -101,7 +102,7 @@ class HealthCheck(Service):
             writing,
             *(engine[1] or [engine[0]]),
             *([size[0]] if size[1] is None else size[1]),
-            *timeline,
+            *([archive] if archive.problems else timeline),
             Finding("embedder", embedding),
             *reranking,
             *learning,
@@ -121,6 +122,7 @@ class HealthCheck(Service):
         try:
             async with asyncio.timeout(timeout):
                 await self._env.store.ready()
+                await self.check_segments()
         except TimeoutError:
             return False
         return True

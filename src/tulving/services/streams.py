@@ -1,6 +1,7 @@
 """The open streams of messages: woken when something has changed, ended when the memory is closed."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from tulving.ports import Announcing
 
 if TYPE_CHECKING:
     from tulving.services.service import Store, Subscribers
+
+log = logging.getLogger("tulving")
 
 POLL = 1.0
 """Seconds between two looks for changes of other processes, where the store does not announce them."""
@@ -41,15 +44,18 @@ class Woken:
 
     async def wait(self) -> None:
         """Until woken, or until it is time to look anyway."""
+        # Not `wait_for`: before Python 3.12 it swallows a cancellation that comes together with the event.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), self._poll)
+            async with asyncio.timeout(self._poll):
+                await self._changed.wait()
         if not self.closing:
             self._changed.clear()
 
     async def pause(self, seconds: float) -> None:
         """For some time, or until the memory is closed."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
 
 class Streams:
@@ -79,11 +85,16 @@ class Streams:
             yield woken
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
-        """Do something until the memory is closed; returns what stops it earlier."""
-        task = asyncio.create_task(work)
+        """Do something until the memory is closed; returns what stops it earlier, from any thread."""
+        task, loop = asyncio.create_task(work), asyncio.get_running_loop()
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task.cancel
+        task.add_done_callback(self._ended)
+        return lambda: loop.call_soon_threadsafe(task.cancel)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("messages are no longer read: %s", error)
 
     async def close(self) -> None:
         """End all streams after what has been committed so far."""

@@ -103,7 +103,7 @@ class BoundedWrites:
     def _enter(self) -> _Waiter | None:
         """Take a place, or (a waiter) the last one in the queue."""
         with self._lock:
-            if self._inside < self._allowed and not self._queue:
+            if self._inside < self._allowed:  # so nobody waits: free places are given away at once
                 self._inside += 1
                 return None
             waiter = _Waiter(asyncio.get_running_loop().create_future())

@@ -18,6 +18,7 @@ from tulving.domain.model import Episode, Fact, Link, Settlement
 from tulving.domain.routing import Policy, becomes_fact, demoted, fate, lag_ms
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput
+from tulving.ports import Finding
 from tulving.settings import ConflictsConfig
 from tulving.storage import event_stream, events, facts, forgotten, items, links, timelines
 from tulving.storage.connection import Connection, Interrupted, savepoint
@@ -78,17 +79,18 @@ def tenants(conn: Connection) -> list[str]:
 
 def begin(conn: Connection, tenant_id: str, since: datetime | None, now: datetime) -> None:
     """The bridge begins with the events of a moment, unless it has begun before; without a moment, with all events,
-    whether it has begun or not."""
+    whether it has begun or not. A place that is ahead of the store, which was restored, does not count."""
     at = Cursor() if since is None else event_stream.since(conn, tenant_id, since)
     event_stream.begin(conn, tenant_id, NAME, at, now)
-    if since is None and (known := event_stream.cursor(conn, tenant_id, NAME, to_change=True)) is not None:
+    known = event_stream.cursor(conn, tenant_id, NAME, to_change=True)
+    if known is not None and (since is None or known[0] > event_stream.end(conn, tenant_id)):
         event_stream.move(conn, tenant_id, NAME, at, known[1], now)
 
 
 def due(conn: Connection, tenant_id: str) -> Due | None:
     """What is to be done next; None before the bridge has begun."""
     known = event_stream.cursor(conn, tenant_id, NAME)
-    if known is None:
+    if known is None or known[0] > event_stream.end(conn, tenant_id):
         return None
     place, state = known
     found = event_stream.read(conn, tenant_id, place)
@@ -155,6 +157,16 @@ def _noted(conn: Connection, seen: Due, carried: Carried, audit: Audit) -> dict[
     }
 
 
+def finding(conn: Connection, tenant_id: str) -> Finding:
+    """What `health` says about a tenant's bridge."""
+    found = due(conn, tenant_id)
+    if found is None:
+        return Finding("bridge", note="has not begun")
+    wrong = (f"suspended until the timeline is well again: {found.warning}",) if found.warning else ()
+    note = f"{found.state.get('ingested', 0)} facts of {found.state.get('handled', 0)} events"
+    return Finding("bridge", wrong, note)
+
+
 def segment_count(conn: Connection, tenant_id: str) -> int:
     row = conn.fetch_one(
         "SELECT COUNT(*) AS segments FROM timeline_segments WHERE tenant_id = :tenant_id", {"tenant_id": tenant_id}
@@ -212,7 +224,10 @@ def _reconcile(conn: Connection, gone: Sequence[Event], reason: str, audit: Audi
     else speaks."""
     tenant_id, counts = audit.caller.tenant_id, Counter[str]()
     by_episode = {event.entity_id: event for event in gone}
-    ids = [id_ for id_ in by_episode if id_ is not None]
+    asked = [id_ for id_ in by_episode if id_ is not None]
+    # The rows count, not what an imported event says.
+    there = {episode.id for episode in _episodes(conn, tenant_id, asked, "") if not episode.forgotten}
+    ids = [id_ for id_ in asked if id_ not in there]
     made = _facts_of(conn, tenant_id, ids)
     if not made:
         return counts

@@ -7,7 +7,7 @@ from uuid import UUID
 from tulving.domain.layers import chronological
 from tulving.domain.model import KINDS, Item, Kind
 from tulving.domain.scope import Address, Bound, Filter
-from tulving.storage import items
+from tulving.storage import items, timeline
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reach, reachable, visible
 from tulving.storage.kinds import KIND
@@ -51,7 +51,7 @@ def _side(
         f" ORDER BY {at}{down}, m.created_at{down}, m.id{down} LIMIT :limit",
         {**params, "at": time, "created_at": created_at, "id": id_, "limit": window},
     )
-    return map(KIND[kind].item, rows)
+    return map(KIND[kind].item, timeline.restored(conn, rows))
 
 
 def find(conn: Connection, tenant_id: str, bound: Bound, names: Sequence[UUID | str]) -> list[Item]:

@@ -24,7 +24,7 @@ _OTHERS: dict[str, Any] = {
     **dict.fromkeys(("memory_id", "rule_id", "episode_id", "fact_id", "open_segment_id"), UUID),
     **dict.fromkeys(("applied_at", "first_at", "last_at"), datetime),
     **dict.fromkeys(("due_at", "lease_until", "last_started_at", "last_finished_at"), datetime),
-    **dict.fromkeys(("context", "result", "rules", "state"), Any),
+    **dict.fromkeys(("context", "result", "rules"), Any),
     **dict.fromkeys("embedding_version version texts generation episodes size transaction_id".split(), int),
 }
 

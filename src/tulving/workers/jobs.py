@@ -44,11 +44,19 @@ async def _rotate(memory: Administration, as_of: datetime, key: str = "", dry_ru
 async def _maintain(memory: Administration, as_of: datetime, key: str = "", dry_run: bool = False) -> Result:
     if dry_run:
         pending = 0 if memory.warning else await memory.count_pending()
-        return {"embedded": pending, "requests_forgotten": await memory.forget_requests(as_of=as_of, dry_run=True)}
+        return {
+            "embedded": pending,
+            "requests_forgotten": await memory.forget_requests(as_of=as_of, dry_run=True),
+            "sessions_abandoned": await memory.close_abandoned(as_of=as_of, dry_run=True),
+            "evicted": (await memory.evict(dry_run=True)).evicted,
+        }
     return {
         "embedded": await memory.embed_pending(),
-        "reindexed": await memory.reindex(only_outgrown=True),
         "requests_forgotten": await memory.forget_requests(as_of=as_of),
+        "sessions_abandoned": await memory.close_abandoned(as_of=as_of),
+        "evicted": (await memory.evict()).evicted,
+        "reindexed": await memory.reindex(only_outgrown=True),
+        "bridged": (await memory.run_bridge())["ingested"] if memory.config.bridge.enabled else 0,
     }
 
 

@@ -20,6 +20,7 @@ log = logging.getLogger("tulving")
 INTERVAL = 0.05
 """Seconds between two announcements of a process."""
 RECONNECT = 1.0
+CLOSE_TIMEOUT = 1.0
 _CHANNEL = "SELECT 'tulving_' || 'facts'::regclass::oid"  # each store of a database has its own
 _NOTIFY = "SELECT pg_notify('tulving_' || 'facts'::regclass::oid, '')"
 
@@ -58,7 +59,9 @@ class Announcements:
         self._stop_listening()
         tasks = [task for task in (self._announcing, self._listening) if task is not None]
         if tasks:
-            await asyncio.wait(tasks)
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
+            for task in late:
+                task.cancel()
 
     def _remove(self, wake: Callable[[], None]) -> None:
         self._listeners.remove(wake)
@@ -79,7 +82,8 @@ class Announcements:
             except (TulvingError, *DRIVER_ERRORS) as error:
                 log.info("a change could not be announced to other processes: %s", error)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), INTERVAL)
+                async with asyncio.timeout(INTERVAL):
+                    await self._closing.wait()
 
     async def _listen(self) -> None:
         """Until cancelled. A lost connection is replaced."""

@@ -112,8 +112,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish running calls, then close the connections."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._announcements.close(), CLOSE_TIMEOUT)
+        await self._announcements.close()
         self._closed = True
         try:
             # Not the pool's own wait: it would close a connection that a waiting call has just acquired.
