@@ -320,12 +320,16 @@ async def test_without_the_extra_all_are_compared_and_health_says_so(memory, mon
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vectors=VectorsConfig(capacity=3))])
-async def test_more_vectors_than_the_capacity_are_a_problem(memory: Memory, config, monkeypatch):
+async def test_more_vectors_than_the_capacity_are_a_problem(memory: Memory, config, sql, monkeypatch):
     monkeypatch.setattr(hnsw, "available", lambda: False)  # which does not matter to so few
     for number in range(3):
         await memory.store_rule(f"rule {number}")
     (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
     assert (finding.problems, finding.note) == ((), "3 vectors, compared one by one")
+    await memory.store_episode("archived", butler="b")
+    sql("UPDATE episodes SET segment_id = ?", memory._env.ids())
+    (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
+    assert finding.problems == ()
     await memory.store_fact("tea", "kind", "green")
     (problem,) = next(each for each in await memory._env.store.health() if each.check == "vector index").problems
     assert problem.startswith("there are 4 vectors, more than `vectors.capacity` (3): archive or delete old memories")

@@ -233,11 +233,12 @@ class VectorCache:
 
 
 def _counts(conn: "SqliteConnection") -> dict[tuple[str, Kind], int]:
-    """About how many vectors each tenant has of each kind, counted in indexes only."""
+    """About how many vectors each tenant has of each kind, counted in indexes only: that of an archived episode lies in
+    the archive."""
+    count = "SELECT tenant_id, COUNT(*) FROM {} GROUP BY tenant_id"
     counts: dict[tuple[str, Kind], int] = {}
     for kind in KINDS:
-        for sign, where in ((1, "TRUE"), (-1, f"NOT ({KIND[kind].at_hand})")):
-            grouped = f"SELECT tenant_id, COUNT(*) FROM {KIND[kind].table} AS m WHERE {where} GROUP BY tenant_id"
-            for tenant_id, rows in conn.raw.execute(grouped):
-                counts[tenant_id, kind] = counts.get((tenant_id, kind), 0) + sign * rows
+        counts |= {(tenant_id, kind): rows for tenant_id, rows in conn.raw.execute(count.format(KIND[kind].table))}
+    for tenant_id, rows in conn.raw.execute(count.format("episodes WHERE segment_id IS NOT NULL")):
+        counts[tenant_id, "episode"] -= rows
     return counts
