@@ -35,8 +35,8 @@ from tulving.storage import migrations
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
 from tulving.storage.sqlite import database
+from tulving.storage.sqlite import partition as sqlite_partition
 from tulving.storage.sqlite import store as sqlite_store
-from tulving.storage.sqlite import vectors as sqlite_vectors
 
 LOADED = [alembic.command, numpy, sqlalchemy.dialects.postgresql, migrations, sqlite_store, postgres_pool]
 LOADED += [import_module(f"tulving.storage.{name}") for _, name, _ in iter_modules(storage.__path__)]
@@ -234,8 +234,8 @@ async def snapshot_and_die(say: Say, path: str, moment: str) -> None:
         die()
 
     steps: dict[str, tuple[Any, str, Any]] = {
-        "begun": (sqlite_vectors, "write_parts", begin),
-        "written": (sqlite_vectors, "write_parts", _then(sqlite_vectors.write_parts, die)),
+        "begun": (sqlite_partition, "write_parts", begin),
+        "written": (sqlite_partition, "write_parts", _then(sqlite_partition.write_parts, die)),
         "synced": (os, "fsync", _then(os.fsync, die)),
         "before it is there": (Path, "replace", die),
         "there": (Path, "replace", _then(Path.replace, die)),

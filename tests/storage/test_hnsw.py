@@ -79,6 +79,19 @@ def test_as_many_as_are_wanted_are_found(count: int):
     assert len(nearest.best(count)) == min(count, 300)
 
 
+def test_a_graph_that_finds_too_few_is_not_trusted(monkeypatch):
+    matrix, query = linked(gaussian(300)), unit(gaussian(1, seed=9)[0])
+    nearest = hnsw.Graph.nearest
+    monkeypatch.setattr(hnsw.Graph, "nearest", lambda self, *args: nearest(self, *args)[5:])
+    assert Nearest(matrix, Lock(), query).best(10) == matrix.rank(query).best(10)
+
+
+def test_what_was_kept_finds_the_same_in_the_same_order():
+    graph, query = linked(gaussian(300)).graph, unit(gaussian(1, seed=9)[0])
+    again = hnsw.Graph(32, SMALL.ef, graph.image())
+    assert again.nearest(query, 50).tolist() == graph.nearest(query, 50).tolist()
+
+
 def test_a_filter_comes_before_the_choice_of_the_best():
     """Those that pass it may be the least similar of all."""
     matrix = linked(gaussian(600))
@@ -144,6 +157,8 @@ def test_changes_are_followed():
     while matrix.link():
         pass
     assert recall(matrix, gaussian(30, seed=12)) >= 0.98
+    again = hnsw.Graph(32, SMALL.ef, matrix.graph.image())
+    assert (again.size, again.dead) == (matrix.graph.size, matrix.graph.dead) and again.dead
     for id_ in list(rows):
         matrix.drop(id_)
         assert Nearest(matrix, Lock(), query).best(3) == matrix.rank(query).best(3)
@@ -305,12 +320,16 @@ async def test_without_the_extra_all_are_compared_and_health_says_so(memory, mon
 
 
 @pytest.mark.parametrize("config", [MemoryModuleConfig(vectors=VectorsConfig(capacity=3))])
-async def test_more_vectors_than_the_capacity_are_a_problem(memory: Memory, config, monkeypatch):
+async def test_more_vectors_than_the_capacity_are_a_problem(memory: Memory, config, sql, monkeypatch):
     monkeypatch.setattr(hnsw, "available", lambda: False)  # which does not matter to so few
     for number in range(3):
         await memory.store_rule(f"rule {number}")
     (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
     assert (finding.problems, finding.note) == ((), "3 vectors, compared one by one")
+    await memory.store_episode("archived", butler="b")
+    sql("UPDATE episodes SET segment_id = ?", memory._env.ids())
+    (finding,) = (each for each in await memory._env.store.health() if each.check == "vector index")
+    assert finding.problems == ()
     await memory.store_fact("tea", "kind", "green")
     (problem,) = next(each for each in await memory._env.store.health() if each.check == "vector index").problems
     assert problem.startswith("there are 4 vectors, more than `vectors.capacity` (3): archive or delete old memories")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-from tulving.storage.sqlite.vectors import Matrix
+from tulving.storage.sqlite.matrix import Matrix
 from tulving.testing import CLOSE
 
 TESTS = Path(__file__).parent.parent

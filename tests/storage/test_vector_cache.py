@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from tulving import Caller, MemoryModuleConfig, NewEpisode
-from tulving.storage.sqlite.vectors import SMALLEST_PARTITION, Partition, VectorCache
+from tulving.storage.sqlite.partition import SMALLEST_PARTITION, Partition
+from tulving.storage.sqlite.vectors import VectorCache
 
 MEGABYTE = 1024 * 1024
 

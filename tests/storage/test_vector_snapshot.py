@@ -16,7 +16,7 @@ from raw_sql import in_thread
 from vector_parts import CONFIG, ROWS, Dense, fill, found, matrix_of, texts
 
 from tulving import Caller, Memory, open_memory
-from tulving.storage.sqlite import database, vector_snapshot, vectors
+from tulving.storage.sqlite import database, partition, vector_snapshot
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 
 QUERIES = texts(3, seed=7)
@@ -63,9 +63,9 @@ def kept(made, path: Path) -> list[Any]:
 @pytest.fixture
 def loads(monkeypatch) -> list[str]:
     """Which kinds were read from their rows."""
-    read = vectors.Partition._read
+    read = partition.Partition._read
     kinds: list[str] = []
-    monkeypatch.setattr(vectors.Partition, "_read", lambda self, *args: [kinds.append(args[1]), read(self, *args)][1])
+    monkeypatch.setattr(partition.Partition, "_read", lambda self, *args: [kinds.append(args[1]), read(self, *args)][1])
     return kinds
 
 
@@ -280,7 +280,7 @@ async def stale_far(path: Path) -> str:
 
 
 async def test_a_fourth_of_the_rows_may_change(path, kept, loads, monkeypatch):
-    monkeypatch.setattr(vectors, "RELOAD_ABOVE", 20)
+    monkeypatch.setattr(partition, "RELOAD_ABOVE", 20)
     async with opened(path) as memory:
         stored = [await memory.store_episode(text, butler="b") for text in texts(60, seed=3)]
     async with opened(path) as memory:
@@ -290,7 +290,7 @@ async def test_a_fourth_of_the_rows_may_change(path, kept, loads, monkeypatch):
 
 @pytest.mark.parametrize("change", [stale_import, stale_embedder, stale_far])
 async def test_a_stale_one_is_ignored(path, kept, change, loads, monkeypatch):
-    monkeypatch.setattr(vectors, "RELOAD_ABOVE", 20)
+    monkeypatch.setattr(partition, "RELOAD_ABOVE", 20)
     problem = await change(path)
     loads.clear()
     async with opened(path) as memory:

@@ -18,8 +18,9 @@ from tulving.storage.segments import Segments
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.lanes import find_lanes, read_memories
+from tulving.storage.sqlite.partition import mark_import
 from tulving.storage.sqlite.values import columns, decoded, encoded
-from tulving.storage.sqlite.vectors import VectorCache, mark_import
+from tulving.storage.sqlite.vectors import VectorCache
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
