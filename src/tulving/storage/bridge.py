@@ -30,7 +30,7 @@ log = logging.getLogger("tulving")
 NAME = "bridge"
 """Of the cursor, and of the actor in the audit events."""
 BY_OTHERS = ("fact_confirmed", "fact_edited", "fact_restated", "fact_restored", "link_created")
-"""Events by which somebody else than the bridge has taken a stand for a fact."""
+"""Events by which someone other than the bridge has vouched for a fact."""
 _BRIDGE = insert_statement("bridged_facts", ("tenant_id", "episode_id", "fact_id", "created_at"))
 _PAST = {"demote": "demoted", "forget": "forgotten", "delete": "deleted"}
 
@@ -95,8 +95,8 @@ def due(conn: Connection, tenant_id: str) -> Due | None:
     place, state = known
     found = event_stream.read(conn, tenant_id, place)
     saved = [event.entity_id for _, event in found if TOPIC_OF.get(event.event_type) == SAVED and event.entity_id]
-    timeline = timelines.find(conn, tenant_id)
-    warning = None if timeline is None else timeline["warning"]
+    its = timelines.find(conn, tenant_id)
+    warning = None if its is None else its["warning"]
     return Due(place, state, found, _episodes(conn, tenant_id, saved, ""), warning, len(found) == event_stream.BATCH)
 
 
@@ -263,7 +263,7 @@ def _settle(conn: Connection, fact: Fact, reason: str, audit: Audit) -> str:
 
 
 def _is_supported(conn: Connection, address: Address) -> bool:
-    """Whether there is other evidence: another episode or memory, or somebody who confirmed or edited the fact."""
+    """Whether there is other evidence: another episode or memory, or someone who confirmed or edited the fact."""
     if _is_ours(conn, address.tenant_id, address.id) or links.has_source(conn, address):
         return True
     return (
