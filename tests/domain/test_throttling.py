@@ -2,22 +2,35 @@
 
 import pytest
 
-from tulving.domain.throttling import FEWEST, MEASURED, WINDOW, Latency, allowed, is_slow
+from tulving.domain.throttling import FEWEST, FEWEST_MEASURED, MEASURED, WINDOW, Latency, allowed, is_slow
 
 
 def test_the_latency_is_that_of_the_latest_writes():
     latency = Latency()
-    assert latency.mean(0) == 0
+    assert latency.median(0) == 0
     for number in range(MEASURED):
         latency.add(number / 1000, 4.0)
-    assert latency.mean(1) == 4.0
+    assert latency.median(1) == 4.0
     for _ in range(MEASURED // 2):
         latency.add(1, 2.0)
-    assert latency.mean(1) == 3.0, "half of them are replaced"
-    assert latency.mean(1 + WINDOW) == 2.0, "the older half says nothing about now"
-    assert latency.mean(1.001 + WINDOW) == 0, "nor does any of them, a moment later"
-    latency.add(100, 0.5)
-    assert latency.mean(100) == 0.5
+    assert latency.median(1) == 4.0, "half of them are replaced"
+    latency.add(1, 2.0)
+    assert latency.median(1) == 2.0, "more than half of them"
+    assert latency.median(1 + WINDOW) == 2.0, "the older half says nothing about now"
+    assert latency.median(1.001 + WINDOW) == 0, "nor does any of them, a moment later"
+
+
+def test_one_large_batch_says_nothing_about_the_others():
+    latency = Latency()
+    for number in range(FEWEST_MEASURED - 1):
+        latency.add(number, 100.0)
+    assert latency.median(10) == 0, "too few to tell"
+    latency.add(10, 100.0)
+    assert latency.median(10) == 100.0
+    for _ in range(FEWEST_MEASURED):
+        latency.add(10, 0.5)
+    latency.add(10, 0.5)
+    assert latency.median(10) == 0.5
 
 
 @pytest.mark.parametrize(

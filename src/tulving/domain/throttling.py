@@ -9,29 +9,25 @@ WINDOW = 60.0
 MEASURED = 64
 
 
+FEWEST_MEASURED = 8
+
+
 class Latency:
-    """How many seconds the latest writes took, on average."""
+    """How many seconds the latest writes took. The median counts: one large batch says nothing about the others."""
 
     def __init__(self) -> None:
-        self._taken: deque[tuple[float, float]] = deque()
-        self._sum = 0.0
+        self._taken: deque[tuple[float, float]] = deque(maxlen=MEASURED)
 
     def add(self, now: float, took: float) -> None:
         self._taken.append((now, took))
-        self._sum += took
-        if len(self._taken) > MEASURED:
-            self._drop()
 
-    def mean(self, now: float) -> float:
-        """0.0 if there was no write lately."""
+    def median(self, now: float) -> float:
+        """0.0 if there were too few writes lately to tell."""
         while self._taken and self._taken[0][0] < now - WINDOW:
-            self._drop()
-        return self._sum / len(self._taken) if self._taken else 0.0
-
-    def _drop(self) -> None:
-        self._sum -= self._taken.popleft()[1]
-        if not self._taken:
-            self._sum = 0.0  # rounding errors don't add up
+            self._taken.popleft()
+        if len(self._taken) < FEWEST_MEASURED:
+            return 0.0
+        return sorted(took for _, took in self._taken)[len(self._taken) // 2]
 
 
 def is_slow(latency: float, target: float, was_slow: bool) -> bool:

@@ -84,12 +84,12 @@ class BoundedWrites:
     async def health(self) -> list[Finding]:
         """The findings of the store, and how writing goes in this process."""
         with self._lock:
-            latency = self._latency.mean(self._clock())
+            latency = self._latency.median(self._clock())
             slow = is_slow(latency, self._target, self._slow)
             inside, outside, limit = self._inside, len(self._queue), self._allowed
-        note = f"{latency * 1000:.0f} ms on average, {inside + outside} waiting"
+        note = f"{latency * 1000:.0f} ms each, {inside + outside} waiting"
         problem = (
-            f"writes take {latency:.1f} s on average, and should take {self._target:g} s at most: {limit} of"
+            f"writes take {latency:.1f} s each, and should take {self._target:g} s at most: {limit} of"
             f" {self._most} may wait for the store, and {outside} callers wait for a place"
         )
         return [*await self._store.health(), Finding("write latency", (problem,) if slow else (), note)]
@@ -138,7 +138,7 @@ class BoundedWrites:
 
     def _adjust(self, begun: float, now: float) -> bool | None:
         """Change the limit, and wait for a write that began under the new one before it is changed again."""
-        latency = self._latency.mean(now)
+        latency = self._latency.median(now)
         was_slow, self._slow = self._slow, is_slow(latency, self._target, self._slow)
         if begun >= self._adjusted_at:
             limit = allowed(self._allowed, self._inside, latency, self._target, self._most)
