@@ -13,7 +13,8 @@ from tulving import InvalidInput, Memory, NewEpisode, open_memory_sync
 from tulving.domain.events import Audit
 from tulving.domain.messages import TOPICS, Message
 from tulving.domain.scope import Caller
-from tulving.storage import timelines
+from tulving.errors import StoreUnavailable
+from tulving.storage import event_stream, timelines
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 SAVED, PRUNED = "memory:episodic:saved", "memory:episodic:pruned"
@@ -185,6 +186,23 @@ async def test_handlers_are_called_in_order_and_may_fail(memory: Memory, caplog:
     await until(lambda: len(plain) == 5)
     await asyncio.sleep(0)
     assert len(words) == 4
+
+
+async def test_a_handler_goes_on_after_an_outage(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tulving.services.bus.RETRY", 0.0)
+    told, outages, read = list[str](), [1, 2], event_stream.next_messages
+
+    def failing(*asked: Any) -> Any:
+        if told and outages:
+            raise StoreUnavailable(f"outage {outages.pop()}")
+        return read(*asked)
+
+    monkeypatch.setattr(event_stream, "next_messages", failing)
+    await memory.on("memory", lambda message: told.append(message.payload["content"]))
+    for number in range(3):
+        await memory.store_note(f"note {number}")
+        await until(lambda number=number: len(told) > number)
+    assert (told, outages) == ([f"note {number}" for number in range(3)], [])
 
 
 def test_code_that_is_not_asynchronous_has_handlers_too(url: str) -> None:
