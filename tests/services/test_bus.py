@@ -280,6 +280,9 @@ async def test_what_is_no_topic_or_cursor_is_refused(memory: Memory, engine: str
         with pytest.raises(InvalidInput) as refusal:
             await anext(memory.messages(after=cursor))
         assert refusal.value.field == "after"
+    for poll in (0, -1, float("nan"), float("inf"), "1", True):
+        with pytest.raises(InvalidInput, match="poll"):
+            await anext(memory.messages(poll=poll))  # pyright: ignore[reportArgumentType]
     ahead = f"{2**63 - 1}.0" if engine == "postgres" else "0.1"
     with pytest.raises(InvalidInput, match="restored"):
         await anext(memory.messages(after=ahead))
