@@ -161,7 +161,10 @@ async def test_a_bound_connection_hears_of_what_it_may_read(memory: Memory) -> N
     assert [each.topic for each in await heard(ann, "rule")] == ["rule:registered"], "rules may be read by all"
 
 
-async def test_handlers_are_called_in_order_and_may_fail(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_handlers_are_called_in_order_and_may_fail(
+    memory: Memory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tulving.services.streams.POLL", 600)  # a commit of this process wakes them
     words: list[str] = []
 
     async def slow(message: Message) -> None:
