@@ -17,14 +17,15 @@ async def test_a_lost_listener_comes_back(postgres_url: str, monkeypatch: pytest
     monkeypatch.setattr("tulving.storage.postgres.announcements.RECONNECT", 0.01)
     async with opened(postgres_url, dimension=512) as reader, opened(postgres_url, dimension=512) as writer:
         told: list[Message] = []
-        await reader.on(SAVED, told.append)
+        stop = await reader.on(SAVED, told.append)
         await until(lambda: listeners(postgres_url))
         (before,) = listeners(postgres_url)
         run_sql(postgres_url, "SELECT pg_terminate_backend(?)", before["pid"])
         await until(lambda: listeners(postgres_url) not in ([], [before]))
         await writer.store_episode("after the loss", butler="b")
         await until(lambda: told)
-    assert not listeners(postgres_url)
+        stop()
+        await until(lambda: not listeners(postgres_url))
 
 
 @pytest.mark.parametrize("size", [1, 2])
