@@ -425,16 +425,16 @@ async def test_a_failing_bridge_goes_on(url: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tulving.services.streams.POLL", 0.02)
     due, failures = bridge.due, list(range(3))
 
-    def failing(*args: Any) -> Any:
-        if failures:
+    def failing(conn: Any, tenant_id: str) -> Any:
+        if failures and tenant_id == "served":
             raise ValueError(f"failure {failures.pop()}")
-        return due(*args)
+        return due(conn, tenant_id)
 
     monkeypatch.setattr(bridge, "due", failing)
     async with opened(url, config=ON, background=True) as memory:
-        told: list[Any] = []
-        await memory.on("memory:semantic", told.append)
-        await memory.store_episode("tea", butler="b", importance=9)
+        served, told = memory.bind(caller=Caller("served")), list[Any]()
+        await served.on("memory:semantic", told.append)
+        await served.store_episode("tea", butler="b", importance=9)
         await until(lambda: told)
     assert caplog.text.count("the bridge failed") == 3
 

@@ -13,7 +13,8 @@ from tulving import InvalidInput, Memory, NewEpisode, open_memory_sync
 from tulving.domain.events import Audit
 from tulving.domain.messages import TOPICS, Message
 from tulving.domain.scope import Caller
-from tulving.storage import timelines
+from tulving.errors import StoreUnavailable
+from tulving.storage import event_stream, timelines
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 SAVED, PRUNED = "memory:episodic:saved", "memory:episodic:pruned"
@@ -160,7 +161,10 @@ async def test_a_bound_connection_hears_of_what_it_may_read(memory: Memory) -> N
     assert [each.topic for each in await heard(ann, "rule")] == ["rule:registered"], "rules may be read by all"
 
 
-async def test_handlers_are_called_in_order_and_may_fail(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_handlers_are_called_in_order_and_may_fail(
+    memory: Memory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tulving.services.streams.POLL", 600)  # a commit of this process wakes them
     words: list[str] = []
 
     async def slow(message: Message) -> None:
@@ -185,6 +189,23 @@ async def test_handlers_are_called_in_order_and_may_fail(memory: Memory, caplog:
     await until(lambda: len(plain) == 5)
     await asyncio.sleep(0)
     assert len(words) == 4
+
+
+async def test_a_handler_goes_on_after_an_outage(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tulving.services.bus.RETRY", 0.0)
+    told, outages, read = list[str](), [1, 2], event_stream.next_messages
+
+    def failing(*asked: Any) -> Any:
+        if told and outages:
+            raise StoreUnavailable(f"outage {outages.pop()}")
+        return read(*asked)
+
+    monkeypatch.setattr(event_stream, "next_messages", failing)
+    await memory.on("memory", lambda message: told.append(message.payload["content"]))
+    for number in range(3):
+        await memory.store_note(f"note {number}")
+        await until(lambda number=number: len(told) > number)
+    assert (told, outages) == ([f"note {number}" for number in range(3)], [])
 
 
 def test_code_that_is_not_asynchronous_has_handlers_too(url: str) -> None:
@@ -262,6 +283,9 @@ async def test_what_is_no_topic_or_cursor_is_refused(memory: Memory, engine: str
         with pytest.raises(InvalidInput) as refusal:
             await anext(memory.messages(after=cursor))
         assert refusal.value.field == "after"
+    for poll in (0, -1, float("nan"), float("inf"), "1", True):
+        with pytest.raises(InvalidInput, match="poll"):
+            await anext(memory.messages(poll=poll))  # pyright: ignore[reportArgumentType]
     ahead = f"{2**63 - 1}.0" if engine == "postgres" else "0.1"
     with pytest.raises(InvalidInput, match="restored"):
         await anext(memory.messages(after=ahead))

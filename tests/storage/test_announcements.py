@@ -17,14 +17,15 @@ async def test_a_lost_listener_comes_back(postgres_url: str, monkeypatch: pytest
     monkeypatch.setattr("tulving.storage.postgres.announcements.RECONNECT", 0.01)
     async with opened(postgres_url, dimension=512) as reader, opened(postgres_url, dimension=512) as writer:
         told: list[Message] = []
-        await reader.on(SAVED, told.append)
+        stop = await reader.on(SAVED, told.append)
         await until(lambda: listeners(postgres_url))
         (before,) = listeners(postgres_url)
         run_sql(postgres_url, "SELECT pg_terminate_backend(?)", before["pid"])
         await until(lambda: listeners(postgres_url) not in ([], [before]))
         await writer.store_episode("after the loss", butler="b")
         await until(lambda: told)
-    assert not listeners(postgres_url)
+        stop()
+        await until(lambda: not listeners(postgres_url))
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -42,3 +43,17 @@ async def test_a_small_pool_is_not_used_up_by_listening(postgres_url: str, size:
                 memory._env.streams._open.copy().pop().wake()  # with one connection they look by the clock
             await until(lambda: len(told) >= 6)
         assert pool.get_idle_size() == pool.get_size(), "the host has its connections back"
+
+
+async def test_closing_makes_the_last_announcement(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tulving.storage.postgres.announcements.INTERVAL", 600)
+    monkeypatch.setattr("tulving.services.streams.SLOW_POLL", 600)
+    async with asyncio.timeout(30), opened(postgres_url, dimension=512) as reader:
+        told: list[Message] = []
+        await reader.on(SAVED, told.append)
+        await until(lambda: listeners(postgres_url))
+        async with opened(postgres_url, dimension=512) as writer:
+            await writer.store_episode("one", butler="b")
+            await until(lambda: told)
+            await writer.store_episode("two", butler="b")
+        await until(lambda: len(told) == 2)

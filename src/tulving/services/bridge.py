@@ -101,7 +101,8 @@ class Bridge(Facts):
                     if closing:
                         return
                     changed |= failed
-                    await woken.wait()
+                    if not failed:
+                        await woken.wait()
                     await woken.pause(RETRY if failed else PAUSE)
             finally:
                 end()

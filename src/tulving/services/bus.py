@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from tulving import storage
-from tulving.domain import messages
+from tulving.domain import intake, messages
 from tulving.domain.messages import Message
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.services.service import Service, log
 
+POLLS = (0.001, 86_400)
 RETRY = 5.0
 """Seconds after which a store that can't be reached is tried again."""
 Handler = Callable[[Message], Awaitable[object] | object]
@@ -44,6 +45,7 @@ class Bus(Service):
         A connection that is bound to a part of the tenant gets messages about what it may read.
         """
         tenant_id, topics_ = self.caller.tenant_id, messages.chosen(topics)
+        poll = None if poll is None else intake.number("poll", poll, *POLLS)
         end = await self._read(storage.event_stream.end, tenant_id)
         place = end if after is None else messages.read_cursor(after)
         if place > end:
