@@ -284,11 +284,12 @@ async def test_what_makes_room_is_believed_half(memory: Memory, clock: ManualClo
 
 
 async def test_other_evidence_keeps_a_fact(memory: Memory, clock: ManualClock) -> None:
-    words = ["confirmed", "edited", "linked", "derived", "consolidated", "twice", "superseded", "alone"]
+    words = ["confirmed", "edited", "linked", "derived", "restated", "consolidated", "twice", "superseded", "alone"]
     ids = dict(zip(words, await bridged(memory, *words), strict=True))
     made = {fact.content: fact.id for fact in await facts(memory)}
     again = await memory.store_episode("Twice", butler="b", importance=9, type="note")
     await memory.confirm("fact", made["confirmed"])
+    assert (await memory.store_note("Restated", scope="b")).id == made["restated"]
     await memory.edit("fact", made["edited"], tags=["mine"])
     other = await memory.store_episode("elsewhere", butler="b", type="note")
     await memory.create_link("episode", other.id, "fact", made["linked"], "supports")
@@ -299,9 +300,9 @@ async def test_other_evidence_keeps_a_fact(memory: Memory, clock: ManualClock) -
     for word in words:
         await memory.delete("episode", ids[word])
     done = await run(memory)
-    assert done == {"handled": 8, "kept": 5, "deleted": 3}, "consolidated: the fact of the bridge, not the learned one"
+    assert done == {"handled": 9, "kept": 5, "deleted": 3}, "consolidated: the fact of the bridge, not the learned one"
     left = {fact.content for fact in await facts(memory)}
-    assert left == {"confirmed", "edited", "linked", "derived", "twice", "leaks"}
+    assert left == {"confirmed", "edited", "linked", "derived", "restated", "twice", "leaks"}
     await memory.delete("episode", again.id)
     assert await run(memory) == {"handled": 1, "deleted": 1}, "nothing else speaks for it now"
     await memory.delete("episode", other.id)

@@ -10,6 +10,8 @@ from tulving.domain.learning import EPISODE_CONFIDENCE
 from tulving.domain.model import CATEGORIES, Episode, Fact, Item, NewFact
 
 Fate = Literal["demote", "forget", "delete"]
+BRIDGE = "bridge"
+"""The actor in the bridge's audit events."""
 DEMOTION = 0.5
 SOURCE = "inferred"
 """Nobody has said the fact as such, so in a conflict every other source wins."""

@@ -76,7 +76,7 @@ class HealthCheck(Timeline):
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id
         archive, _ = await _tried("timeline", self.check_segments())
-        reading, read = await _tried("read", self._read(_looked, tenant_id))
+        reading, read = await _tried("read", self._read(_looked, tenant_id, env.config.bridge.enabled))
         pending, tool_text, timeline = read or (None, None, [])
         writing, _ = await _tried("write", self._write(storage.health.write, tenant_id, env.ids(), env.clock()))
         embedding = await asyncio.to_thread(embedder_problems, env.embedder)
@@ -139,11 +139,14 @@ def embedder_problems(embedder: Embedder) -> tuple[str, ...]:
     return tuple(embedder.problems()) if isinstance(embedder, Checkable) else ()
 
 
-def _looked(conn: Connection, tenant_id: str) -> tuple[int, dict[str, Any], list[Finding]]:
+def _looked(conn: Connection, tenant_id: str, bridging: bool) -> tuple[int, dict[str, Any], list[Finding]]:
     return (
         storage.embeddings.count_pending(conn, tenant_id),
         storage.tool_texts.summary(conn, tenant_id),
-        [storage.timelines.finding(conn, tenant_id)],
+        [
+            storage.timelines.finding(conn, tenant_id),
+            *([storage.bridge.finding(conn, tenant_id)] if bridging else []),
+        ],
     )
 
 

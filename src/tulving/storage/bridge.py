@@ -15,7 +15,7 @@ from tulving.domain.editing import in_use
 from tulving.domain.events import Audit, Event
 from tulving.domain.messages import PRUNED, SAVED, TOPIC_OF, Cursor, Read, pruned_because
 from tulving.domain.model import Episode, Fact, Link, Settlement
-from tulving.domain.routing import Policy, becomes_fact, demoted, fate, lag_ms
+from tulving.domain.routing import BRIDGE, Policy, becomes_fact, demoted, fate, lag_ms
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.errors import DamagedStore, EmbedderMismatch, IntegrityError, InvalidInput
 from tulving.ports import Finding
@@ -27,8 +27,8 @@ from tulving.storage.rows import IndexEntry, insert_statement
 
 log = logging.getLogger("tulving")
 
-NAME = "bridge"
-"""Of the cursor, and of the actor in the audit events."""
+NAME = BRIDGE
+"""Of the cursor."""
 BY_OTHERS = ("fact_confirmed", "fact_edited", "fact_restated", "fact_restored", "link_created")
 """Events by which someone other than the bridge has vouched for a fact."""
 _BRIDGE = insert_statement("bridged_facts", ("tenant_id", "episode_id", "fact_id", "created_at"))
@@ -270,7 +270,7 @@ def _is_supported(conn: Connection, address: Address) -> bool:
         conn.fetch_one(
             "SELECT seq FROM memory_events WHERE tenant_id = :tenant_id AND entity_id = :id"
             f" AND {conn.within('event_type', 'types')} AND (actor IS NULL OR actor <> :actor) LIMIT 1",
-            {"tenant_id": address.tenant_id, "id": address.id, "types": list(BY_OTHERS), "actor": NAME},
+            {"tenant_id": address.tenant_id, "id": address.id, "types": list(BY_OTHERS), "actor": BRIDGE},
         )
         is not None
     )

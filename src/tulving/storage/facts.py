@@ -12,6 +12,7 @@ from tulving.domain.conflicts import detect
 from tulving.domain.editing import differing, in_use, restated, split, superseded
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Fact, Stored
+from tulving.domain.routing import BRIDGE
 from tulving.domain.scope import Address, Bound, Filter, address_of
 from tulving.domain.text import found_by, search_text
 from tulving.domain.validity import as_it_was, latest, redated, start
@@ -156,6 +157,7 @@ class _Batch:
         if current is None:
             return self._store(fact, entry) if fact.keyed or self._conflicts is None else self._compare(fact, entry)
         if decision == "duplicate":
+            self._vouch(current)
             return Stored(id=current.id, outcome="duplicate", ref=current.ref)
         if current.id in self._new or decision in ("antedate", "outdated"):
             self.write()  # the row is about to be changed, or rows of the slot are about to be read
@@ -166,6 +168,12 @@ class _Batch:
         self._supersede(fact, current)
         stored = self._store(replace(fact, supersedes_id=current.id), entry)
         return replace(stored, outcome="superseded", superseded_id=current.id)
+
+    def _vouch(self, current: Claim) -> None:
+        """Whoever stores what the bridge has made of an episode says it too: it no longer depends on the episode."""
+        if self._audit.caller.actor != BRIDGE:
+            this = {"tenant_id": self._audit.caller.tenant_id, "id": current.id}
+            self._conn.execute("DELETE FROM bridged_facts WHERE tenant_id = :tenant_id AND fact_id = :id", this)
 
     def write(self) -> None:
         """Insert the new rows so far. Their events are appended later, so that all events keep their order."""
