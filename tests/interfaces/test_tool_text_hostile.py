@@ -143,6 +143,9 @@ class Listener:
         self.calls.append(("stats", given))
         return {"said": "".join(PIECES)}
 
+    def count_call(self, tool: str) -> None:
+        assert tool == "memory_stats"
+
     async def count_tool_text(self, protocol: str, reason: str) -> None:
         assert (protocol == "abp") is (reason == "")
 

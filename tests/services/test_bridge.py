@@ -94,8 +94,8 @@ async def test_the_diagnostics_tell_how_far_it_lags(memory: Memory, clock: Manua
     status = await memory.bridge_status()
     assert (status.timeline_lag_ms, status.waiting) == (5000, 2)
     await run(memory)
-    (noted,) = sql("SELECT state AS result FROM event_cursors WHERE name = 'bridge'")
-    assert noted["result"] == {
+    (noted,) = sql("SELECT counts FROM event_cursors WHERE name = 'bridge'")
+    assert noted["counts"] == {
         "handled": 2, "ingested": 2, "timelineLagMs": 5000, "segmentCount": 0, "suspended": False,
     }  # fmt: skip
     assert (await memory.bridge_status()).timeline_lag_ms == 0
@@ -348,7 +348,7 @@ async def test_tenants_have_bridges_of_their_own(memory: Memory) -> None:
     for each in (memory, other):
         await each.store_episode("tea", butler="b", importance=9)
     await settled(memory)
-    done = await administer(memory).run_bridge()
+    done = await administer(memory).run_bridges()
     assert (done["ingested"], done["handled"]) == (2, 2) and done["failed"] == 0
     assert [len(await facts(each)) for each in (memory, other)] == [1, 1]
     assert {event.tenant_id for fact in await facts(other) for event in await other.events("fact", fact.id)} == {

@@ -340,6 +340,8 @@ MAKERS = {
     ("services/reviewing.py", "_changes"): "the same",
     ("services/reviewing.py", "_accepting"): "of what a proposal of the caller has just stored",
     ("services/reviewing.py", "decide"): "the same",
+    ("storage/layers.py", "find"): "of what was just found to be in reach",
+    ("storage/bridge.py", "_reconcile"): "of a fact that the bridge has made in the same tenant",
     ("storage/requests.py", "_unpacked"): "of the answer to an earlier request of the same caller",
 }
 

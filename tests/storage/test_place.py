@@ -156,7 +156,7 @@ async def test_a_log_that_a_reader_holds_is_reported_and_seldom_tried(
         for number in range(3):
             await memory.store_rule(f"rule {number}")
         assert database.log_size(path) < held / 5, "begun anew, and cut to its limit"
-        assert [finding.problems for finding in await memory._env.store.health()] == [(), (), ()]
+        assert not any(finding.problems for finding in await memory._env.store.health())
 
 
 async def test_the_health_of_a_file_that_is_gone(path: Path) -> None:

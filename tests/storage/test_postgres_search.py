@@ -660,8 +660,9 @@ async def test_a_fact_takes_few_statements(new_database: Callable[..., str], ope
         await memory.store_fact("user", "likes", "coffee")  # now the driver knows our types
         sent.clear()
         await memory.store_fact("anna", "likes", "tea")
-        assert len(sent) <= 7, sent
-        assert sent[-1] == "COMMIT"
+        statements = [sql for sql in sent if "pg_notify" not in sql]  # sent after the commit, for several at once
+        assert len(statements) <= 7, sent
+        assert statements[-1] == "COMMIT"
 
 
 async def test_two_who_recall_the_same_in_another_order_do_not_deadlock(

@@ -110,7 +110,7 @@ class Administration(Moving, Abandoning, Tokens, Eviction):
             done += forgotten
         return done
 
-    async def run_bridge(self) -> dict[str, int]:
+    async def run_bridges(self) -> dict[str, int]:
         """Run the bridge of each tenant (`Bridge.run_bridge`); the counts of all together."""
         total = Counter[str](dict.fromkeys(COUNTED, 0))
         for tenant_id in await self._read(storage.bridge.tenants):

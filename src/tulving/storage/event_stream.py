@@ -79,11 +79,10 @@ def cursor(
     """How far a reader has come, and what it has noted there; None before it begins."""
     lock = conn.for_update if to_change else ""
     row = conn.fetch_one(
-        "SELECT transaction_id, seq, state AS result FROM event_cursors WHERE tenant_id = :tenant_id"
-        f" AND name = :name{lock}",
+        f"SELECT transaction_id, seq, counts FROM event_cursors WHERE tenant_id = :tenant_id AND name = :name{lock}",
         {"tenant_id": tenant_id, "name": name},
     )
-    return None if row is None else (Cursor(row["transaction_id"], row["seq"]), row["result"])
+    return None if row is None else (Cursor(row["transaction_id"], row["seq"]), row["counts"])
 
 
 def begin(conn: Connection, tenant_id: str, name: str, at: Cursor, now: datetime) -> None:
@@ -95,7 +94,7 @@ def begin(conn: Connection, tenant_id: str, name: str, at: Cursor, now: datetime
 def move(conn: Connection, tenant_id: str, name: str, to: Cursor, state: Mapping[str, Any], now: datetime) -> None:
     """Move a reader that has been locked, with what it notes there."""
     conn.execute(
-        "UPDATE event_cursors SET transaction_id = :transaction_id, seq = :seq, state = :result, updated_at = :now"
+        "UPDATE event_cursors SET transaction_id = :transaction_id, seq = :seq, counts = :counts, updated_at = :now"
         " WHERE tenant_id = :tenant_id AND name = :name",
-        {**to._asdict(), "tenant_id": tenant_id, "name": name, "result": dict(state), "now": now},
+        {**to._asdict(), "tenant_id": tenant_id, "name": name, "counts": dict(state), "now": now},
     )

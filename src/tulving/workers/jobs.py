@@ -56,7 +56,7 @@ async def _maintain(memory: Administration, as_of: datetime, key: str = "", dry_
         "sessions_abandoned": await memory.close_abandoned(as_of=as_of),
         "evicted": (await memory.evict()).evicted,
         "reindexed": await memory.reindex(only_outgrown=True),
-        "bridged": (await memory.run_bridge())["ingested"] if memory.config.bridge.enabled else 0,
+        "bridged": (await memory.run_bridges())["ingested"] if memory.config.bridge.enabled else 0,
     }
 
 

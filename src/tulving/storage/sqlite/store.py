@@ -192,6 +192,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish queued writes, keep a snapshot of the vectors, then close the file."""
+        if self._closed:
+            return
         self._closed = True
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)

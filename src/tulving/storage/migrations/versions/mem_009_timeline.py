@@ -4,7 +4,7 @@ from tulving.storage.migrations.statements import execute
 
 revision = "mem_009"
 down_revision = "mem_008"
-DIGEST = "0a6574bf48e2c093eb03114637d659f7eacdb0a2e6d37561720ec978ad1f3dfc"
+DIGEST = "f931e95cc24bd50b5d02448765fde17a8ceed3e329244b3fa755225da9079ed4"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
 STATEMENTS = (
@@ -54,7 +54,7 @@ STATEMENTS = (
     name TEXT NOT NULL,
     transaction_id BIGINT NOT NULL DEFAULT 0,
     seq BIGINT NOT NULL DEFAULT 0,
-    state JSONB NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(state) = 'object'),
+    counts JSONB NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(counts) = 'object'),
     updated_at TIMESTAMPTZ NOT NULL,
     PRIMARY KEY (tenant_id, name))
     sqlite: STRICT, WITHOUT ROWID""",
