@@ -32,6 +32,8 @@ async def test_a_session_from_start_to_end(memory, clock):
         ("episode", (await memory.store_episodes([NewEpisode(content="a", butler="b")]))[0].id),
         ("fact", (await memory.store_facts([NewFact(content="The release is on Monday")]))[0].id),
         ("rule", (await memory.store_rules([NewRule(content="Write it down")]))[0].id),
+        ("episode", (await memory.record_event("Anna looked in", "conversation", user_id="anna")).id),
+        ("fact", (await memory.save_semantic("Anna likes short mails", user_id="anna")).id),
     ]
     elsewhere = await memory.store_episode("Of another session", butler="coder", session_id=UUID(int=7))
     clock.advance(minutes=5)
@@ -48,7 +50,7 @@ async def test_a_session_from_start_to_end(memory, clock):
     later = await memory.store_episode("After the session", butler="coder")
     assert (await memory.look("episode", later.id)).session_id is None
     report = await memory.get_session(str(started.id))
-    assert (report.session, report.memories) == (ended, {"episode": 2, "fact": 3, "rule": 2})
+    assert (report.session, report.memories) == (ended, {"episode": 3, "fact": 4, "rule": 2})
     audit = [(event.event_type, event.entity_type, event.payload) for event in await events_of(memory, started.id)]
     assert audit == [("session_started", "session", {}), ("session_ended", "session", {"tool_calls": 7})]
 

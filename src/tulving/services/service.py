@@ -175,7 +175,7 @@ class Service:
                 raise InvalidInput(name, "is not the one that this connection is bound to", "the bound one, or none")
         if of_a_user and mine.user_id is None:
             raise InvalidInput("user_id", "is missing", "whose memory it is, given here or bound to the connection")
-        return type(self)(self._env, self.caller, replace(self.bound, owner=mine), self._request)
+        return type(self)(self._env, self.caller, replace(self.bound, owner=mine), self._request, self._session)
 
     @property
     def warning(self) -> str | None:
