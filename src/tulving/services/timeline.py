@@ -52,7 +52,8 @@ class Timeline(Service):
         if as_of > now and not dry_run:
             raise InvalidInput("as_of", "is in the future, and what is deleted is gone", "a past time, or a dry run")
         if not self.bound.everything:
-            raise InvalidInput("as_of", "this connection reaches a part of the tenant only", "an unbound connection")
+            problem = "is that of the whole tenant, and this connection is bound to a part of it"
+            raise InvalidInput("timeline", problem, "a connection to the whole tenant")
         total = Rotated(archived=0, segments=0, merged=0, pruned=0, damaged=0)
         whose = self._tenant_id
         for tenant_id in await self._read(storage.timeline.tenants) if whose is None else [whose]:
