@@ -1,9 +1,12 @@
 """The bodies of the timeline's segments: files beside a SQLite database, or rows of the manifest."""
 
+import fcntl
+import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -68,13 +71,20 @@ class Segments:
     def sweep(self, named: Collection[str]) -> int:
         """Delete all files but those of the manifest and what was set aside; returns how many. To be called inside a
         writing transaction: other processes write a file within theirs, so none is about to be named."""
-        self.outdated = False
         if self._folder is None or not self._folder.is_dir():
+            self.outdated = False
             return 0
-        stray = [file for file in self._folder.glob(f"*{SUFFIX}") if file.name not in named]
+        with locked(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+            if not alone:  # a backup is being made; another sweep deletes them
+                return 0
+            self.outdated = False
+            return self._swept(self._folder, named)
+
+    def _swept(self, folder: Path, named: Collection[str]) -> int:
+        stray = [file for file in folder.glob(f"*{SUFFIX}") if file.name not in named]
         for file in stray:
             file.unlink(missing_ok=True)
-        for unfinished in self._folder.glob("*.part"):
+        for unfinished in folder.glob("*.part"):
             shutil.rmtree(unfinished, ignore_errors=True)
         return len(stray)
 
@@ -87,6 +97,24 @@ class Segments:
             raise
         except OSError as error:
             raise DamagedSegment(f"its file can't be read ({error.strerror or error})") from error
+
+
+@contextmanager
+def locked(folder: Path, how: int) -> Iterator[bool]:
+    """Lock a folder against other processes, with `flock`; whether that was possible. A missing one need not be."""
+    if not folder.is_dir():
+        yield True
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, how)
+            done = True
+        except BlockingIOError:
+            done = False
+        yield done
+    finally:
+        os.close(descriptor)
 
 
 def _key(segment: Segment) -> tuple[str, UUID, int]:

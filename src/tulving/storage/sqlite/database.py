@@ -1,5 +1,6 @@
 """The SQLite file: created atomically, migrated under a lock, never opened when damaged."""
 
+import fcntl
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 from tulving.errors import DamagedStore, IntegrityError, StoreBusy, StoreUnavailable
 from tulving.storage.durable_file import make_folder, placed, sync_folder
 from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
+from tulving.storage.segments import locked
 
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)
@@ -20,8 +22,6 @@ OLDEST_SQLITE = (3, 38, 0)
 PAGE_SIZE = 8192
 LOG_LIMIT = 16 * 1024 * 1024
 """The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
-MOST_COPIES = 5
-"""How often a file is copied while its archive changes."""
 GIVEN_BACK_AT_A_TIME = 1000
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
@@ -288,20 +288,22 @@ def copy(
 
 
 def _copy(source: sqlite3.Connection, file: Path) -> None:
-    for _ in range(MOST_COPIES):
+    """Copy the file and the segments that it names. These are kept until then, unless their folder is new."""
+    folder = timeline_folder(Path(source.execute("PRAGMA database_list").fetchone()[2]))
+    for _ in range(2):
         file.write_bytes(b"")
-        source.execute("VACUUM INTO ?", (str(file),))
-        with closing(sqlite3.connect(file, isolation_level=None)) as raw:
-            if _take_segments(source, raw):
-                return
-    raise StoreBusy(f"{file.name} could not be copied, because its archive changed each time; try again")
+        with locked(folder, fcntl.LOCK_SH):
+            source.execute("VACUUM INTO ?", (str(file),))
+            with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+                if _take_segments(source, raw, folder):
+                    return
+    raise StoreBusy(f"the archive in {folder} changed while it was copied; try again")
 
 
-def _take_segments(source: sqlite3.Connection, copy: sqlite3.Connection) -> bool:
+def _take_segments(source: sqlite3.Connection, copy: sqlite3.Connection, folder: Path) -> bool:
     """Put the segments of a store into a copy of its file; False if one was written anew since it was copied."""
     if not copy.execute("SELECT 1 FROM sqlite_schema WHERE name = 'timeline_segments'").fetchone():
         return True
-    folder = timeline_folder(Path(source.execute("PRAGMA database_list").fetchone()[2]))
     these = "FROM timeline_segments WHERE body IS NULL"
     for tenant_id, id_, generation in copy.execute(f"SELECT tenant_id, id, generation {these}").fetchall():
         key = tenant_id, id_, generation
