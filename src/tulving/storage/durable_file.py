@@ -1,6 +1,7 @@
 """A file that is made beside its place and put there when it is complete and on the disk, or not at all."""
 
 import errno
+import fcntl
 import os
 import shutil
 import tempfile
@@ -83,5 +84,23 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path, how: int) -> Iterator[bool]:
+    """Lock a folder against other processes, with `flock`; whether that was possible. A missing one need not be."""
+    if not folder.is_dir():
+        yield True
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, how)
+            done = True
+        except BlockingIOError:
+            done = False
+        yield done
     finally:
         os.close(descriptor)

@@ -1,17 +1,15 @@
 """The bodies of the timeline's segments: files beside a SQLite database, or rows of the manifest."""
 
 import fcntl
-import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from uuid import UUID
 
 from tulving.domain.segments import Contents, DamagedSegment, Segment, unpack
-from tulving.storage.durable_file import make_folder, placed
+from tulving.storage.durable_file import locked, make_folder, placed
 
 SUFFIX = ".segment"
 ASIDE = ".damaged"
@@ -97,24 +95,6 @@ class Segments:
             raise
         except OSError as error:
             raise DamagedSegment(f"its file can't be read ({error.strerror or error})") from error
-
-
-@contextmanager
-def locked(folder: Path, how: int) -> Iterator[bool]:
-    """Lock a folder against other processes, with `flock`; whether that was possible. A missing one need not be."""
-    if not folder.is_dir():
-        yield True
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, how)
-            done = True
-        except BlockingIOError:
-            done = False
-        yield done
-    finally:
-        os.close(descriptor)
 
 
 def _key(segment: Segment) -> tuple[str, UUID, int]:

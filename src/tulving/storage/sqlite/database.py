@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tulving.errors import DamagedStore, IntegrityError, StoreBusy, StoreUnavailable
-from tulving.storage.durable_file import make_folder, placed, sync_folder
+from tulving.storage.durable_file import locked, make_folder, placed, sync_folder
 from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
-from tulving.storage.segments import locked
 
 APPLICATION_ID = 0x54554C56  # "TULV"
 OLDEST_SQLITE = (3, 38, 0)

@@ -14,7 +14,6 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, BinaryIO
 
 from tulving.domain.model import Kind
 from tulving.errors import TulvingError
-from tulving.storage.durable_file import make_folder, placed
+from tulving.storage.durable_file import locked, make_folder, placed
 
 log = logging.getLogger("tulving")
 
@@ -86,7 +85,11 @@ class Snapshots:
         try:
             make_folder(self._folder)
             path = self._path(tenant_id, kind)
-            with self._locked(), placed(path, force=True, alone=True) as place, place.open("wb") as file:
+            with (
+                locked(self._folder, fcntl.LOCK_EX),
+                placed(path, force=True, alone=True) as place,
+                place.open("wb") as file,
+            ):
                 copy(file)
                 file.flush()
         except (TulvingError, OSError, ValueError) as error:
@@ -101,7 +104,7 @@ class Snapshots:
     def clear(self) -> None:
         """Remove all, and what killed attempts left."""
         if (folder := self._there()) is not None:
-            with self._locked():
+            with locked(folder, fcntl.LOCK_EX):
                 for entry in folder.iterdir():
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
@@ -109,7 +112,7 @@ class Snapshots:
         """What the snapshots say of themselves. Those that say nothing are removed, and what killed attempts left."""
         if (folder := self._there()) is None:
             return
-        with self._locked():
+        with locked(folder, fcntl.LOCK_EX):
             for entry in folder.iterdir():
                 if entry.is_dir():
                     shutil.rmtree(entry, ignore_errors=True)
@@ -127,17 +130,6 @@ class Snapshots:
     def _path(self, tenant_id: str, kind: Kind) -> Path:
         assert self._folder is not None
         return self._folder / f"{hashlib.sha256(tenant_id.encode()).hexdigest()[:32]}-{kind}.hnsw"
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Of several processes one writes; the lock of a killed one is gone."""
-        assert self._folder is not None
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(folder)
 
 
 def write_parts(file: BinaryIO, reach: Reach, parts: Mapping[str, Any]) -> None:
