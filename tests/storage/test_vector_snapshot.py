@@ -1,6 +1,7 @@
 """Snapshots of a large vector index: written as a whole, used when they fit, ignored when they don't."""
 
 import asyncio
+import fcntl
 import json
 import logging
 import random
@@ -16,6 +17,7 @@ from raw_sql import in_thread
 from vector_parts import CONFIG, ROWS, Dense, fill, found, matrix_of, texts
 
 from tulving import Caller, Memory, open_memory
+from tulving.storage.durable_file import locked
 from tulving.storage.sqlite import database, partition, vector_snapshot
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 
@@ -356,7 +358,7 @@ async def test_two_writers_leave_a_whole_one(path, kept):
 
 async def test_one_writer_waits_for_another(tmp_path):
     snapshots = Snapshots(tmp_path)
-    with snapshots._locked():
+    with locked(tmp_path, fcntl.LOCK_EX):
         waiting = asyncio.create_task(asyncio.to_thread(snapshots.write, "default", "fact", lambda file: None))
         await asyncio.sleep(0.05)
         assert not waiting.done() and not list(tmp_path.iterdir())
