@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
 UPGRADE ?=
 UV_VERSION := 0.13.7

@@ -851,6 +851,7 @@ def _ended(served: Served) -> Iterator[list[str]]:
     said.append(served.end()[1])
 
 
+@pytest.mark.usefixtures("path")
 async def test_no_secret_is_in_the_log_or_the_trail(server, token, process, environ: dict[str, str], tmp_path: Path):
     made, wrong = token("anna"), "tulving_" + "wrong" * 10
     served = server()

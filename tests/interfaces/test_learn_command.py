@@ -42,6 +42,7 @@ def facts(cli: Callable[..., Any]) -> list[str]:
 # -- by pipe, without a key --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("path")
 def test_any_model_learns_by_pipe(cli, environ):
     episode = told(cli("store", "episode", HARMLESS, "--json"))["id"]
     line = f"{TULVING} learn --prompt | {MODEL} | {TULVING} learn --apply"
@@ -56,6 +57,7 @@ def test_any_model_learns_by_pipe(cli, environ):
     assert "no episode waits" in again.err
 
 
+@pytest.mark.usefixtures("path")
 def test_a_conversation_is_learned_by_pipe(cli, process, chat):
     prompt = process("learn", "--prompt", chat)
     assert "I live in Berlin now" in prompt.out

@@ -114,6 +114,7 @@ async def test_consolidation_uses_the_clients_model(connect, mode: str):
     assert len(model.asked) == 1
 
 
+@pytest.mark.usefixtures("path")
 @BOTH_ERAS
 async def test_a_call_that_is_cancelled_leaves_nothing_open(connect, mode: str):
     asked = anyio.Event()

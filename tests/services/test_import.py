@@ -409,6 +409,7 @@ async def use_what_was_learned(memory):
             await memory.undo(report.run.id)
 
 
+@pytest.mark.usefixtures("path")
 async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path, engine):
     source = memory.bind(caller=Caller("source"))
     await fill(source)

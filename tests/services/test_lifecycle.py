@@ -295,7 +295,7 @@ async def test_two_sweeps_at_once_do_each_thing_once(memory, url, clock, embedde
             assert await events_of(memory, kind, answer.id) == [f"{kind}_created", last]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_sweep_finds_what_a_full_scan_would(url, sql, data):
     """The oracle looks at every row, by the formula alone; the sweep only at those whose time has come."""

@@ -239,7 +239,7 @@ async def test_a_sound_store_is_not_changed_by_opening_it(store: Path, sound: tu
     assert (await use(store)) == (sound[1], None)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 async def test_random_bytes_in_the_middle(store: Path, sound: tuple[Path, Shown], seed: int) -> None:
     """Named, by reading or by verifying, or harmless; and never written over by opening it."""
     chance = random.Random(seed)

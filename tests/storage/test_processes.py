@@ -259,7 +259,7 @@ async def test_a_kill_while_the_file_is_created_leaves_none_or_a_whole_one(tmp_p
     begun = time.monotonic()
     children.run("open_and_store", tmp_path / "timing.log", path=str(tmp_path / "timing" / "memory.db"), name="timing")
     longest = min(0.4, 1.2 * (time.monotonic() - begun))
-    for number in range(15):
+    for number in range(8):
         path = tmp_path / f"store-{number}" / "memory.db"
         log = tmp_path / f"creator-{number}.log"
         pid = children.start("open_and_store", log, path=str(path), name="creator")

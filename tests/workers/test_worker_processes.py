@@ -37,6 +37,7 @@ def turns(workers, key):
     return found
 
 
+@pytest.mark.usefixtures("path")
 async def test_two_workers_do_each_tick_once_and_make_up_for_missed_ones_once(workers, url):
     now = datetime.now(UTC)
     run_sql(url, "INSERT INTO jobs (name, due_at) VALUES (?, ?)", "episode_cleanup", now - timedelta(days=40))
@@ -80,7 +81,7 @@ def _running(workers, pid):
     return mine[-1] if mine else None
 
 
-@pytest.mark.parametrize("keys", [70, pytest.param(334, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("keys", [40, pytest.param(334, marks=pytest.mark.soak)])
 async def test_pieces_keep_the_order_of_their_keys_through_failures_and_kills(workers, url, engine, keys):
     """Three jobs have a piece for each key. Some fail the first time; every other worker is killed and replaced."""
     draw = random.Random(keys)
