@@ -21,7 +21,7 @@ from tulving.storage.rows import Row
 
 log = logging.getLogger("tulving")
 
-MOVED_AT_A_TIME = 64
+MOVED_AT_A_TIME = 32
 PRUNED_AT_A_TIME = 200
 
 
