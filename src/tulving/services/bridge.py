@@ -88,7 +88,7 @@ class Bridge(Facts):
         """Until the memory is closed: handle what happens to episodes, soon after it has."""
         opened, own = self._env.clock(), self.caller.tenant_id
         changed = {own}
-        async with self._env.streams.watch(self._env.subscribers, None) as woken:
+        with self._env.streams.watch(self._env.subscribers, None) as woken:
             end = self._env.subscribers.add(None, lambda events: changed.update(e.tenant_id for e in events))
             try:
                 while True:
