@@ -71,6 +71,29 @@ def test_a_subscriber_can_listen_but_not_wait(memory):
     assert "own thread" in str(errors[0])
 
 
+def test_messages_are_a_plain_iterator(path: Path, caplog: pytest.LogCaptureFixture):
+    with open_memory_sync(path, embedder=WordEmbedder()) as memory:
+        memory.store_fact("Anna", "color", "green")
+        messages = memory.messages("memory:semantic", after="0.0", poll=0.01)
+        assert next(messages).payload["content"] == "green"
+        memory.store_fact("Anna", "color", "blue")
+        assert next(messages).payload["content"] == "blue"
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(next, messages)
+            memory.store_fact("Anna", "color", "red")
+            assert waiting.result().payload["content"] == "red"
+        streams = memory._env.streams._open
+        assert len(streams) == 1
+        messages.close()
+        assert not streams
+        with pytest.raises(InvalidInput, match="topics"):
+            next(memory.messages("nothing"))
+        forgotten = memory.messages(after="0.0")
+        next(forgotten)
+    forgotten.close()
+    assert not caplog.records, "one that nobody has closed ends quietly"
+
+
 def test_an_interrupted_call_is_cancelled(memory, monkeypatch: pytest.MonkeyPatch):
     ended = Event()
 

@@ -1,9 +1,15 @@
 """The episodic and semantic services as a model and a person use them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from test_lifecycle_tools import ask, refused
+
+from tulving.interfaces.cli import timeline
+from tulving.interfaces.cli.terminal import lines
+from tulving.services.bridge import COUNTED, BridgeStatus
+from tulving.services.timeline import Rotated
 
 ROSES = {"content": "Talked about roses", "event_type": "conversation", "timestamp": "2026-01-01T12:00:00Z"}
 NEW_YEAR = {"since": "2026-01-01", "until": "2026-01-02T00:00:00Z"}
@@ -48,9 +54,33 @@ def test_a_person_records_and_reads_a_timeline(path, cli):
     cli("store", "event", "task", "Prune them", "--user-id", "ada", "--timestamp", "2026-01-02", "--tags", "garden")
     shown = cli("window", "--since", "2026-01-01", "--event-types", "task", "--event-types", "reminder").out
     assert shown.startswith("2026-01-02 00:00 UTC  task  Prune them\n")
-    assert "importance 5 · #garden\n1 of 2 (1 other type)\n" in shown
-    assert cli("window", "--last-days", "1").out == "0 of 2 (2 outside window)\n"
+    assert "importance 5 · #garden\n1 of 2 episodes (1 other type)\n" in shown
+    assert cli("window", "--last-days", "1").out == "0 of 2 episodes (2 outside window)\n"
     assert cli("store", "knowledge", "Ada grows roses", "--user-id", "ada").out.startswith("stored knowledge ")
     near = json.loads(cli("similar", "--embedding", json.dumps(EAST), "--min-similarity", "-1", "--json").out)
     assert (near["matched_count"], near["filtered"]) == (3, {"below_similarity": 0})
     assert cli("similar", "roses", "--min-similarity", "1").out == "nothing found; looked at 3 (3 below similarity)\n"
+
+
+def test_the_archive_and_the_bridge_are_told_in_words(path, cli, capsys):
+    assert cli("archive").out == "nothing to archive\n"
+    assert cli("bridge").out.startswith("bridge   off; the setting bridge.enabled switches it on\nwaiting  0 events\n")
+    counts = dict.fromkeys(COUNTED, 0) | {"handled": 3, "ingested": 2, "skipped": 1, "demoted": 1}
+    status = BridgeStatus(enabled=True, suspended=None, timeline_lag_ms=90_000, segment_count=0, waiting=1, **counts)
+    lines(timeline.bridged(status))
+    lines(timeline.bridged(replace(status, suspended="writes are slow", waiting=0, demoted=0)))
+    moved = Rotated(archived=6, segments=2, merged=1, pruned=4, damaged=1)
+    lines(timeline.rotated(moved, dry_run=False))
+    lines(timeline.rotated(moved | {"merged": 0, "damaged": 0}, dry_run=True))
+    assert capsys.readouterr().out.splitlines() == [
+        "bridge   on",
+        "waiting  1 event, the oldest for 1.5 min",
+        "handled  3 events: 2 became facts, 1 not important enough, or gone",
+        "gone     facts of episodes that are gone: 1 believed half",
+        "bridge   suspended until the timeline is well again: writes are slow",
+        "waiting  0 events",
+        "handled  3 events: 2 became facts, 1 not important enough, or gone",
+        "archived 6 episodes in 2 segments; merged 1 small segment; deleted 4 episodes past the retention",
+        "1 segment can't be read; `tulving health` says more",
+        "would archive 6 episodes in 2 segments; would delete 4 episodes past the retention",
+    ]

@@ -172,6 +172,8 @@ async def test_it_begins_with_the_present_and_on_demand_with_the_past(url: str, 
         assert [fact.content for fact in await facts(memory)] == ["long ago", "today"]
         with pytest.raises(InvalidInput, match="bound to a part"):
             await memory.bind(user_id="ann").run_bridge()
+        with pytest.raises(InvalidInput, match="bound to a part"):
+            await memory.bind(user_id="ann").bridge_status()
 
 
 async def test_a_restored_store_begins_anew(memory: Memory, engine: str) -> None:

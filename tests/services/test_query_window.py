@@ -46,8 +46,8 @@ async def test_events_are_listed_newest_first_however_they_arrived_and_after_a_r
         url, config=config, embedder=embedder, clock=clock, ids=SequentialIds(1000), background=False
     ) as reopened:
         window = await reopened.query_window(user_id="ada")
-    assert contents(window) == ["day 1", "tied too", "day 2", "tied", "day 3", "day 4", "day 5"]
-    assert [each.id for each in window][1::2][:2] == [later.id, first.id]
+    assert contents(window) == ["day 1", "tied too", "tied", "day 2", "day 3", "day 4", "day 5"]
+    assert [each.id for each in window][1:3] == [later.id, first.id], "the one stored last comes first"
     assert (window[0].type, window[0].importance, window[0].source) == ("task", 1.0, "Ada")
     assert balanced(window).dropped == {"outside_window": 0, "over_limit": 0}
     newest = await memory.query_window(user_id="ada", top_k=2)

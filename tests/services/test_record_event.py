@@ -149,7 +149,10 @@ async def test_an_owner_narrows_what_the_connection_is_bound_to_and_never_widens
     event = await memory.get("episode", stored.id)
     assert (event.user_id, event.household_id, event.persona_id) == ("ada", "home", "gardener")
     assert event.owner == "4:home|3:ada|8:gardener"
-    assert (await memory.bind(scope="garden").record_event("x", "task", user_id="ada")).outcome == "stored"
+    for part in ({"scope": "garden"}, {"scope": "kitchen"}, {"project": "yard"}):
+        mine = memory.bind(user_id="ada", **part)
+        assert [(await mine.record_event(*TALK)).outcome for _ in range(2)] == ["stored", "duplicate"], part
+        assert len(await mine.query_window(since=NOON)) == 1, "what others have recorded it can't read"
 
 
 async def test_a_repeated_request_gets_its_first_answer(memory):

@@ -88,6 +88,11 @@ async def test_a_session_ends_once_and_only_if_it_is_known(memory):
     assert (await memory.get_session(second)).session.status == "active"
     ended = await memory.end_session(summary="x" * 1_000_000, tool_calls=2**31 - 1)
     assert (len(ended.summary), ended.tool_calls) == (1_000_000, 2**31 - 1)
+    third = (await memory.start_session()).id
+    await memory.bind(caller=memory.caller).end_session(third)
+    with pytest.raises(InvalidInput, match=f"the session {third} was ended before"):
+        await memory.end_session()
+    assert memory.session_id is None, "somebody else has ended it, so nothing more belongs to it"
 
 
 async def test_sessions_are_listed_newest_first_by_status_and_project(memory, clock):

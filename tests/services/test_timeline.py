@@ -19,6 +19,7 @@ from tulving.errors import InvalidInput
 from tulving.settings import MemoryModuleConfig, TimelineConfig
 from tulving.storage import timeline
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
+from tulving.workers.jobs import JOBS
 
 Sql = Callable[..., list[dict[str, Any]]]
 
@@ -94,6 +95,14 @@ async def test_the_oldest_beyond_the_capacity_are_archived(memory: Memory, sql: 
     stats = (await memory.stats())["episodes"]
     assert (stats["total"], stats["archived"], stats["pending_vectors"]) == (10, 6, 0)
     assert not await problems(memory)
+
+
+async def test_the_scheduled_cleanup_archives_what_it_would_delete_for_room(memory: Memory, sql: Sql) -> None:
+    memory._env.config = replace(memory._env.config, episode_max_entries=4)
+    ids = await lived(memory, sql, 6)
+    done = await JOBS["episode_cleanup"].run(administer(memory), memory._env.clock())
+    assert done == {"expired_deleted": 0, "capacity_deleted": 0, "remaining": 4}
+    assert len(await contents(memory, ids)) == 6
 
 
 @pytest.mark.scenario("000-016")

@@ -63,9 +63,11 @@ class Window:
         return self.events[index]
 
 
-def event_key(owner: str, event_type: str, happened_at: datetime, content_hash: str) -> str:
-    """What makes a recorded event the same one: whose it is, its type, when it happened (UTC) and what it says."""
-    parts = (owner, event_type, happened_at.isoformat(timespec="microseconds"), content_hash)
+def event_key(bound: Bound, event_type: str, happened_at: datetime, content_hash: str) -> str:
+    """What makes a recorded event the same one: whose it is, its type, when it happened (UTC) and what it says. What a
+    connection is bound to counts: an event that it can't read is not the same as its own."""
+    whose = (bound.owner.key, bound.project, bound.scope)
+    parts = (*whose, event_type, happened_at.isoformat(timespec="microseconds"), content_hash)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 

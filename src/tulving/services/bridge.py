@@ -61,9 +61,7 @@ class Bridge(Facts):
         """
         if not self._env.config.bridge.enabled:
             raise InvalidInput("bridge", "is switched off", "the setting bridge.enabled")
-        if not self.bound.everything:
-            problem = "works on the whole tenant, and this connection is bound to a part of it"
-            raise InvalidInput("bridge", problem, "a connection to the whole tenant")
+        self._check_reach()
         now = self._env.clock()
         if from_start:
             await self._write(storage.bridge.begin, self.caller.tenant_id, None, now)
@@ -72,6 +70,7 @@ class Bridge(Facts):
     @operation("memory_bridge_status", effect="read", command="bridge", standard=False)
     async def bridge_status(self) -> BridgeStatus:
         """Tell how far the bridge has come that makes facts of important episodes, and whether it is suspended."""
+        self._check_reach()
         due = await self._read(storage.bridge.due, self.caller.tenant_id)
         segments = await self._read(storage.bridge.segment_count, self.caller.tenant_id)
         found = [event for _, event in due.events] if due else []
@@ -89,7 +88,7 @@ class Bridge(Facts):
         """Until the memory is closed: handle what happens to episodes, soon after it has."""
         opened, own = self._env.clock(), self.caller.tenant_id
         changed = {own}
-        async with self._env.streams.watch(self._env.subscribers, None) as woken:
+        with self._env.streams.watch(self._env.subscribers, None) as woken:
             end = self._env.subscribers.add(None, lambda events: changed.update(e.tenant_id for e in events))
             try:
                 while True:
@@ -115,6 +114,12 @@ class Bridge(Facts):
                 await self._write(storage.bridge.begin, tenant_id, now, now)
             except StoreUnavailable as error:
                 log.warning("the bridge can't begin: %s", error)
+
+    def _check_reach(self) -> None:
+        """Its counts, too, tell of everybody's episodes."""
+        if not self.bound.everything:
+            problem = "works on the whole tenant, and this connection is bound to a part of it"
+            raise InvalidInput("bridge", problem, "a connection to the whole tenant")
 
     async def _tried(self, since: datetime) -> bool:
         try:

@@ -53,7 +53,7 @@ class Bus(Service):
             raise InvalidInput("after", problem, "no cursor, to begin with the present")
         if await self._read(storage.timelines.find, tenant_id) is None:
             await self._write(storage.timelines.ensure, self._audit(self._env.clock()))
-        async with self._env.streams.watch(self._env.subscribers, tenant_id, poll) as woken:
+        with self._env.streams.watch(self._env.subscribers, tenant_id, poll) as woken:
             while True:
                 last_look, more = woken.closing, True
                 while more:

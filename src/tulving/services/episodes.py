@@ -133,7 +133,7 @@ class Episodes(Service):
         intake.name("type", offer.type)  # without one it would expire
         episode = self._episode(offer, now)
         happened_at = episode.occurred_at or now
-        key = event_key(episode.owner, str(episode.type), happened_at, str(episode.content_hash))
+        key = event_key(self.bound, str(episode.type), happened_at, str(episode.content_hash))
         return replace(episode, occurred_at=happened_at, event_key=key)
 
     async def _store_episodes(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Self
+from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake
@@ -110,12 +111,11 @@ class Sessions(Abandoning):
         id_ = intake.optional_id("session_id", session_id) or self._session.id
         if id_ is None:
             raise InvalidInput("session_id", "is missing: no session was started here", "the id of a session")
-        current = self._session if self._session.id == id_ else None
         if summary is not None:
             summary = intake.content(summary, "summary", self._env.config.max_content_characters)
-        if tool_calls is None and current is not None:
+        if tool_calls is None and self._session.id == id_:
             # The call that ends a session is no part of its work.
-            tool_calls = {tool: calls for tool, calls in current.calls.items() if tool != END}
+            tool_calls = {tool: calls for tool, calls in self._session.calls.items() if tool != END}
         total, by_tool = counted(0 if tool_calls is None else tool_calls)
         audit = self._audit(self._env.clock())
 
@@ -131,10 +131,18 @@ class Sessions(Abandoning):
             )
             return storage.sessions.end(conn, ended, audit.event("session_ended", "session", id_, tool_calls=total))
 
-        ended = await self._write_once(end)
-        if current is not None:
-            current.id = None
+        try:
+            ended = await self._write_once(end)
+        except InvalidInput as error:
+            if error.field == "session_id":  # somebody else has ended it
+                self._leave(id_)
+            raise
+        self._leave(id_)
         return ended
+
+    def _leave(self, id_: UUID) -> None:
+        if self._session.id == id_:  # not if another one was started in the meantime
+            self._session.id = None
 
     @operation("memory_sessions", effect="read", answer="sessions", standard=False)
     async def sessions(

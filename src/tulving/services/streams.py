@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from tulving.ports import Announcing
@@ -67,10 +67,8 @@ class Streams:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
-    @asynccontextmanager
-    async def watch(
-        self, subscribers: "Subscribers", tenant_id: str | None, poll: float | None = None
-    ) -> AsyncIterator[Woken]:
+    @contextmanager
+    def watch(self, subscribers: "Subscribers", tenant_id: str | None, poll: float | None = None) -> Iterator[Woken]:
         """Be woken by every change of a tenant, or (None) of any, made in this process or announced by another one."""
         announcing = isinstance(self._store, Announcing)
         woken = Woken(poll or (SLOW_POLL if announcing else POLL))

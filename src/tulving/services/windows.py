@@ -23,14 +23,14 @@ class Windows(Service):
         since: Annotated[datetime | None, "From this time on, inclusive"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
         last_days: Annotated[
-            float | None, f"The last so many days, instead of since and until; {DEFAULT_DAYS} if nothing is given"
+            float | None, f"How many days back from now, instead of since and until; {DEFAULT_DAYS} if nothing is given"
         ] = None,
         top_k: Annotated[int, "How many at most; the newest are kept"] = 10,
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
         event_types: Annotated[list[str] | None, "Only of one of these types"] = None,
-        min_importance: Annotated[float | None, "Only what is at least so important, 0 to 10"] = None,
+        min_importance: Annotated[float | None, "Only what is at least this important, 0 to 10"] = None,
         project: Annotated[str | None, "Only this project"] = None,
         session_id: Annotated[MemoryId | None, "Only this session"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,

@@ -74,7 +74,7 @@ def find(conn: Connection, tenant_id: str, wanted: WindowRequest, now: datetime)
     meeting = " AND ".join((inside, *conditions.values()))
     rows = conn.fetch_all(
         f"{KIND['episode'].select} WHERE {where} AND {meeting}"
-        f" ORDER BY {_EPISODE.dated_by} DESC, m.created_at DESC, m.id LIMIT :limit",
+        f" ORDER BY {_EPISODE.dated_by} DESC, m.created_at DESC, m.id DESC LIMIT :limit",
         params,
     )
     found = [Episode(**row) for row in timeline.restored(conn, rows)]

@@ -34,6 +34,8 @@ async def _sweep(memory: Administration, as_of: datetime, key: str = "", dry_run
 
 
 async def _clean_up(memory: Administration, as_of: datetime, key: str = "", dry_run: bool = False) -> Result:
+    if memory.config.schedule.timeline_rotation and not dry_run:
+        await memory.rotate_timeline(as_of=as_of)  # what came since the last time is archived, and not deleted for room
     return await memory.run_episode_cleanup(as_of=as_of, dry_run=dry_run)
 
 

@@ -31,10 +31,12 @@ def _line(one: CompactHit | TimelineEntry, time: datetime) -> Iterator[Part]:
 
 
 def _distance(entry: TimelineEntry) -> str:
-    """The distance in its largest unit."""
-    if entry.position == "anchor":
-        return "anchor"
+    return "anchor" if entry.position == "anchor" else duration(entry.distance_ms)
+
+
+def duration(milliseconds: int) -> str:
+    """A time in its largest unit."""
     for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
-        if entry.distance_ms >= length:
-            return f"{entry.distance_ms / length:.1f} {unit}"
-    return f"{entry.distance_ms} ms"
+        if milliseconds >= length:
+            return f"{milliseconds / length:.1f} {unit}"
+    return f"{milliseconds} ms"

@@ -12,16 +12,18 @@ from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page
 from tulving.domain.relevance import SIGNALS, why
 from tulving.domain.validity import start
 from tulving.domain.windows import Window
-from tulving.interfaces.cli import conflicts, layers, lessons
+from tulving.interfaces.cli import conflicts, layers, lessons, timeline
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
+from tulving.services.bridge import BridgeStatus
 from tulving.services.learning import Consolidated
 from tulving.services.lessons import Learned
 from tulving.services.operations import Operation
 from tulving.services.reviewing import RunReport
 from tulving.services.search import POOL
 from tulving.services.statistics import Statistics
+from tulving.services.timeline import Rotated
 from tulving.storage.undoing import Undone
 
 CLIP = 400
@@ -55,6 +57,8 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
             lines(_stored((operation.command or operation.tool).split()[-1], result))
         case Page(items=[]):
             lines([(0, f"no {arguments['memory_type']}s")])
+        case _ if returned(operation) is Rotated:
+            lines(timeline.rotated(result, arguments.get("dry_run", False)))
         case _:
             renderer = RENDERERS.get(type(result)) or RENDERERS.get(returned(operation), _fields)
             lines(renderer(result))
@@ -172,7 +176,7 @@ def _window(window: Window) -> Iterator[Line]:
         yield 22, (" · ".join(details), "dim")
     counts = window.diagnostics
     dropped = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.dropped.items() if count)
-    yield 0, (f"{counts.returned:,} of {counts.scanned:,}" + (f" ({dropped})" if dropped else ""), "dim")
+    yield 0, (f"{counts.returned:,} of {counts.scanned:,} episodes" + (f" ({dropped})" if dropped else ""), "dim")
 
 
 def _state(item: Item) -> str | None:
@@ -334,4 +338,5 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     list[TimelineEntry]: layers.timeline,
     list[Detail]: details,
     Undone: lessons.undone,
+    BridgeStatus: timeline.bridged,
 }
