@@ -342,6 +342,25 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
     assert second.episodes == 3
 
 
+async def test_the_warning_of_a_damaged_segment_ends_when_its_episodes_are_deleted(
+    memory: Memory, sql: Sql, url: str
+) -> None:
+    """As the hint says; and nothing is left of them. A warning of something else stays."""
+    ids = await lived(memory, sql, 10)
+    await memory.rotate_timeline()
+    first, _ = await memory._read(timeline.listing, "default")
+    damage(sql, url, first)
+    assert (await memory.rotate_timeline())["damaged"] == 1
+    for id_ in ids[: first.episodes]:
+        await memory.delete("episode", id_)
+    assert (await memory.rotate_timeline())["damaged"] == 0
+    assert sql("SELECT warning FROM timelines") == [{"warning": None}]
+    assert "://" in url or len(list(Path(f"{url}.work/timeline").iterdir())) == 1
+    sql("UPDATE timelines SET warning = 'slow', severity = 'warning'")
+    await memory.rotate_timeline()
+    assert sql("SELECT warning FROM timelines") == [{"warning": "slow"}]
+
+
 def damage(sql: Sql, url: str, segment: Any) -> bytes:
     """Flip a bit in the middle of a segment; what it was."""
     if "://" not in url:
