@@ -15,7 +15,7 @@ from administration import administer
 
 from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Caller
-from tulving.errors import InvalidInput
+from tulving.errors import InvalidInput, StoreBusy
 from tulving.settings import MemoryModuleConfig, TimelineConfig
 from tulving.storage import timeline
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
@@ -385,6 +385,36 @@ def repair(sql: Sql, url: str, segment: Any, whole: bytes) -> None:
 def _flipped(body: bytes) -> bytes:
     at = len(body) // 2
     return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+
+
+async def test_what_is_replaced_while_it_is_read_is_not_damaged(
+    path: Path, memory: Memory, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader whose snapshot is older than the files reads again, and says so if it is overtaken each time."""
+    await lived(memory, sql, 60)
+    await memory.rotate_timeline()
+    loop, times = asyncio.get_running_loop(), iter([True] * 3 + [False] * 100)
+    async with open_memory(path, config=memory.config, embedder=WordEmbedder(), background=False) as other:
+        segments = other._env.store.segments
+        read = segments._file
+
+        def overtaken(segment: Any) -> bytes:
+            if next(times):
+                (row, *_) = sql(f"SELECT id FROM episodes WHERE segment_id = '{segment.id}'")
+                asyncio.run_coroutine_threadsafe(memory.delete("episode", UUID(str(row["id"]))), loop).result()
+            return read(segment)
+
+        monkeypatch.setattr(segments, "_file", overtaken)
+        found = (await other.list_memories("episode", limit=100)).items
+        assert len(found) == 57 and all(each.content for each in found)
+        segments._unpacked.clear()
+        times = iter([True] * 100)
+        with pytest.raises(StoreBusy, match="was replaced again and again"):
+            await other.list_memories("episode", limit=100)
+        times = iter([False] * 100)
+        assert await other.check_segments() == 0
+        Path(f"{path}.work/timeline").rename(path.with_name("lost"))
+        assert (await other.rotate_timeline())["damaged"] > 1, "what is lost is damaged at once"
 
 
 async def test_an_export_holds_archived_episodes(memory: Memory, sql: Sql, tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ def _read(conn: Connection, segment: Segment) -> Contents:
     try:
         return conn.segments.read(segment, row["body"] if row else None)
     except FileNotFoundError as error:
-        if not conn.again:  # another process has written it anew since this snapshot
+        this = f"SELECT id FROM timeline_segments {THIS} AND generation = :generation"
+        if conn.fetch_now(this, {**_key(segment), "generation": segment.generation}) is None:
             raise Interrupted(f"the segment {segment.id} was replaced") from error
         raise DamagedSegment("its file is missing") from error
 

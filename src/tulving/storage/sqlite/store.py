@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
+MOST_READS = 10
 LONGEST_PAUSE = 0.25
 """Seconds to wait for the write lock before checking whether all callers have given up."""
 
@@ -219,13 +220,14 @@ class SqliteStore:
 
     def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
         """Read, again in another snapshot if a file that the first one names was replaced."""
-        conn = self._reader()
-        try:
-            conn.again = False
-            return self._read(conn, query)
-        except Interrupted:
-            conn.again = True
-            return self._read(conn, query)
+        conn, tries = self._reader(), 0
+        while True:
+            try:
+                return self._read(conn, query)
+            except Interrupted as error:
+                tries += 1
+                if tries == MOST_READS:
+                    raise StoreBusy(f"{error} again and again while it was read; try again later") from error
 
     def _read(self, conn: SqliteConnection, query: Callable[[SqliteConnection], T]) -> T:
         with named_errors():
