@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from administration import administer
 
 from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Caller
-from tulving.errors import InvalidInput, StoreBusy
+from tulving.errors import InvalidInput
 from tulving.settings import MemoryModuleConfig, TimelineConfig
 from tulving.storage import timeline
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
@@ -390,7 +391,7 @@ def _flipped(body: bytes) -> bytes:
 async def test_what_is_replaced_while_it_is_read_is_not_damaged(
     path: Path, memory: Memory, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader whose snapshot is older than the files reads again, and says so if it is overtaken each time."""
+    """A reader whose snapshot is older than the files reads again. If it is overtaken each time, writers wait."""
     await lived(memory, sql, 60)
     await memory.rotate_timeline()
     loop, times = asyncio.get_running_loop(), iter([True] * 3 + [False] * 100)
@@ -399,7 +400,7 @@ async def test_what_is_replaced_while_it_is_read_is_not_damaged(
         read = segments._file
 
         def overtaken(segment: Any) -> bytes:
-            if next(times):
+            if next(times) and threading.current_thread().name != "tulving-writer":
                 (row, *_) = sql(f"SELECT id FROM episodes WHERE segment_id = '{segment.id}'")
                 asyncio.run_coroutine_threadsafe(memory.delete("episode", UUID(str(row["id"]))), loop).result()
             return read(segment)
@@ -409,8 +410,8 @@ async def test_what_is_replaced_while_it_is_read_is_not_damaged(
         assert len(found) == 57 and all(each.content for each in found)
         segments._unpacked.clear()
         times = iter([True] * 100)
-        with pytest.raises(StoreBusy, match="was replaced again and again"):
-            await other.list_memories("episode", limit=100)
+        found = (await other.list_memories("episode", limit=100)).items
+        assert len(found) < 57 and all(each.content for each in found)
         times = iter([False] * 100)
         assert await other.check_segments() == 0
         Path(f"{path}.work/timeline").rename(path.with_name("lost"))

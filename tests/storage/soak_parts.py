@@ -19,6 +19,7 @@ from tulving.settings import (
     MemoryModuleConfig,
     TimelineConfig,
     VectorsConfig,
+    WritesConfig,
 )
 from tulving.storage import timeline
 from tulving.storage.connection import Connection
@@ -28,9 +29,10 @@ CONFIG = MemoryModuleConfig(
     bridge=BridgeConfig(enabled=True),
     conflicts=ConflictsConfig(enabled=False),
     vectors=VectorsConfig(exact_rows=40, ef=50),
+    writes=WritesConfig(max_waiting=3, latency_target=60),
     max_size_bytes=3_000_000,
 )
-"""So that everything happens soon: archiving, merging, evicting, graphs and their snapshots."""
+"""So that everything happens soon: archiving, merging, evicting, graphs and their snapshots, waiting for a place."""
 PADDING = " and the boats lay still under a grey sky" * 6
 Say = Callable[[Any], None]
 
