@@ -30,7 +30,7 @@ CONFIG = MemoryModuleConfig(
     conflicts=ConflictsConfig(enabled=False),
     vectors=VectorsConfig(exact_rows=40, ef=50),
     writes=WritesConfig(max_waiting=3, latency_target=60),
-    max_size_bytes=3_000_000,
+    max_size_bytes=1_500_000,
 )
 """So that everything happens soon: archiving, merging, evicting, graphs and their snapshots, waiting for a place."""
 PADDING = " and the boats lay still under a grey sky" * 6

@@ -48,4 +48,3 @@ async def test_everything_at_once(
         assert bool(counts["evicted"]) is (engine == "sqlite"), counts
         if engine == "sqlite":
             await assert_tidy(memory, work_folder(Path(url)))
-    print(counts)
