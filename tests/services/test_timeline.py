@@ -13,11 +13,12 @@ from uuid import UUID
 
 import pytest
 from administration import administer
+from bus_parts import settled
 
 from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
-from tulving.settings import MemoryModuleConfig, TimelineConfig
+from tulving.settings import BridgeConfig, MemoryModuleConfig, TimelineConfig
 from tulving.storage import timeline
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
@@ -341,6 +342,24 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
         assert (await contents(other, ids))[0] == "walk number0 to the harbour"
         assert not await problems(other)
     assert second.episodes == 3
+
+
+async def test_the_bridge_does_not_pass_over_what_is_damaged_unnoticed(memory: Memory, sql: Sql, url: str) -> None:
+    memory._env.config = replace(memory.config, bridge=BridgeConfig(enabled=True, types=["walk"]))
+    await lived(memory, sql, 6)
+    await memory.rotate_timeline()
+    (segment,) = await memory._read(timeline.listing, "default")
+    whole = damage(sql, url, segment)
+    memory._env.store.segments._unpacked.clear()
+    await settled(memory)
+    assert not any((await memory.run_bridge(from_start=True)).values())
+    assert "damaged" in str((await memory.bridge_status()).suspended)
+    memory._env.store.segments._sound.clear()
+    await memory.check_segments()
+    repair(sql, url, segment, whole)
+    await memory.check_segments()
+    await settled(memory)
+    assert (await memory.run_bridge())["handled"] == 6
 
 
 async def test_the_warning_of_a_damaged_segment_ends_when_its_episodes_are_deleted(
