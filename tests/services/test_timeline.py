@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -12,11 +13,12 @@ from uuid import UUID
 
 import pytest
 from administration import administer
+from bus_parts import settled
 
 from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
-from tulving.settings import MemoryModuleConfig, TimelineConfig
+from tulving.settings import BridgeConfig, MemoryModuleConfig, TimelineConfig
 from tulving.storage import timeline
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 from tulving.workers.jobs import JOBS
@@ -351,6 +353,43 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
     assert second.episodes == 3
 
 
+async def test_the_bridge_does_not_pass_over_what_is_damaged_unnoticed(memory: Memory, sql: Sql, url: str) -> None:
+    memory._env.config = replace(memory.config, bridge=BridgeConfig(enabled=True, types=["walk"]))
+    await lived(memory, sql, 6)
+    await memory.rotate_timeline()
+    (segment,) = await memory._read(timeline.listing, "default")
+    whole = damage(sql, url, segment)
+    memory._env.store.segments._unpacked.clear()
+    await settled(memory)
+    assert not any((await memory.run_bridge(from_start=True)).values())
+    assert "damaged" in str((await memory.bridge_status()).suspended)
+    memory._env.store.segments._sound.clear()
+    await memory.check_segments()
+    repair(sql, url, segment, whole)
+    await memory.check_segments()
+    await settled(memory)
+    assert (await memory.run_bridge())["handled"] == 6
+
+
+async def test_the_warning_of_a_damaged_segment_ends_when_its_episodes_are_deleted(
+    memory: Memory, sql: Sql, url: str
+) -> None:
+    """As the hint says; and nothing is left of them. A warning of something else stays."""
+    ids = await lived(memory, sql, 10)
+    await memory.rotate_timeline()
+    first, _ = await memory._read(timeline.listing, "default")
+    damage(sql, url, first)
+    assert (await memory.rotate_timeline())["damaged"] == 1
+    for id_ in ids[: first.episodes]:
+        await memory.delete("episode", id_)
+    assert (await memory.rotate_timeline())["damaged"] == 0
+    assert sql("SELECT warning FROM timelines") == [{"warning": None}]
+    assert "://" in url or len(list(Path(f"{url}.work/timeline").iterdir())) == 1
+    sql("UPDATE timelines SET warning = 'slow', severity = 'warning'")
+    await memory.rotate_timeline()
+    assert sql("SELECT warning FROM timelines") == [{"warning": "slow"}]
+
+
 def damage(sql: Sql, url: str, segment: Any) -> bytes:
     """Flip a bit in the middle of a segment; what it was."""
     if "://" not in url:
@@ -375,6 +414,36 @@ def repair(sql: Sql, url: str, segment: Any, whole: bytes) -> None:
 def _flipped(body: bytes) -> bytes:
     at = len(body) // 2
     return body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+
+
+async def test_what_is_replaced_while_it_is_read_is_not_damaged(
+    path: Path, memory: Memory, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader whose snapshot is older than the files reads again. If it is overtaken each time, writers wait."""
+    await lived(memory, sql, 60)
+    await memory.rotate_timeline()
+    loop, times = asyncio.get_running_loop(), iter([True] * 3 + [False] * 100)
+    async with open_memory(path, config=memory.config, embedder=WordEmbedder(), background=False) as other:
+        segments = other._env.store.segments
+        read = segments._file
+
+        def overtaken(segment: Any) -> bytes:
+            if next(times) and threading.current_thread().name != "tulving-writer":
+                (row, *_) = sql(f"SELECT id FROM episodes WHERE segment_id = '{segment.id}'")
+                asyncio.run_coroutine_threadsafe(memory.delete("episode", UUID(str(row["id"]))), loop).result()
+            return read(segment)
+
+        monkeypatch.setattr(segments, "_file", overtaken)
+        found = (await other.list_memories("episode", limit=100)).items
+        assert len(found) == 57 and all(each.content for each in found)
+        segments._unpacked.clear()
+        times = iter([True] * 100)
+        found = (await other.list_memories("episode", limit=100)).items
+        assert len(found) < 57 and all(each.content for each in found)
+        times = iter([False] * 100)
+        assert await other.check_segments() == 0
+        Path(f"{path}.work/timeline").rename(path.with_name("lost"))
+        assert (await other.rotate_timeline())["damaged"] > 1, "what is lost is damaged at once"
 
 
 async def test_an_export_holds_archived_episodes(memory: Memory, sql: Sql, tmp_path: Path) -> None:

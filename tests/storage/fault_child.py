@@ -23,6 +23,8 @@ import alembic.command
 import numpy
 import sqlalchemy.dialects.postgresql
 from fault_parts import opened
+from soak_parts import CONFIG as EVERYTHING
+from soak_parts import Life
 from vector_parts import CONFIG, Dense
 
 from tulving import storage
@@ -30,7 +32,7 @@ from tulving.domain.model import NewEpisode, NewFact, NewRule
 from tulving.errors import TulvingError
 from tulving.services.administration import Administration
 from tulving.services.memory import Memory
-from tulving.settings import MemoryModuleConfig, TimelineConfig
+from tulving.settings import BridgeConfig, MemoryModuleConfig, TimelineConfig
 from tulving.storage import migrations
 from tulving.storage.postgres import pool as postgres_pool
 from tulving.storage.sqlite import backup as sqlite_backup
@@ -365,6 +367,27 @@ async def archive_forever(say: Say, path: str, name: str) -> None:
             say({"deleted": str(stored[0].id)})
             say({"editing": [str(stored[1].id), "was changed"]})
             await memory.edit("episode", stored[1].id, content="was changed")
+
+
+@job
+async def bridge_forever(say: Say, path: str, name: str) -> None:
+    """Store important episodes, delete some, and run the bridge, saying what was acknowledged, until killed."""
+    config = MemoryModuleConfig(bridge=BridgeConfig(enabled=True))
+    async with opened(path, config=config) as memory:
+        for number in count():
+            texts = [f"{name}n{number}p{part} is important" for part in range(4)]
+            offers = [NewEpisode(content=text, butler="b", type="t", importance=9) for text in texts]
+            stored = await memory.store_episodes(offers)
+            await memory.run_bridge()
+            await memory.delete("episode", stored[0].id)
+            say({"stored": texts[1:]})
+
+
+@job
+async def live(say: Say, path: str, name: str) -> None:
+    """Use all of a memory at once, until killed."""
+    async with opened(path, config=EVERYTHING) as memory:
+        await Life(memory, say, name).live()
 
 
 # -- the server ------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """PostgreSQL's announcements: processes hear of each other's changes, whatever becomes of their connections."""
 
 import asyncio
+from pathlib import Path
 
 import asyncpg
 import pytest
 from bus_parts import listeners, opened, until
+from fault_parts import Children
 from raw_sql import run_sql
 
 from tulving import MemoryModuleConfig, PostgresConfig
@@ -57,3 +59,20 @@ async def test_closing_makes_the_last_announcement(postgres_url: str, monkeypatc
             await until(lambda: told)
             await writer.store_episode("two", butler="b")
         await until(lambda: len(told) == 2)
+
+
+async def test_another_process_is_heard(
+    postgres_url: str, children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without looking by the clock."""
+    monkeypatch.setattr("tulving.services.streams.SLOW_POLL", 600)
+    async with asyncio.timeout(30), opened(postgres_url, dimension=512) as reader:
+        told: list[Message] = []
+        await reader.on(SAVED, told.append)
+        await until(lambda: listeners(postgres_url))
+        args = {"content": "from elsewhere", "butler": "b"}
+        [id_] = await asyncio.to_thread(
+            children.run, "call", tmp_path / "log", path=postgres_url, verb="store_episode", args=args
+        )
+        await until(lambda: told)
+        assert [(each.payload["id"], each.payload["content"]) for each in told] == [(id_, "from elsewhere")]

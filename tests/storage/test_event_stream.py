@@ -115,6 +115,7 @@ async def test_a_slow_transaction_is_not_skipped(postgres_url: str) -> None:
             assert await contents(start) == [], "the slow one comes first"
             resumed: Cursor = await memory._read(event_stream.end, "default")
             assert not slow_first or resumed <= start, "nobody begins behind it either"
+            assert await memory._read(event_stream.since, "default", memory.now()) <= resumed, "at whatever moment"
             if not slow_first:
                 await slow.execute(_INSERT)
             await slow.execute("COMMIT")

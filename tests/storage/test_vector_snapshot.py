@@ -356,6 +356,16 @@ async def test_two_writers_leave_a_whole_one(path, kept):
     assert [file.name for file in folder(path).iterdir()] == [snapshot(path).name]
 
 
+async def test_nobody_waits_for_a_graph_when_the_store_is_closed(path, kept):
+    """As one who still reads the rows meanwhile would. A thread that waits for ever keeps its process from ending."""
+    shutil.rmtree(folder(path))
+    async with opened(path) as memory:
+        vectors = memory._env.store.vectors
+        vectors.close()
+        await memory._env.store.read(None, vectors.load)
+        assert not vectors._to_build.unfinished_tasks
+
+
 async def test_one_writer_waits_for_another(tmp_path):
     snapshots = Snapshots(tmp_path)
     with locked(tmp_path, fcntl.LOCK_EX):

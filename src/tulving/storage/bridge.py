@@ -95,9 +95,11 @@ def due(conn: Connection, tenant_id: str) -> Due | None:
     place, state = known
     found = event_stream.read(conn, tenant_id, place)
     saved = [event.entity_id for _, event in found if TOPIC_OF.get(event.event_type) == SAVED and event.entity_id]
-    its = timelines.find(conn, tenant_id)
-    warning = None if its is None else its["warning"]
-    return Due(place, state, found, _episodes(conn, tenant_id, saved, ""), warning, len(found) == event_stream.BATCH)
+    its, episodes = timelines.find(conn, tenant_id), _episodes(conn, tenant_id, saved, "")
+    # Damage that nobody has noticed yet.
+    lost = (each.metadata["unreadable"] for each in episodes if not each.content and "unreadable" in each.metadata)
+    warning = its["warning"] if its and its["warning"] else next(lost, None)
+    return Due(place, state, found, episodes, warning, len(found) == event_stream.BATCH)
 
 
 def suspend(conn: Connection, seen: Due, audit: Audit) -> None:

@@ -70,9 +70,6 @@ class Connection(Protocol):
     segments: Segments
     """The bodies of the timeline's segments."""
 
-    again: bool
-    """Whether a file that is missing is lost. A read whose snapshot is older than the file system is run again."""
-
     @property
     def for_update(self) -> str:
         """The suffix of a SELECT that locks rows before they are changed."""
@@ -100,6 +97,10 @@ class Connection(Protocol):
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None: ...
 
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None: ...
+
+    def fetch_now(self, sql: str, params: Params | None = None) -> Row | None:
+        """What has been committed by now, where that may be newer than the snapshot of this transaction: files are."""
+        ...
 
     def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]: ...
 

@@ -32,14 +32,16 @@ def end(conn: Connection, tenant_id: str) -> Cursor:
 
 
 def since(conn: Connection, tenant_id: str, moment: datetime) -> Cursor:
-    """The place before the first event of this moment or later; else the end."""
+    """The place before the first event of this moment or later; else the end. What can't be read yet, since an older
+    transaction is still running, comes after the end."""
     order = conn.event_order
     row = conn.fetch_one(
         f"SELECT {order.transaction} AS transaction_id, seq FROM memory_events WHERE tenant_id = :tenant_id"
         f" AND occurred_at >= :moment ORDER BY {order.columns} LIMIT 1",
         {"tenant_id": tenant_id, "moment": moment},
     )
-    return end(conn, tenant_id) if row is None else Cursor(row["transaction_id"], row["seq"] - 1)
+    reached = end(conn, tenant_id)
+    return reached if row is None else min(reached, Cursor(row["transaction_id"], row["seq"] - 1))
 
 
 def read(conn: Connection, tenant_id: str, after: Cursor, limit: int = BATCH) -> list[Read]:

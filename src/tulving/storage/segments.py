@@ -67,7 +67,7 @@ class Segments:
             file.replace(file.with_name(file.name + ASIDE))
 
     def sweep(self, named: Collection[str]) -> int:
-        """Delete all files but those of the manifest and what was set aside; returns how many. To be called inside a
+        """Delete all files but those of the manifest, set aside or not; returns how many. To be called inside a
         writing transaction: other processes write a file within theirs, so none is about to be named."""
         if self._folder is None or not self._folder.is_dir():
             self.outdated = False
@@ -79,7 +79,8 @@ class Segments:
             return self._swept(self._folder, named)
 
     def _swept(self, folder: Path, named: Collection[str]) -> int:
-        stray = [file for file in folder.glob(f"*{SUFFIX}") if file.name not in named]
+        files = [*folder.glob(f"*{SUFFIX}"), *folder.glob(f"*{SUFFIX}{ASIDE}")]
+        stray = [file for file in files if file.name.removesuffix(ASIDE) not in named]
         for file in stray:
             file.unlink(missing_ok=True)
         for unfinished in folder.glob("*.part"):

@@ -25,6 +25,9 @@ _SEGMENTS = f"SELECT {', '.join(_COLUMNS)} FROM timeline_segments WHERE tenant_i
 _INSERT = insert_statement("timeline_segments", (*_COLUMNS, "body"))
 _DATED = KIND["episode"].dated_by
 THIS = "WHERE tenant_id = :tenant_id AND id = :id"
+SEVERITY = "critical"
+"""Of the warning of damaged segments; no other has it."""
+_HINT = "put the files back from a backup, or delete these episodes; then run `tulving archive`"
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -76,7 +79,8 @@ def _read(conn: Connection, segment: Segment) -> Contents:
     try:
         return conn.segments.read(segment, row["body"] if row else None)
     except FileNotFoundError as error:
-        if not conn.again:  # another process has written it anew since this snapshot
+        this = f"SELECT id FROM timeline_segments {THIS} AND generation = :generation"
+        if conn.fetch_now(this, {**_key(segment), "generation": segment.generation}) is None:
             raise Interrupted(f"the segment {segment.id} was replaced") from error
         raise DamagedSegment("its file is missing") from error
 
@@ -340,14 +344,29 @@ def record_damage(conn: Connection, changed: Sequence[tuple[Segment, str | None]
             conn.segments.set_aside(segment)
         else:
             trim(conn, segment.tenant_id, segment.id)
-    broken = [each for each in listing(conn, audit.caller.tenant_id) if each.status == "damaged"]
+    if (warning := _warning(conn, audit.caller.tenant_id)) is not None:
+        timelines.warn(conn, audit, warning, SEVERITY, _HINT)
+    elif _warned(conn, audit.caller.tenant_id):
+        timelines.recover(conn, audit)
+
+
+def is_warning_outdated(conn: Connection, tenant_id: str) -> bool:
+    """Whether the timeline warns of damaged segments that are gone since, with the last of their episodes."""
+    return _warned(conn, tenant_id) not in (None, _warning(conn, tenant_id))
+
+
+def _warned(conn: Connection, tenant_id: str) -> str | None:
+    """The warning of damaged segments; one of something else does not count."""
+    found = timelines.find(conn, tenant_id)
+    return found["warning"] if found and found["severity"] == SEVERITY else None
+
+
+def _warning(conn: Connection, tenant_id: str) -> str | None:
+    broken = [each for each in listing(conn, tenant_id) if each.status == "damaged"]
     if not broken:
-        return timelines.recover(conn, audit)
-    episodes = sum(each.episodes for each in broken)
-    names = ", ".join(str(each.id) for each in broken[:3])
-    warning = f"{len(broken)} segments with {episodes} archived episodes can't be read ({names}: {broken[0].problem})"
-    hint = "put the files back from a backup and run `tulving archive`, or delete these episodes"
-    return timelines.warn(conn, audit, warning, "critical", hint)
+        return None
+    episodes, names = sum(each.episodes for each in broken), ", ".join(str(each.id) for each in broken[:3])
+    return f"{len(broken)} segments with {episodes} archived episodes can't be read ({names}: {broken[0].problem})"
 
 
 def _put(conn: Connection, segment: Segment, body: bytes) -> None:

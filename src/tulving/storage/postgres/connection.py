@@ -42,7 +42,6 @@ class PostgresConnection:
         f"SELECT {_OLDEST_RUNNING} - 1 AS transaction_id, {LAST} AS seq",
     )
     merged_at_a_time = 1000
-    again = True
 
     def __init__(
         self,
@@ -73,6 +72,9 @@ class PostgresConnection:
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.fetch_all(sql, params)
         return rows[0] if rows else None
+
+    fetch_now = fetch_one
+    """A segment is a row: none is newer than the snapshot."""
 
     def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]:
         return [decoded(record) for record in self.records(sql, params)]

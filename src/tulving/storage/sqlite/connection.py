@@ -42,7 +42,6 @@ class SqliteConnection:
     def __init__(self, raw: sqlite3.Connection, vectors: VectorCache, segments: Segments | None = None) -> None:
         self.raw, self.vectors = raw, vectors
         self.segments = segments or Segments()
-        self.again = True
         self.events: list[Event] = []
 
     @property
@@ -60,6 +59,11 @@ class SqliteConnection:
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.fetch_all(sql, params)
         return rows[0] if rows else None
+
+    def fetch_now(self, sql: str, params: Params | None = None) -> Row | None:
+        _, _, path = self.raw.execute("PRAGMA database_list").fetchone()
+        with named_errors(), closing(database.connect(Path(path), 1.0, read_only=True)) as raw:
+            return SqliteConnection(raw, self.vectors, self.segments).fetch_one(sql, params)
 
     def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]:
         cursor = self._execute(sql, params)

@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
+REREADS = 3
 LONGEST_PAUSE = 0.25
 """Seconds to wait for the write lock before checking whether all callers have given up."""
 
@@ -143,10 +144,14 @@ class SqliteStore:
     async def read(
         self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read in one snapshot, concurrently with the writer."""
+        """Run a read in one snapshot, concurrently with the writer. One that is overtaken each time becomes a write:
+        then nobody replaces a file that its snapshot names."""
         if self._closed:
             raise StoreUnavailable("this memory was closed")
-        return await asyncio.wrap_future(self._pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
+        try:
+            return await asyncio.wrap_future(self._pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
+        except Interrupted:
+            return await self.write(tenant_id, query, *args, **kwargs)
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
@@ -220,12 +225,10 @@ class SqliteStore:
     def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
         """Read, again in another snapshot if a file that the first one names was replaced."""
         conn = self._reader()
-        try:
-            conn.again = False
-            return self._read(conn, query)
-        except Interrupted:
-            conn.again = True
-            return self._read(conn, query)
+        for _ in range(REREADS):
+            with suppress(Interrupted):
+                return self._read(conn, query)
+        return self._read(conn, query)
 
     def _read(self, conn: SqliteConnection, query: Callable[[SqliteConnection], T]) -> T:
         with named_errors():

@@ -120,9 +120,10 @@ class VectorCache:
 
     def close(self) -> None:
         """Stop building."""
-        self._closing.set()
-        self._to_build.put(None)
+        with self._lock:
+            self._closing.set()
         if self._builder is not None:
+            self._to_build.put(None)
             self._builder.join()
 
     def keep_worthwhile(self, conn: "SqliteConnection") -> None:
@@ -169,10 +170,12 @@ class VectorCache:
         changed = partition.catch_up(conn, version, dimension)
         if changed and partition.grow():
             with self._lock:
-                if self._builder is None and not self._closing.is_set():
+                if self._closing.is_set():  # nobody would build it, and who waits for it would wait for ever
+                    return changed
+                if self._builder is None:
                     self._builder = threading.Thread(target=self._build, name="tulving-graph", daemon=True)
                     self._builder.start()
-            self._to_build.put(partition)
+                self._to_build.put(partition)
         return changed
 
     def _build(self) -> None:
