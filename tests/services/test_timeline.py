@@ -14,10 +14,11 @@ import pytest
 from administration import administer
 
 from tulving import Memory, NewEpisode, open_memory
-from tulving.domain.scope import Caller
+from tulving.domain.scope import Address, Caller
 from tulving.errors import InvalidInput
 from tulving.settings import MemoryModuleConfig, TimelineConfig
-from tulving.storage import timeline
+from tulving.storage import forgotten, timeline
+from tulving.storage.connection import Connection
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
 Sql = Callable[..., list[dict[str, Any]]]
@@ -273,6 +274,24 @@ async def test_a_segment_that_was_written_anew_takes_no_more_rows(memory: Memory
     assert sorted(await contents(memory, ids)) == sorted(
         f"walk number{number} to the harbour" for number in range(1, 8)
     )
+    assert not await problems(memory)
+
+
+async def test_what_a_failed_transaction_wrote_is_not_taken_for_the_next(memory: Memory, sql: Sql) -> None:
+    """It wrote a segment anew and read it; then another one is written with the same generation."""
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+
+    def fail(conn: Connection) -> None:
+        for id_ in ids[:2]:
+            forgotten.delete(conn, Address("default", "episode", id_), memory._audit(memory.now()))
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        await memory._write(fail)
+    await memory.delete("episode", ids[2])
+    await memory.delete("episode", ids[1])
+    assert await contents(memory, ids[:3]) == ["walk number0 to the harbour"]
     assert not await problems(memory)
 
 

@@ -23,8 +23,8 @@ class Segments:
         self._folder = folder
         self.outdated = False
         """Whether there may be files to sweep, once what has replaced them is committed."""
-        self._unpacked: OrderedDict[tuple[str, UUID, int], Contents] = OrderedDict()
-        self._sound: set[tuple[str, UUID, int]] = set()
+        self._unpacked: OrderedDict[tuple[str, UUID, str], Contents] = OrderedDict()
+        self._sound: set[tuple[str, UUID, str]] = set()
         self._lock = threading.Lock()
 
     def known(self, segment: Segment) -> Contents | None:
@@ -89,5 +89,6 @@ class Segments:
             raise DamagedSegment(f"its file can't be read ({error.strerror or error})") from error
 
 
-def _key(segment: Segment) -> tuple[str, UUID, int]:
-    return segment.tenant_id, segment.id, segment.generation
+def _key(segment: Segment) -> tuple[str, UUID, str]:
+    """Not by its generation: that of a transaction that was rolled back is used again, for other contents."""
+    return segment.tenant_id, segment.id, segment.checksum
