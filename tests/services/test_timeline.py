@@ -17,7 +17,7 @@ from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Address, Caller
 from tulving.errors import InvalidInput
 from tulving.settings import MemoryModuleConfig, TimelineConfig
-from tulving.storage import forgotten, timeline
+from tulving.storage import embeddings, forgotten, timeline
 from tulving.storage.connection import Connection
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
@@ -275,6 +275,18 @@ async def test_a_segment_that_was_written_anew_takes_no_more_rows(memory: Memory
         f"walk number{number} to the harbour" for number in range(1, 8)
     )
     assert not await problems(memory)
+
+
+async def test_a_re_embedding_leaves_what_was_archived_meanwhile(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 7)
+    whole = administer(memory)
+    version = await whole._write(embeddings.begin_reembedding, memory._env.embedder, memory.now())
+    await whole._convert(version, None)
+    await memory.rotate_timeline()
+    assert await whole.reembed(force=True) == 4
+    rows = sql("SELECT search_text, embedding FROM episodes WHERE segment_id IS NOT NULL")
+    assert [(row["search_text"], row["embedding"]) for row in rows] == [("", None)] * 3
+    assert ids[6] in {hit.item.id for hit in await memory.search("number6", mode="semantic")}
 
 
 async def test_what_a_failed_transaction_wrote_is_not_taken_for_the_next(memory: Memory, sql: Sql) -> None:

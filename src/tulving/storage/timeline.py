@@ -179,6 +179,11 @@ def move(conn: Connection, segment: Segment, entries: Collection[Archived], audi
     if current is None or current.generation != segment.generation:  # it may not hold them any more
         return 0
     moved = [each.id for each in entries if _empty(conn, segment, each)]
+    conn.execute(  # what a re-embedding in progress made of them
+        "DELETE FROM next_embeddings WHERE tenant_id = :tenant_id AND memory_type = 'episode'"
+        f" AND {conn.within('memory_id', 'ids')}",
+        {"tenant_id": segment.tenant_id, "ids": moved},
+    )
     events.append(conn, *(audit.event("episode_archived", "episode", id_, segment_id=str(segment.id)) for id_ in moved))
     return len(moved)
 
