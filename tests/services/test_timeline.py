@@ -289,6 +289,16 @@ async def test_a_re_embedding_leaves_what_was_archived_meanwhile(memory: Memory,
     assert ids[6] in {hit.item.id for hit in await memory.search("number6", mode="semantic")}
 
 
+async def test_a_segment_that_is_written_anew_is_read_as_it_is_now(memory: Memory, sql: Sql, url: str) -> None:
+    """Between the moments when a change looks for the segment and when it reads it."""
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    (before,) = await memory._read(timeline.listing, "default")
+    await memory.delete("episode", ids[0])
+    async with open_memory(url, embedder=WordEmbedder(), background=False) as other:
+        assert {*await other._write(timeline.contents, before)} == {*ids[1:3]}
+
+
 async def test_what_a_failed_transaction_wrote_is_not_taken_for_the_next(memory: Memory, sql: Sql) -> None:
     """It wrote a segment anew and read it; then another one is written with the same generation."""
     ids = await lived(memory, sql, 7)
@@ -351,7 +361,8 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
         assert "damaged" in seen.metadata["unreadable"]
         assert await contents(other, ids[3:]) == [f"walk number{number} to the harbour" for number in range(3, 10)]
         assert len((await other.list_memories("episode")).items) == 10
-        assert [f"segment {first.id}" in text for text in await problems(other)] == [True]
+        for each in (other, memory):  # which has read it when it was whole
+            assert [f"segment {first.id}" in text for text in await problems(each)] == [True]
         assert await other.check_segments() == 1
         (row,) = sql("SELECT warning, severity, hint FROM timelines")
         assert str(first.id) in row["warning"] and "backup" in row["hint"] and row["severity"] == "critical"

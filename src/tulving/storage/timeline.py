@@ -72,9 +72,11 @@ def contents(conn: Connection, segment: Segment) -> Contents:
 
 
 def _read(conn: Connection, segment: Segment) -> Contents:
-    row = conn.fetch_one(f"SELECT body FROM timeline_segments {THIS}", _key(segment))
+    # In one statement: while a transaction of PostgreSQL writes, another one may write the segment anew.
+    row = conn.fetch_one(f"SELECT {', '.join(_COLUMNS)}, body FROM timeline_segments {THIS}", _key(segment))
+    body = row.pop("body") if row else None
     try:
-        return conn.segments.read(segment, row["body"] if row else None)
+        return conn.segments.read(Segment(**row) if row else segment, body)
     except FileNotFoundError as error:
         if not conn.again:  # another process has written it anew since this snapshot
             raise Interrupted(f"the segment {segment.id} was replaced") from error
@@ -98,7 +100,7 @@ def unlike_rows(conn: Connection) -> Iterator[str]:
     for row in conn.fetch_all(f"SELECT {', '.join(_COLUMNS)} FROM timeline_segments ORDER BY tenant_id, id"):
         segment = Segment(**row)
         try:
-            held = contents(conn, segment)
+            held = _read(conn, segment)
         except DamagedSegment as error:
             yield f"the segment {segment.id} of {segment.tenant_id} is damaged: {error}"
             continue
