@@ -142,7 +142,7 @@ async def test_a_host_can_wait_until_nothing_warms(memory: Memory, monkeypatch: 
 
 async def test_what_is_wrong_with_a_timeline_is_told_to_its_tenant(memory: Memory):
     store, audit = memory._env.store, memory._audit(memory._env.clock())
-    await store.write("default", timelines.warn, audit, "a segment is damaged", "critical", "restore it")
+    await store.write("default", timelines.warn, audit, "a segment is damaged", "warning", "restore it")
     health = await memory.health()
     assert (health.state, health.reasons) == ("degraded", ["timeline: a segment is damaged: restore it"])
     assert (await memory.bind(caller=Caller("other")).health()).state == "ready"

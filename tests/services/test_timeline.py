@@ -384,6 +384,29 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
     assert second.episodes == 3
 
 
+async def test_damage_is_over_when_nothing_is_lost_to_it(memory: Memory, sql: Sql, url: str) -> None:
+    """Its episodes were deleted, or none was moved into it before the rotation was killed."""
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    (first,) = await memory._read(timeline.listing, "default")
+    damage(sql, url, first)
+    assert (await memory.rotate_timeline())["damaged"] == 1
+    folder = Path(f"{url}.work/timeline")
+    assert not folder.exists() or [*folder.iterdir()] == [folder / f"{first.name}.damaged"]
+    for id_ in ids[:3]:
+        await memory.delete("episode", id_)
+    assert not folder.exists() or not [*folder.iterdir()], "what was deleted is not kept aside either"
+    assert await memory.check_segments() == 0
+    assert sql("SELECT warning FROM timelines") == [{"warning": None}]
+    rows, audit = await memory._read(timeline.oldest, "default", 2), memory._audit(memory.now())
+    segment, body = timeline.packed("default", memory._env.ids(), rows, audit.now)
+    await memory._write(timeline.begin, segment, body, audit)
+    damage(sql, url, segment)
+    assert (await memory.rotate_timeline())["damaged"] == 0
+    assert sql("SELECT warning FROM timelines") == [{"warning": None}]
+    assert await contents(memory, ids) == [f"walk number{number} to the harbour" for number in range(3, 7)]
+
+
 def damage(sql: Sql, url: str, segment: Any) -> bytes:
     """Flip a bit in the middle of a segment; what it was."""
     if "://" not in url:

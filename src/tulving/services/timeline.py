@@ -73,7 +73,8 @@ class Timeline(Service):
         return damaged
 
     async def _check_segments(self, tenant_id: str, anew: bool = False) -> int:
-        if changed := await self._read(storage.timeline.damage, tenant_id, anew):
+        changed = await self._read(storage.timeline.damage, tenant_id, anew)
+        if changed or await self._read(storage.timeline.is_over, tenant_id):
             await self._write(storage.timeline.record_damage, changed, self._audit_of()(tenant_id))
         return sum(each.status == "damaged" for each in await self._read(storage.timeline.listing, tenant_id))
 

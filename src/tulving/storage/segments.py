@@ -66,12 +66,13 @@ class Segments:
             file.replace(file.with_name(file.name + ASIDE))
 
     def sweep(self, named: Collection[str]) -> int:
-        """Delete all files but those of the manifest and what was set aside; returns how many. To be called inside a
-        writing transaction: other processes write a file within theirs, so none is about to be named."""
+        """Delete all files but those of the manifest, set aside or not; returns how many. To be called inside a writing
+        transaction: other processes write a file within theirs, so none is about to be named."""
         self.outdated = False
         if self._folder is None or not self._folder.is_dir():
             return 0
-        stray = [file for file in self._folder.glob(f"*{SUFFIX}") if file.name not in named]
+        files = (*self._folder.glob(f"*{SUFFIX}"), *self._folder.glob(f"*{SUFFIX}{ASIDE}"))
+        stray = [file for file in files if file.name.removesuffix(ASIDE) not in named]
         for file in stray:
             file.unlink(missing_ok=True)
         for unfinished in self._folder.glob("*.part"):

@@ -345,16 +345,25 @@ def record_damage(conn: Connection, changed: Sequence[tuple[Segment, str | None]
         )
         if problem is not None:
             conn.segments.set_aside(segment)
-        else:
-            trim(conn, segment.tenant_id, segment.id)
-    broken = [each for each in listing(conn, audit.caller.tenant_id) if each.status == "damaged"]
+        trim(conn, segment.tenant_id, segment.id)
+    broken = _broken(conn, audit.caller.tenant_id)
     if not broken:
-        return timelines.recover(conn, audit)
+        return timelines.recover(conn, audit) if is_over(conn, audit.caller.tenant_id) else None
     episodes = sum(each.episodes for each in broken)
     names = ", ".join(str(each.id) for each in broken[:3])
     warning = f"{len(broken)} segments with {episodes} archived episodes can't be read ({names}: {broken[0].problem})"
     hint = "put the files back from a backup and run `tulving archive`, or delete these episodes"
     return timelines.warn(conn, audit, warning, "critical", hint)
+
+
+def is_over(conn: Connection, tenant_id: str) -> bool:
+    """Whether the warning is about damage, and there is none any more: it is well again, or deleted."""
+    its = timelines.find(conn, tenant_id)
+    return its is not None and its["severity"] == "critical" and not _broken(conn, tenant_id)
+
+
+def _broken(conn: Connection, tenant_id: str) -> list[Segment]:
+    return [each for each in listing(conn, tenant_id) if each.status == "damaged"]
 
 
 def _put(conn: Connection, segment: Segment, body: bytes) -> None:
