@@ -1,7 +1,9 @@
 """Whatever moment a process is killed at while it archives episodes, each is there once, with its content."""
 
 import random
+import shutil
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from fault_parts import Children, everything, opened, problems, said, wait_for
 from tulving.settings import MemoryModuleConfig
 from tulving.storage import timeline
 from tulving.storage.sqlite import backup
-from tulving.storage.sqlite.database import timeline_folder
+from tulving.storage.sqlite.database import timeline_folder, truncate_log
 from tulving.testing import ManualClock
 
 
@@ -79,6 +81,9 @@ async def test_a_backup_is_one_file_with_the_archive_in_it(
             assert not problems(await administer(memory).verify())
             archived = [item for item in (await everything(memory, ["episode"])).values() if item.segment_id]
             assert archived and all(item.content for item in archived)
+    assert truncate_log(path, 30)
+    store = shutil.copy(path, tmp_path / "store.db")
+    shutil.copytree(timeline_folder(path), timeline_folder(store))
     kept = timeline_folder(path).parent
     backup.restore(copies[-1], path, 30, ManualClock().now)
     async with opened(path, background=False, config=MemoryModuleConfig()) as memory:
@@ -86,3 +91,6 @@ async def test_a_backup_is_one_file_with_the_archive_in_it(
         await memory.rotate_timeline()
         assert not problems(await administer(memory).verify())
     assert kept.exists()
+    backup.restore(store, path, 30, ManualClock().now + timedelta(1))
+    async with opened(path, background=False) as memory:
+        assert not problems(await administer(memory).verify()), "a store that is not a backup has files beside it"

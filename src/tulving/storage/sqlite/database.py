@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tulving.errors import DamagedStore, IntegrityError, StoreBusy, StoreUnavailable
+from tulving.errors import DamagedStore, IntegrityError, StoreUnavailable
 from tulving.storage.durable_file import make_folder, placed, sync_folder
 from tulving.storage.schema import HEAD, REVISIONS, known, migration, missing
 
@@ -20,8 +20,6 @@ OLDEST_SQLITE = (3, 38, 0)
 PAGE_SIZE = 8192
 LOG_LIMIT = 16 * 1024 * 1024
 """The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
-MOST_COPIES = 5
-"""How often a file is copied while its archive changes."""
 GIVEN_BACK_AT_A_TIME = 1000
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
@@ -288,34 +286,48 @@ def copy(
 
 
 def _copy(source: sqlite3.Connection, file: Path) -> None:
-    for _ in range(MOST_COPIES):
-        file.write_bytes(b"")
-        source.execute("VACUUM INTO ?", (str(file),))
-        with closing(sqlite3.connect(file, isolation_level=None)) as raw:
-            if _take_segments(source, raw):
-                return
-    raise StoreBusy(f"{file.name} could not be copied, because its archive changed each time; try again")
+    """Others write meanwhile; if they changed the archive, it is done again while they wait."""
+    if _is_copied(source, file):
+        return
+    (patience,) = source.execute("PRAGMA busy_timeout").fetchone()
+    with closing(connect(_place(source), patience / 1000)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        _is_copied(source, file)
+
+
+def _is_copied(source: sqlite3.Connection, file: Path) -> bool:
+    file.write_bytes(b"")
+    source.execute("VACUUM INTO ?", (str(file),))
+    with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+        return _take_segments(source, raw)
+
+
+def _place(raw: sqlite3.Connection) -> Path:
+    return Path(raw.execute("PRAGMA database_list").fetchone()[2])
 
 
 def _take_segments(source: sqlite3.Connection, copy: sqlite3.Connection) -> bool:
     """Put the segments of a store into a copy of its file; False if one was written anew since it was copied."""
-    if not copy.execute("SELECT 1 FROM sqlite_schema WHERE name = 'timeline_segments'").fetchone():
-        return True
-    folder = timeline_folder(Path(source.execute("PRAGMA database_list").fetchone()[2]))
-    these = "FROM timeline_segments WHERE body IS NULL"
-    for tenant_id, id_, generation in copy.execute(f"SELECT tenant_id, id, generation {these}").fetchall():
-        key = tenant_id, id_, generation
+    folder = timeline_folder(_place(source))
+    for key in segments_beside(copy):
+        _, id_, generation = key
         try:
             body = (folder / f"{id_}-{generation}.segment").read_bytes()
         except OSError:
-            this = f"SELECT 1 {these} AND tenant_id = ? AND id = ? AND generation = ?"
-            if source.execute(this, key).fetchone() is None:
+            if key not in segments_beside(source):
                 return False
             continue  # it is damaged, and stays so
         copy.execute(
             "UPDATE timeline_segments SET body = ? WHERE tenant_id = ? AND id = ? AND generation = ?", (body, *key)
         )
     return True
+
+
+def segments_beside(raw: sqlite3.Connection) -> list[tuple[str, str, int]]:
+    """The segments of a store that are files: the tenant, id and generation of each."""
+    if not raw.execute("SELECT 1 FROM sqlite_schema WHERE name = 'timeline_segments'").fetchone():
+        return []
+    return raw.execute("SELECT tenant_id, id, generation FROM timeline_segments WHERE body IS NULL").fetchall()
 
 
 def _upgrade(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
