@@ -448,6 +448,6 @@ async def test_an_export_holds_archived_episodes(memory: Memory, sql: Sql, tmp_p
 async def test_what_is_not_allowed_is_refused(memory: Memory, clock: ManualClock) -> None:
     with pytest.raises(InvalidInput, match="future"):
         await memory.rotate_timeline(as_of=clock.now + timedelta(seconds=1))
-    with pytest.raises(InvalidInput, match="timeline: .* a part of it"):
+    with pytest.raises(InvalidInput, match=r"timeline: .* a part of it"):
         await memory.bind(user_id="ann").rotate_timeline()
     assert (await memory.rotate_timeline(as_of=clock.now))["archived"] == 0

@@ -71,7 +71,7 @@ class Connection(Protocol):
     """The bodies of the timeline's segments."""
 
     again: bool
-    """Whether a file that is missing is lost. A read whose snapshot is older than the file system is run again."""
+    """Whether a file that is missing is lost. A read whose snapshot may be older than the files is run again."""
 
     @property
     def for_update(self) -> str:

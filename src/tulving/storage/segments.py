@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tulving.domain.segments import Contents, DamagedSegment, Segment, unpack
+from tulving.errors import StoreUnavailable
 from tulving.storage.durable_file import make_folder, placed
 
 SUFFIX = ".segment"
@@ -55,7 +56,10 @@ class Segments:
         """Write a new file and bring it to the disk; without a folder, what the manifest is to hold."""
         if self._folder is None:
             return body
-        make_folder(self._folder)
+        try:
+            make_folder(self._folder)
+        except OSError as error:
+            raise StoreUnavailable(f"can't use {self._folder}: {error.strerror or error}") from error
         with placed(self._folder / segment.name, force=True, alone=True) as file:
             file.write_bytes(body)
         return None

@@ -78,7 +78,7 @@ def _read(conn: Connection, segment: Segment) -> Contents:
     try:
         return conn.segments.read(Segment(**row) if row else segment, body)
     except FileNotFoundError as error:
-        if not conn.again:  # another process has written it anew since this snapshot
+        if segment.status != "damaged" and not conn.again:  # it may have been written anew since this snapshot
             raise Interrupted(f"the segment {segment.id} was replaced") from error
         raise DamagedSegment("its file is missing") from error
 

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 MOST_PER_COMMIT = 256
 READERS = 4
+FREE_READS = 2
 LONGEST_PAUSE = 0.25
 """Seconds to wait for the write lock before checking whether all callers have given up."""
 
@@ -218,13 +219,17 @@ class SqliteStore:
             raise self._damage
 
     def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
-        """Read, again in another snapshot if a file that the first one names was replaced."""
+        """Read, again in another snapshot if a file that it names was replaced meanwhile. A long read may meet that
+        each time, so at last writers wait for it."""
         conn = self._reader()
-        try:
-            conn.again = False
-            return self._read(conn, query)
-        except Interrupted:
-            conn.again = True
+        conn.again = False
+        for _ in range(FREE_READS):
+            with suppress(Interrupted):
+                return self._read(conn, query)
+        conn.again = True
+        with closing(database.connect(self.path, self._busy_timeout)) as held:
+            with suppress(TulvingError), named_errors():  # what can't be written is not replaced either
+                held.execute("BEGIN IMMEDIATE")
             return self._read(conn, query)
 
     def _read(self, conn: SqliteConnection, query: Callable[[SqliteConnection], T]) -> T:
