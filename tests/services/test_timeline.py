@@ -192,6 +192,16 @@ async def test_a_deleted_episode_is_gone_from_its_segment(memory: Memory, sql: S
     assert not await problems(memory)
 
 
+async def test_episodes_deleted_at_once_are_all_gone_from_their_segment(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, capacity=0, segment_episodes=10)
+    ids = await lived(memory, sql, 10)
+    await memory.rotate_timeline()
+    await asyncio.gather(*(memory.delete("episode", id_) for id_ in ids[:9]))
+    (segment,) = await memory._read(timeline.listing, "default")
+    assert [*await memory._read(timeline.contents, segment)] == ids[9:]
+    assert not await problems(memory)
+
+
 @pytest.mark.scenario("000-018")
 async def test_episodes_past_their_retention_are_deleted(
     memory: Memory, sql: Sql, clock: ManualClock, caplog: pytest.LogCaptureFixture

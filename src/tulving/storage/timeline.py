@@ -25,6 +25,8 @@ _SEGMENTS = f"SELECT {', '.join(_COLUMNS)} FROM timeline_segments WHERE tenant_i
 _INSERT = insert_statement("timeline_segments", (*_COLUMNS, "body"))
 _DATED = KIND["episode"].dated_by
 THIS = "WHERE tenant_id = :tenant_id AND id = :id"
+# Not deleted and inserted: on PostgreSQL another transaction that waits for the row would not find the new one.
+_REPLACE = f"UPDATE timeline_segments SET {', '.join(f'{name} = :{name}' for name in (*_COLUMNS[2:], 'body'))} {THIS}"
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -233,8 +235,8 @@ def trim(conn: Connection, tenant_id: str, segment_id: UUID) -> Segment | None:
     kept = [{**row, "content": entry.content, "metadata": entry.metadata} for row, entry in found]
     anew, body = packed(tenant_id, segment_id, kept, segment.created_at)
     anew = replace(anew, generation=segment.generation + 1, status=segment.status)
-    _drop(conn, segment)
-    _put(conn, anew, body)
+    _put(conn, anew, body, _REPLACE)
+    conn.segments.outdated = True
     return anew
 
 
@@ -366,9 +368,9 @@ def _broken(conn: Connection, tenant_id: str) -> list[Segment]:
     return [each for each in listing(conn, tenant_id) if each.status == "damaged"]
 
 
-def _put(conn: Connection, segment: Segment, body: bytes) -> None:
+def _put(conn: Connection, segment: Segment, body: bytes, statement: str = _INSERT) -> None:
     row = {name: getattr(segment, name) for name in _COLUMNS}
-    conn.execute(_INSERT, {**row, "body": conn.segments.put(segment, body)})
+    conn.execute(statement, {**row, "body": conn.segments.put(segment, body)})
 
 
 def _drop(conn: Connection, segment: Segment) -> None:
