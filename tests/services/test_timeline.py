@@ -91,6 +91,9 @@ async def test_the_oldest_beyond_the_capacity_are_archived(memory: Memory, sql: 
     }
     manifest = sql("SELECT status, episodes, generation FROM timeline_segments")
     assert manifest == [{"status": "sealed", "episodes": 3, "generation": 1}] * 2
+    spans = [(each.first_at, each.last_at) for each in await memory._read(timeline.listing, "default")]
+    hours = [memory.now() + timedelta(hours=number) for number in range(6)]
+    assert spans == [(hours[0], hours[2]), (hours[3], hours[5])]
     assert await memory.rotate_timeline() == {"archived": 0, "segments": 0, "merged": 0, "pruned": 0, "damaged": 0}
     stats = (await memory.stats())["episodes"]
     assert (stats["total"], stats["archived"], stats["pending_vectors"]) == (10, 6, 0)
@@ -105,6 +108,33 @@ async def test_a_schedule_archives_what_is_old(memory: Memory, sql: Sql, clock: 
     assert (await administer(memory).rotate_timeline())["archived"] == 2, "exactly a day ago is not before"
     found = [await memory.look("episode", id_) for id_ in ids]
     assert [item.segment_id is not None for item in found] == [True, True, False, False]
+
+
+async def test_what_is_forgotten_or_not_learned_from_is_not_archived(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, capacity=0, keep_days=0)
+    ids = await lived(memory, sql, 5, first=-5)
+    await memory.forget("episode", ids[0])
+    sql("UPDATE episodes SET consolidated = FALSE WHERE title = 'Walk -4'")
+    sql("UPDATE episodes SET content_hash = NULL WHERE title = 'Walk -3'")  # a row of plain SQL
+    assert (await memory.rotate_timeline(dry_run=True))["archived"] == 3
+    assert (await memory.rotate_timeline())["archived"] == 2
+    found = [await memory.look("episode", id_) for id_ in ids]
+    assert [item.segment_id is not None for item in found] == [False, False, False, True, True]
+
+
+async def test_verify_names_what_does_not_match_the_manifest(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, capacity=0)
+    await lived(memory, sql, 9)
+    await memory.rotate_timeline()
+    first, second, third = await memory._read(timeline.listing, "default")
+    sql("UPDATE episodes SET content_hash = 'x' WHERE title = 'Walk 0'")
+    sql("UPDATE episodes SET segment_id = NULL, content = 'x', content_hash = NULL WHERE title = 'Walk 3'")
+    sql(f"DELETE FROM timeline_segments WHERE id = '{third.id}'")
+    said = await problems(memory)
+    assert said[:2] == [
+        f"timeline: the segment {each.id} of default does not match 1 episodes" for each in (first, second)
+    ]
+    assert ["lies in a segment that is not there" in text for text in said] == [False] * 2 + [True] * 3
 
 
 async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> None:
@@ -239,10 +269,11 @@ async def test_small_segments_are_merged(memory: Memory, sql: Sql) -> None:
 
 
 async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory, sql: Sql) -> None:
-    """After the segment was written, and after some of its rows were emptied; one was edited, one deleted since."""
+    """After the segment was written, and after some of its rows were emptied; one was edited, one deleted, one
+    forgotten, and one is to be learned from again since."""
     ids = await lived(memory, sql, 8)
     env, audit = memory._env, memory._audit(memory.now())
-    rows = await memory._read(timeline.oldest, "default", 4)
+    rows = await memory._read(timeline.oldest, "default", 6)
     segment, body = timeline.packed("default", env.ids(), rows, audit.now)
     await memory._write(timeline.begin, segment, body, audit)
     assert not await problems(memory)
@@ -251,6 +282,8 @@ async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory
     assert not await problems(memory)
     await memory.edit("episode", ids[1], content="a changed mind")
     await memory.delete("episode", ids[2])
+    await memory.forget("episode", ids[4])
+    sql("UPDATE episodes SET consolidated = FALSE WHERE title = 'Walk 5'")
     with_timeline(memory, capacity=1000)
     assert (await memory.rotate_timeline())["archived"] == 0
     found = [await memory.look("episode", id_) for id_ in ids]
