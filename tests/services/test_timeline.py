@@ -15,9 +15,10 @@ from administration import administer
 
 from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Address, Caller
+from tulving.domain.segments import Segment
 from tulving.errors import InvalidInput
 from tulving.settings import MemoryModuleConfig, TimelineConfig
-from tulving.storage import embeddings, forgotten, timeline
+from tulving.storage import embeddings, forgotten, timeline, timelines
 from tulving.storage.connection import Connection
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 
@@ -53,6 +54,16 @@ async def lived(memory: Memory, sql: Sql, count: int, first: int = 0, **given: A
     stored = [one.id for one in await memory.store_episodes(offers)]
     sql("UPDATE episodes SET consolidated = TRUE WHERE tenant_id = 'default'")
     return stored
+
+
+async def begun(memory: Memory, rows: Sequence[Any]) -> Segment:
+    """A segment that was written, before any of its rows is emptied."""
+    audit = memory._audit(memory.now())
+    its = await memory._write(timelines.ensure, audit)
+    segment, body = timeline.packed("default", its["open_segment_id"], rows, audit.now)
+    assert await memory._write(timeline.begin, segment, body, audit)
+    assert not await memory._write(timeline.begin, segment, body, audit), "it is closed"
+    return segment
 
 
 async def problems(memory: Memory) -> list[str]:
@@ -139,6 +150,7 @@ async def test_verify_names_what_does_not_match_the_manifest(memory: Memory, sql
 
 async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> None:
     ids = await lived(memory, sql, 7)
+    its = await memory._write(timelines.ensure, memory._audit(memory.now()))
     await memory.rotate_timeline()
     listed = {item.id: item for item in (await memory.list_memories("episode")).items}
     assert listed[ids[0]].content == "walk number0 to the harbour"
@@ -151,6 +163,7 @@ async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> No
     async with aclosing(memory.messages("memory:episodic:saved", after="0.0")) as messages:
         first = await anext(messages)
     (manifest,) = {item.segment_id for item in listed.values() if item.segment_id}
+    assert manifest == its["open_segment_id"], "which messages named before"
     assert (first.payload["content"], first.payload["segmentId"]) == ("walk number0 to the harbour", str(manifest))
     fact = await memory.store_fact("user", "walks", "often", source_episode_id=ids[0])
     await memory.create_link("fact", fact.id, "episode", ids[0], "derived_from")
@@ -272,10 +285,9 @@ async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory
     """After the segment was written, and after some of its rows were emptied; one was edited, one deleted, one
     forgotten, and one is to be learned from again since."""
     ids = await lived(memory, sql, 8)
-    env, audit = memory._env, memory._audit(memory.now())
+    audit = memory._audit(memory.now())
     rows = await memory._read(timeline.oldest, "default", 6)
-    segment, body = timeline.packed("default", env.ids(), rows, audit.now)
-    await memory._write(timeline.begin, segment, body, audit)
+    segment = await begun(memory, rows)
     assert not await problems(memory)
     held = await memory._read(timeline.contents, segment)
     await memory._write(timeline.move, segment, [held[ids[0]]], audit)
@@ -306,8 +318,7 @@ async def test_a_segment_that_was_written_anew_takes_no_more_rows(memory: Memory
     ids = await lived(memory, sql, 8)
     audit = memory._audit(memory.now())
     rows = await memory._read(timeline.oldest, "default", 4)
-    segment, body = timeline.packed("default", memory._env.ids(), rows, audit.now)
-    await memory._write(timeline.begin, segment, body, audit)
+    segment = await begun(memory, rows)
     held = await memory._read(timeline.contents, segment)
     await memory._write(timeline.move, segment, [held[ids[0]], held[ids[1]]], audit)
     await memory.delete("episode", ids[0])
@@ -441,9 +452,7 @@ async def test_damage_is_over_when_nothing_is_lost_to_it(memory: Memory, sql: Sq
     assert not folder.exists() or not [*folder.iterdir()], "what was deleted is not kept aside either"
     assert await memory.check_segments() == 0
     assert sql("SELECT warning FROM timelines") == [{"warning": None}]
-    rows, audit = await memory._read(timeline.oldest, "default", 2), memory._audit(memory.now())
-    segment, body = timeline.packed("default", memory._env.ids(), rows, audit.now)
-    await memory._write(timeline.begin, segment, body, audit)
+    segment = await begun(memory, await memory._read(timeline.oldest, "default", 2))
     damage(sql, url, segment)
     assert (await memory.rotate_timeline())["damaged"] == 0
     assert sql("SELECT warning FROM timelines") == [{"warning": None}]

@@ -171,10 +171,13 @@ def packed(tenant_id: str, segment_id: UUID, rows: Sequence[Row], now: datetime)
     ), body
 
 
-def begin(conn: Connection, segment: Segment, body: bytes, audit: Audit) -> None:
-    """Write a segment. Its episodes are moved into it from now on, and another one is open."""
-    timelines.open_next(conn, audit, audit.new_id())
+def begin(conn: Connection, segment: Segment, body: bytes, audit: Audit) -> bool:
+    """Write the open segment. Its episodes are moved into it from now on, and another one is open. False, without any
+    effect, if another process was faster."""
+    if not timelines.close(conn, audit, segment.id):
+        return False
     _put(conn, segment, body)
+    return True
 
 
 def move(conn: Connection, segment: Segment, entries: Collection[Archived], audit: Audit) -> int:
