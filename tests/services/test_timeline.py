@@ -222,7 +222,7 @@ async def test_a_deleted_episode_is_gone_from_its_segment(memory: Memory, sql: S
     assert await memory.delete("episode", ids[1])
     assert await memory.look("episode", ids[1]) is None
     (segment,) = await memory._read(timeline.listing, "default")
-    assert (segment.episodes, segment.generation) == (2, 2)
+    assert (segment.episodes, segment.generation, segment.status) == (2, 2, "sealed")
     held = await memory._read(timeline.contents, segment)
     assert {each.content for each in held.values()} == {"walk number0 to the harbour", "walk number2 to the harbour"}
     folder = Path(f"{url}.work/timeline")
@@ -275,7 +275,9 @@ async def test_small_segments_are_merged(memory: Memory, sql: Sql) -> None:
         await memory.delete("episode", id_)
     with_timeline(memory, segment_episodes=4)
     assert (await memory.rotate_timeline())["merged"] == 3
-    assert [row["episodes"] for row in sql("SELECT episodes FROM timeline_segments")] == [3]
+    (merged,) = await memory._read(timeline.listing, "default")
+    hours = [memory.now() + timedelta(hours=number) for number in (0, 4)]
+    assert [merged.episodes, merged.first_at, merged.last_at] == [3, *hours]
     assert await contents(memory, ids[:6]) == [f"walk number{number} to the harbour" for number in (0, 2, 4)]
     assert (await memory.rotate_timeline())["merged"] == 0
     assert not await problems(memory)
@@ -310,6 +312,8 @@ async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory
     ]
     (row,) = sql("SELECT status, episodes, generation FROM timeline_segments")
     assert row == {"status": "sealed", "episodes": 2, "generation": 2}
+    told = [event.event_type for event in await memory.events("episode", ids[0])]
+    assert told == ["episode_created", "episode_archived"], "once"
     assert not await problems(memory)
 
 
