@@ -203,6 +203,8 @@ async def test_an_edit_brings_an_archived_episode_back(memory: Memory, sql: Sql)
     edited = await memory.edit("episode", ids[0], importance=9.0)
     assert (edited.segment_id, edited.content, edited.importance) == (None, "walk number0 to the harbour", 9.0)
     assert edited.metadata == {"steps": 0, "deep": [{"ü": None}]}
+    told = [event.event_type for event in await memory.events("episode", ids[0])]
+    assert told[2:] == ["episode_restored", "episode_edited"]
     await memory.edit("episode", ids[1], content="a sail to the island")
     assert await contents(memory, ids[:3]) == [
         "walk number0 to the harbour",
@@ -355,6 +357,8 @@ async def test_a_segment_that_is_written_anew_is_read_as_it_is_now(memory: Memor
     await memory.delete("episode", ids[0])
     async with open_memory(url, embedder=WordEmbedder(), background=False) as other:
         assert {*await other._write(timeline.contents, before)} == {*ids[1:3]}
+        await other._write(timeline.record_damage, [(before, "its file is missing")], other._audit(other.now()))
+        assert sql("SELECT status FROM timeline_segments") == [{"status": "sealed"}]
 
 
 async def test_what_a_failed_transaction_wrote_is_not_taken_for_the_next(memory: Memory, sql: Sql) -> None:
@@ -447,6 +451,10 @@ async def test_damage_is_over_when_nothing_is_lost_to_it(memory: Memory, sql: Sq
     ids = await lived(memory, sql, 7)
     await memory.rotate_timeline()
     (first,) = await memory._read(timeline.listing, "default")
+    whole = damage(sql, url, first)
+    assert (await memory.rotate_timeline())["damaged"] == 1
+    repair(sql, url, first, whole)
+    assert await memory.check_segments() == 0, "this process knew it before it was damaged"
     damage(sql, url, first)
     assert (await memory.rotate_timeline())["damaged"] == 1
     folder = Path(f"{url}.work/timeline")
@@ -458,8 +466,9 @@ async def test_damage_is_over_when_nothing_is_lost_to_it(memory: Memory, sql: Sq
     assert sql("SELECT warning FROM timelines") == [{"warning": None}]
     segment = await begun(memory, await memory._read(timeline.oldest, "default", 2))
     damage(sql, url, segment)
+    await memory._write(timelines.warn, memory._audit(memory.now()), "writes are slow", "warning", "wait")
     assert (await memory.rotate_timeline())["damaged"] == 0
-    assert sql("SELECT warning FROM timelines") == [{"warning": None}]
+    assert sql("SELECT warning FROM timelines") == [{"warning": "writes are slow"}], "that is another's to end"
     assert await contents(memory, ids) == [f"walk number{number} to the harbour" for number in range(3, 7)]
 
 
