@@ -187,6 +187,9 @@ async def test_a_search_finds_archived_episodes_when_asked(memory: Memory, sql: 
     assert asked.hits[0].item.content == "walk number1 to the harbour"
     assert asked.hits[0].parts["rank"] == 2
     assert {hit.memory_type for hit in asked} == {"episode", "fact"}
+    assert {hit.memory_type for hit in await memory.search("harbour", archived=True, types=["fact"])} == {"fact"}
+    (best,) = await memory.search("number1 harbour", archived=True, types=["episode"], mode="keyword", limit=1)
+    assert best.item.id == ids[1]
     since = await memory.search("harbour", archived=True, types=["episode"], since=memory.now() + timedelta(hours=1))
     assert ids[1] in {hit.item.id for hit in since} and ids[0] not in {hit.item.id for hit in since}
     assert not await memory.search("harbour", archived=True, types=["episode"], tags=["elsewhere"])
