@@ -16,10 +16,12 @@ from administration import administer
 from bus_parts import settled
 
 from tulving import Memory, NewEpisode, open_memory
-from tulving.domain.scope import Caller
+from tulving.domain.scope import Address, Caller
+from tulving.domain.segments import Segment
 from tulving.errors import InvalidInput
 from tulving.settings import BridgeConfig, MemoryModuleConfig, TimelineConfig
-from tulving.storage import timeline
+from tulving.storage import embeddings, forgotten, timeline, timelines
+from tulving.storage.connection import Connection
 from tulving.testing import ManualClock, SequentialIds, WordEmbedder
 from tulving.workers.jobs import JOBS
 
@@ -55,6 +57,16 @@ async def lived(memory: Memory, sql: Sql, count: int, first: int = 0, **given: A
     stored = [one.id for one in await memory.store_episodes(offers)]
     sql("UPDATE episodes SET consolidated = TRUE WHERE tenant_id = 'default'")
     return stored
+
+
+async def begun(memory: Memory, rows: Sequence[Any]) -> Segment:
+    """A segment that was written, before any of its rows is emptied."""
+    audit = memory._audit(memory.now())
+    its = await memory._write(timelines.ensure, audit)
+    segment, body = timeline.packed("default", its["open_segment_id"], rows, audit.now)
+    assert await memory._write(timeline.begin, segment, body, audit)
+    assert not await memory._write(timeline.begin, segment, body, audit), "it is closed"
+    return segment
 
 
 async def problems(memory: Memory) -> list[str]:
@@ -93,6 +105,9 @@ async def test_the_oldest_beyond_the_capacity_are_archived(memory: Memory, sql: 
     }
     manifest = sql("SELECT status, episodes, generation FROM timeline_segments")
     assert manifest == [{"status": "sealed", "episodes": 3, "generation": 1}] * 2
+    spans = [(each.first_at, each.last_at) for each in await memory._read(timeline.listing, "default")]
+    hours = [memory.now() + timedelta(hours=number) for number in range(6)]
+    assert spans == [(hours[0], hours[2]), (hours[3], hours[5])]
     assert await memory.rotate_timeline() == {"archived": 0, "segments": 0, "merged": 0, "pruned": 0, "damaged": 0}
     stats = (await memory.stats())["episodes"]
     assert (stats["total"], stats["archived"], stats["pending_vectors"]) == (10, 6, 0)
@@ -117,8 +132,36 @@ async def test_a_schedule_archives_what_is_old(memory: Memory, sql: Sql, clock: 
     assert [item.segment_id is not None for item in found] == [True, True, False, False]
 
 
+async def test_what_is_forgotten_or_not_learned_from_is_not_archived(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, capacity=0, keep_days=0)
+    ids = await lived(memory, sql, 5, first=-5)
+    await memory.forget("episode", ids[0])
+    sql("UPDATE episodes SET consolidated = FALSE WHERE title = 'Walk -4'")
+    sql("UPDATE episodes SET content_hash = NULL WHERE title = 'Walk -3'")  # a row of plain SQL
+    assert (await memory.rotate_timeline(dry_run=True))["archived"] == 3
+    assert (await memory.rotate_timeline())["archived"] == 2
+    found = [await memory.look("episode", id_) for id_ in ids]
+    assert [item.segment_id is not None for item in found] == [False, False, False, True, True]
+
+
+async def test_verify_names_what_does_not_match_the_manifest(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, capacity=0)
+    await lived(memory, sql, 9)
+    await memory.rotate_timeline()
+    first, second, third = await memory._read(timeline.listing, "default")
+    sql("UPDATE episodes SET content_hash = 'x' WHERE title = 'Walk 0'")
+    sql("UPDATE episodes SET segment_id = NULL, content = 'x', content_hash = NULL WHERE title = 'Walk 3'")
+    sql(f"DELETE FROM timeline_segments WHERE id = '{third.id}'")
+    said = await problems(memory)
+    assert said[:2] == [
+        f"timeline: the segment {each.id} of default does not match 1 episodes" for each in (first, second)
+    ]
+    assert ["lies in a segment that is not there" in text for text in said] == [False] * 2 + [True] * 3
+
+
 async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> None:
     ids = await lived(memory, sql, 7)
+    its = await memory._write(timelines.ensure, memory._audit(memory.now()))
     await memory.rotate_timeline()
     listed = {item.id: item for item in (await memory.list_memories("episode")).items}
     assert listed[ids[0]].content == "walk number0 to the harbour"
@@ -131,6 +174,7 @@ async def test_every_verb_sees_archived_episodes(memory: Memory, sql: Sql) -> No
     async with aclosing(memory.messages("memory:episodic:saved", after="0.0")) as messages:
         first = await anext(messages)
     (manifest,) = {item.segment_id for item in listed.values() if item.segment_id}
+    assert manifest == its["open_segment_id"], "which messages named before"
     assert (first.payload["content"], first.payload["segmentId"]) == ("walk number0 to the harbour", str(manifest))
     fact = await memory.store_fact("user", "walks", "often", source_episode_id=ids[0])
     await memory.create_link("fact", fact.id, "episode", ids[0], "derived_from")
@@ -154,6 +198,9 @@ async def test_a_search_finds_archived_episodes_when_asked(memory: Memory, sql: 
     assert asked.hits[0].item.content == "walk number1 to the harbour"
     assert asked.hits[0].parts["rank"] == 2
     assert {hit.memory_type for hit in asked} == {"episode", "fact"}
+    assert {hit.memory_type for hit in await memory.search("harbour", archived=True, types=["fact"])} == {"fact"}
+    (best,) = await memory.search("number1 harbour", archived=True, types=["episode"], mode="keyword", limit=1)
+    assert best.item.id == ids[1]
     since = await memory.search("harbour", archived=True, types=["episode"], since=memory.now() + timedelta(hours=1))
     assert ids[1] in {hit.item.id for hit in since} and ids[0] not in {hit.item.id for hit in since}
     assert not await memory.search("harbour", archived=True, types=["episode"], tags=["elsewhere"])
@@ -170,6 +217,8 @@ async def test_an_edit_brings_an_archived_episode_back(memory: Memory, sql: Sql)
     edited = await memory.edit("episode", ids[0], importance=9.0)
     assert (edited.segment_id, edited.content, edited.importance) == (None, "walk number0 to the harbour", 9.0)
     assert edited.metadata == {"steps": 0, "deep": [{"ü": None}]}
+    told = [event.event_type for event in await memory.events("episode", ids[0])]
+    assert told[2:] == ["episode_restored", "episode_edited"]
     await memory.edit("episode", ids[1], content="a sail to the island")
     assert await contents(memory, ids[:3]) == [
         "walk number0 to the harbour",
@@ -189,7 +238,7 @@ async def test_a_deleted_episode_is_gone_from_its_segment(memory: Memory, sql: S
     assert await memory.delete("episode", ids[1])
     assert await memory.look("episode", ids[1]) is None
     (segment,) = await memory._read(timeline.listing, "default")
-    assert (segment.episodes, segment.generation) == (2, 2)
+    assert (segment.episodes, segment.generation, segment.status) == (2, 2, "sealed")
     held = await memory._read(timeline.contents, segment)
     assert {each.content for each in held.values()} == {"walk number0 to the harbour", "walk number2 to the harbour"}
     folder = Path(f"{url}.work/timeline")
@@ -199,6 +248,16 @@ async def test_a_deleted_episode_is_gone_from_its_segment(memory: Memory, sql: S
         await memory.delete("episode", id_)
     assert sql("SELECT * FROM timeline_segments") == []
     assert not folder.exists() or not list(folder.iterdir())
+    assert not await problems(memory)
+
+
+async def test_episodes_deleted_at_once_are_all_gone_from_their_segment(memory: Memory, sql: Sql) -> None:
+    with_timeline(memory, capacity=0, segment_episodes=10)
+    ids = await lived(memory, sql, 10)
+    await memory.rotate_timeline()
+    await asyncio.gather(*(memory.delete("episode", id_) for id_ in ids[:9]))
+    (segment,) = await memory._read(timeline.listing, "default")
+    assert [*await memory._read(timeline.contents, segment)] == ids[9:]
     assert not await problems(memory)
 
 
@@ -232,25 +291,29 @@ async def test_small_segments_are_merged(memory: Memory, sql: Sql) -> None:
         await memory.delete("episode", id_)
     with_timeline(memory, segment_episodes=4)
     assert (await memory.rotate_timeline())["merged"] == 3
-    assert [row["episodes"] for row in sql("SELECT episodes FROM timeline_segments")] == [3]
+    (merged,) = await memory._read(timeline.listing, "default")
+    hours = [memory.now() + timedelta(hours=number) for number in (0, 4)]
+    assert [merged.episodes, merged.first_at, merged.last_at] == [3, *hours]
     assert await contents(memory, ids[:6]) == [f"walk number{number} to the harbour" for number in (0, 2, 4)]
     assert (await memory.rotate_timeline())["merged"] == 0
     assert not await problems(memory)
 
 
 async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory, sql: Sql) -> None:
-    """After the segment was written, and after some of its rows were emptied; one was edited, one deleted since."""
+    """After the segment was written, and after some of its rows were emptied; one was edited, one deleted, one
+    forgotten, and one is to be learned from again since."""
     ids = await lived(memory, sql, 8)
-    env, audit = memory._env, memory._audit(memory.now())
-    rows = await memory._read(timeline.oldest, "default", 4)
-    segment, body = timeline.packed("default", env.ids(), rows, audit.now)
-    await memory._write(timeline.begin, segment, body, audit)
+    audit = memory._audit(memory.now())
+    rows = await memory._read(timeline.oldest, "default", 6)
+    segment = await begun(memory, rows)
     assert not await problems(memory)
     held = await memory._read(timeline.contents, segment)
     await memory._write(timeline.move, segment, [held[ids[0]]], audit)
     assert not await problems(memory)
     await memory.edit("episode", ids[1], content="a changed mind")
     await memory.delete("episode", ids[2])
+    await memory.forget("episode", ids[4])
+    sql("UPDATE episodes SET consolidated = FALSE WHERE title = 'Walk 5'")
     with_timeline(memory, capacity=1000)
     assert (await memory.rotate_timeline())["archived"] == 0
     found = [await memory.look("episode", id_) for id_ in ids]
@@ -265,6 +328,8 @@ async def test_a_rotation_that_was_killed_is_finished_by_the_next(memory: Memory
     ]
     (row,) = sql("SELECT status, episodes, generation FROM timeline_segments")
     assert row == {"status": "sealed", "episodes": 2, "generation": 2}
+    told = [event.event_type for event in await memory.events("episode", ids[0])]
+    assert told == ["episode_created", "episode_archived"], "once"
     assert not await problems(memory)
 
 
@@ -273,8 +338,7 @@ async def test_a_segment_that_was_written_anew_takes_no_more_rows(memory: Memory
     ids = await lived(memory, sql, 8)
     audit = memory._audit(memory.now())
     rows = await memory._read(timeline.oldest, "default", 4)
-    segment, body = timeline.packed("default", memory._env.ids(), rows, audit.now)
-    await memory._write(timeline.begin, segment, body, audit)
+    segment = await begun(memory, rows)
     held = await memory._read(timeline.contents, segment)
     await memory._write(timeline.move, segment, [held[ids[0]], held[ids[1]]], audit)
     await memory.delete("episode", ids[0])
@@ -284,6 +348,48 @@ async def test_a_segment_that_was_written_anew_takes_no_more_rows(memory: Memory
     assert sorted(await contents(memory, ids)) == sorted(
         f"walk number{number} to the harbour" for number in range(1, 8)
     )
+    assert not await problems(memory)
+
+
+async def test_a_re_embedding_leaves_what_was_archived_meanwhile(memory: Memory, sql: Sql) -> None:
+    ids = await lived(memory, sql, 7)
+    whole = administer(memory)
+    version = await whole._write(embeddings.begin_reembedding, memory._env.embedder, memory.now())
+    await whole._convert(version, None)
+    await memory.rotate_timeline()
+    assert await whole.reembed(force=True) == 4
+    rows = sql("SELECT search_text, embedding FROM episodes WHERE segment_id IS NOT NULL")
+    assert [(row["search_text"], row["embedding"]) for row in rows] == [("", None)] * 3
+    assert ids[6] in {hit.item.id for hit in await memory.search("number6", mode="semantic")}
+
+
+async def test_a_segment_that_is_written_anew_is_read_as_it_is_now(memory: Memory, sql: Sql, url: str) -> None:
+    """Between the moments when a change looks for the segment and when it reads it."""
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+    (before,) = await memory._read(timeline.listing, "default")
+    await memory.delete("episode", ids[0])
+    async with open_memory(url, embedder=WordEmbedder(), background=False) as other:
+        assert {*await other._write(timeline.contents, before)} == {*ids[1:3]}
+        await other._write(timeline.record_damage, [(before, "its file is missing")], other._audit(other.now()))
+        assert sql("SELECT status FROM timeline_segments") == [{"status": "sealed"}]
+
+
+async def test_what_a_failed_transaction_wrote_is_not_taken_for_the_next(memory: Memory, sql: Sql) -> None:
+    """It wrote a segment anew and read it; then another one is written with the same generation."""
+    ids = await lived(memory, sql, 7)
+    await memory.rotate_timeline()
+
+    def fail(conn: Connection) -> None:
+        for id_ in ids[:2]:
+            forgotten.delete(conn, Address("default", "episode", id_), memory._audit(memory.now()))
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        await memory._write(fail)
+    await memory.delete("episode", ids[2])
+    await memory.delete("episode", ids[1])
+    assert await contents(memory, ids[:3]) == ["walk number0 to the harbour"]
     assert not await problems(memory)
 
 
@@ -331,7 +437,8 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
         assert "damaged" in seen.metadata["unreadable"]
         assert await contents(other, ids[3:]) == [f"walk number{number} to the harbour" for number in range(3, 10)]
         assert len((await other.list_memories("episode")).items) == 10
-        assert [f"segment {first.id}" in text for text in await problems(other)] == [True]
+        for each in (other, memory):  # which has read it when it was whole
+            assert [f"segment {first.id}" in text for text in await problems(each)] == [True]
         assert await other.check_segments() == 1
         (row,) = sql("SELECT warning, severity, hint FROM timelines")
         assert str(first.id) in row["warning"] and "backup" in row["hint"] and row["severity"] == "critical"
@@ -371,23 +478,30 @@ async def test_the_bridge_does_not_pass_over_what_is_damaged_unnoticed(memory: M
     assert (await memory.run_bridge())["handled"] == 6
 
 
-async def test_the_warning_of_a_damaged_segment_ends_when_its_episodes_are_deleted(
-    memory: Memory, sql: Sql, url: str
-) -> None:
-    """As the hint says; and nothing is left of them. A warning of something else stays."""
-    ids = await lived(memory, sql, 10)
+async def test_damage_is_over_when_nothing_is_lost_to_it(memory: Memory, sql: Sql, url: str) -> None:
+    """Its episodes were deleted, or none was moved into it before the rotation was killed."""
+    ids = await lived(memory, sql, 7)
     await memory.rotate_timeline()
-    first, _ = await memory._read(timeline.listing, "default")
+    (first,) = await memory._read(timeline.listing, "default")
+    whole = damage(sql, url, first)
+    assert (await memory.rotate_timeline())["damaged"] == 1
+    repair(sql, url, first, whole)
+    assert await memory.check_segments() == 0, "this process knew it before it was damaged"
     damage(sql, url, first)
     assert (await memory.rotate_timeline())["damaged"] == 1
-    for id_ in ids[: first.episodes]:
+    folder = Path(f"{url}.work/timeline")
+    assert not folder.exists() or [*folder.iterdir()] == [folder / f"{first.name}.damaged"]
+    for id_ in ids[:3]:
         await memory.delete("episode", id_)
-    assert (await memory.rotate_timeline())["damaged"] == 0
+    assert not folder.exists() or not [*folder.iterdir()], "what was deleted is not kept aside either"
+    assert await memory.check_segments() == 0
     assert sql("SELECT warning FROM timelines") == [{"warning": None}]
-    assert "://" in url or len(list(Path(f"{url}.work/timeline").iterdir())) == 1
-    sql("UPDATE timelines SET warning = 'slow', severity = 'warning'")
-    await memory.rotate_timeline()
-    assert sql("SELECT warning FROM timelines") == [{"warning": "slow"}]
+    segment = await begun(memory, await memory._read(timeline.oldest, "default", 2))
+    damage(sql, url, segment)
+    await memory._write(timelines.warn, memory._audit(memory.now()), "writes are slow", "warning", "wait")
+    assert (await memory.rotate_timeline())["damaged"] == 0
+    assert sql("SELECT warning FROM timelines") == [{"warning": "writes are slow"}], "that is another's to end"
+    assert await contents(memory, ids) == [f"walk number{number} to the harbour" for number in range(3, 7)]
 
 
 def damage(sql: Sql, url: str, segment: Any) -> bytes:

@@ -74,7 +74,7 @@ class Timeline(Service):
 
     async def _check_segments(self, tenant_id: str, anew: bool = False) -> int:
         changed = await self._read(storage.timeline.damage, tenant_id, anew)
-        if changed or await self._read(storage.timeline.is_warning_outdated, tenant_id):
+        if changed or await self._read(storage.timeline.is_over, tenant_id):
             await self._write(storage.timeline.record_damage, changed, self._audit_of()(tenant_id))
         return sum(each.status == "damaged" for each in await self._read(storage.timeline.listing, tenant_id))
 
@@ -109,8 +109,10 @@ class Timeline(Service):
         return max(old, segments.surplus(at_hand, config.capacity, archivable))
 
     async def _archive(self, tenant_id: str, rows: Sequence[Row], audit: Audit) -> int:
-        segment, body = storage.timeline.packed(tenant_id, audit.new_id(), rows, audit.now)
-        await self._write(storage.timeline.begin, segment, body, audit)
+        its = await self._write(storage.timelines.ensure, audit)
+        segment, body = storage.timeline.packed(tenant_id, its["open_segment_id"], rows, audit.now)
+        if not await self._write(storage.timeline.begin, segment, body, audit):
+            return 0
         return await self._move(segment, segments.unpack(body, segment.checksum), audit)
 
     async def _move(self, segment: Segment, contents: Contents, audit: Audit) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tulving.domain.segments import Contents, DamagedSegment, Segment, unpack
+from tulving.errors import StoreUnavailable
 from tulving.storage.durable_file import locked, make_folder, placed
 
 SUFFIX = ".segment"
@@ -24,8 +25,8 @@ class Segments:
         self._folder = folder
         self.outdated = False
         """Whether there may be files to sweep, once what has replaced them is committed."""
-        self._unpacked: OrderedDict[tuple[str, UUID, int], Contents] = OrderedDict()
-        self._sound: set[tuple[str, UUID, int]] = set()
+        self._unpacked: OrderedDict[tuple[str, UUID, str], Contents] = OrderedDict()
+        self._sound: set[tuple[str, UUID, str]] = set()
         self._lock = threading.Lock()
 
     def known(self, segment: Segment) -> Contents | None:
@@ -56,7 +57,10 @@ class Segments:
         """Write a new file and bring it to the disk; without a folder, what the manifest is to hold."""
         if self._folder is None:
             return body
-        make_folder(self._folder)
+        try:
+            make_folder(self._folder)
+        except OSError as error:
+            raise StoreUnavailable(f"can't use {self._folder}: {error.strerror or error}") from error
         with placed(self._folder / segment.name, force=True, alone=True) as file:
             file.write_bytes(body)
         return None
@@ -98,5 +102,6 @@ class Segments:
             raise DamagedSegment(f"its file can't be read ({error.strerror or error})") from error
 
 
-def _key(segment: Segment) -> tuple[str, UUID, int]:
-    return segment.tenant_id, segment.id, segment.generation
+def _key(segment: Segment) -> tuple[str, UUID, str]:
+    """Not by its generation: that of a transaction that was rolled back is used again, for other contents."""
+    return segment.tenant_id, segment.id, segment.checksum

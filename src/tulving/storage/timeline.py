@@ -25,9 +25,8 @@ _SEGMENTS = f"SELECT {', '.join(_COLUMNS)} FROM timeline_segments WHERE tenant_i
 _INSERT = insert_statement("timeline_segments", (*_COLUMNS, "body"))
 _DATED = KIND["episode"].dated_by
 THIS = "WHERE tenant_id = :tenant_id AND id = :id"
-SEVERITY = "critical"
-"""Of the warning of damaged segments; no other has it."""
-_HINT = "put the files back from a backup, or delete these episodes; then run `tulving archive`"
+# Not deleted and inserted: on PostgreSQL another transaction that waits for the row would not find the new one.
+_REPLACE = f"UPDATE timeline_segments SET {', '.join(f'{name} = :{name}' for name in (*_COLUMNS[2:], 'body'))} {THIS}"
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -75,9 +74,11 @@ def contents(conn: Connection, segment: Segment) -> Contents:
 
 
 def _read(conn: Connection, segment: Segment) -> Contents:
-    row = conn.fetch_one(f"SELECT body FROM timeline_segments {THIS}", _key(segment))
+    # In one statement: while a transaction of PostgreSQL writes, another one may write the segment anew.
+    row = conn.fetch_one(f"SELECT {', '.join(_COLUMNS)}, body FROM timeline_segments {THIS}", _key(segment))
+    body = row.pop("body") if row else None
     try:
-        return conn.segments.read(segment, row["body"] if row else None)
+        return conn.segments.read(Segment(**row) if row else segment, body)
     except FileNotFoundError as error:
         this = f"SELECT id FROM timeline_segments {THIS} AND generation = :generation"
         if conn.fetch_now(this, {**_key(segment), "generation": segment.generation}) is None:
@@ -102,7 +103,7 @@ def unlike_rows(conn: Connection) -> Iterator[str]:
     for row in conn.fetch_all(f"SELECT {', '.join(_COLUMNS)} FROM timeline_segments ORDER BY tenant_id, id"):
         segment = Segment(**row)
         try:
-            held = contents(conn, segment)
+            held = _read(conn, segment)
         except DamagedSegment as error:
             yield f"the segment {segment.id} of {segment.tenant_id} is damaged: {error}"
             continue
@@ -171,10 +172,13 @@ def packed(tenant_id: str, segment_id: UUID, rows: Sequence[Row], now: datetime)
     ), body
 
 
-def begin(conn: Connection, segment: Segment, body: bytes, audit: Audit) -> None:
-    """Write a segment. Its episodes are moved into it from now on, and another one is open."""
-    timelines.open_next(conn, audit, audit.new_id())
+def begin(conn: Connection, segment: Segment, body: bytes, audit: Audit) -> bool:
+    """Write the open segment. Its episodes are moved into it from now on, and another one is open. False, without any
+    effect, if another process was faster."""
+    if not timelines.close(conn, audit, segment.id):
+        return False
     _put(conn, segment, body)
+    return True
 
 
 def move(conn: Connection, segment: Segment, entries: Collection[Archived], audit: Audit) -> int:
@@ -183,6 +187,11 @@ def move(conn: Connection, segment: Segment, entries: Collection[Archived], audi
     if current is None or current.generation != segment.generation:  # it may not hold them any more
         return 0
     moved = [each.id for each in entries if _empty(conn, segment, each)]
+    conn.execute(  # what a re-embedding in progress made of them
+        "DELETE FROM next_embeddings WHERE tenant_id = :tenant_id AND memory_type = 'episode'"
+        f" AND {conn.within('memory_id', 'ids')}",
+        {"tenant_id": segment.tenant_id, "ids": moved},
+    )
     events.append(conn, *(audit.event("episode_archived", "episode", id_, segment_id=str(segment.id)) for id_ in moved))
     return len(moved)
 
@@ -230,8 +239,8 @@ def trim(conn: Connection, tenant_id: str, segment_id: UUID) -> Segment | None:
     kept = [{**row, "content": entry.content, "metadata": entry.metadata} for row, entry in found]
     anew, body = packed(tenant_id, segment_id, kept, segment.created_at)
     anew = replace(anew, generation=segment.generation + 1, status=segment.status)
-    _drop(conn, segment)
-    _put(conn, anew, body)
+    _put(conn, anew, body, _REPLACE)
+    conn.segments.outdated = True
     return anew
 
 
@@ -342,36 +351,30 @@ def record_damage(conn: Connection, changed: Sequence[tuple[Segment, str | None]
         )
         if problem is not None:
             conn.segments.set_aside(segment)
-        else:
-            trim(conn, segment.tenant_id, segment.id)
-    if (warning := _warning(conn, audit.caller.tenant_id)) is not None:
-        timelines.warn(conn, audit, warning, SEVERITY, _HINT)
-    elif _warned(conn, audit.caller.tenant_id):
-        timelines.recover(conn, audit)
-
-
-def is_warning_outdated(conn: Connection, tenant_id: str) -> bool:
-    """Whether the timeline warns of damaged segments that are gone since, with the last of their episodes."""
-    return _warned(conn, tenant_id) not in (None, _warning(conn, tenant_id))
-
-
-def _warned(conn: Connection, tenant_id: str) -> str | None:
-    """The warning of damaged segments; one of something else does not count."""
-    found = timelines.find(conn, tenant_id)
-    return found["warning"] if found and found["severity"] == SEVERITY else None
-
-
-def _warning(conn: Connection, tenant_id: str) -> str | None:
-    broken = [each for each in listing(conn, tenant_id) if each.status == "damaged"]
+        trim(conn, segment.tenant_id, segment.id)
+    broken = _broken(conn, audit.caller.tenant_id)
     if not broken:
-        return None
-    episodes, names = sum(each.episodes for each in broken), ", ".join(str(each.id) for each in broken[:3])
-    return f"{len(broken)} segments with {episodes} archived episodes can't be read ({names}: {broken[0].problem})"
+        return timelines.recover(conn, audit) if is_over(conn, audit.caller.tenant_id) else None
+    episodes = sum(each.episodes for each in broken)
+    names = ", ".join(str(each.id) for each in broken[:3])
+    warning = f"{len(broken)} segments with {episodes} archived episodes can't be read ({names}: {broken[0].problem})"
+    hint = "put the files back from a backup, or delete these episodes; then run `tulving archive`"
+    return timelines.warn(conn, audit, warning, "critical", hint)
 
 
-def _put(conn: Connection, segment: Segment, body: bytes) -> None:
+def is_over(conn: Connection, tenant_id: str) -> bool:
+    """Whether the warning is about damage, and there is none any more: it is well again, or deleted."""
+    its = timelines.find(conn, tenant_id)
+    return its is not None and its["severity"] == "critical" and not _broken(conn, tenant_id)
+
+
+def _broken(conn: Connection, tenant_id: str) -> list[Segment]:
+    return [each for each in listing(conn, tenant_id) if each.status == "damaged"]
+
+
+def _put(conn: Connection, segment: Segment, body: bytes, statement: str = _INSERT) -> None:
     row = {name: getattr(segment, name) for name in _COLUMNS}
-    conn.execute(_INSERT, {**row, "body": conn.segments.put(segment, body)})
+    conn.execute(statement, {**row, "body": conn.segments.put(segment, body)})
 
 
 def _drop(conn: Connection, segment: Segment) -> None:

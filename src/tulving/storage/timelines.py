@@ -33,13 +33,13 @@ def ensure(conn: Connection, audit: Audit) -> Row:
     return found
 
 
-def open_next(conn: Connection, audit: Audit, segment_id: UUID) -> None:
-    """The open segment is closed, and another one is open from now on."""
-    ensure(conn, audit)
-    conn.execute(
-        f"UPDATE timelines SET open_segment_id = :id, updated_at = :now {THIS}",
-        {"tenant_id": audit.caller.tenant_id, "id": segment_id, "now": audit.now},
+def close(conn: Connection, audit: Audit, segment_id: UUID) -> bool:
+    """Close the open segment; another one is open from now on. False if this one is not the open one any more."""
+    closed = conn.execute(
+        f"UPDATE timelines SET open_segment_id = :next, updated_at = :now {THIS} AND open_segment_id = :id",
+        {"tenant_id": audit.caller.tenant_id, "id": segment_id, "next": audit.new_id(), "now": audit.now},
     )
+    return bool(closed)
 
 
 def warn(conn: Connection, audit: Audit, warning: str, severity: str, hint: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tulving.errors import DamagedStore, InvalidInput, StoreBusy, StoreUnavailable
 from tulving.storage.durable_file import make_folder
@@ -62,7 +63,8 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
             try:
                 with _alone(path) as target:
                     database.copy(target, replaced)
-                    source.backup(target)
+                    with _whole(source, path.parent) as whole:
+                        whole.backup(target)
                 return Restored(revision, replaced)
             except (DamagedStore, sqlite3.DatabaseError) as error:
                 if isinstance(error, sqlite3.OperationalError):
@@ -71,6 +73,18 @@ def restore(file: Path, path: Path, busy_timeout: float, now: datetime) -> Resto
         make_folder(path.parent)
         database.copy(source, path, check=partial(check_health, path))
         return Restored(revision, replaced if found else None)
+
+
+@contextmanager
+def _whole(source: sqlite3.Connection, folder: Path) -> Iterator[sqlite3.Connection]:
+    """A store with its archive inside: a backup as it is, a store with files beside it as a copy in this folder."""
+    if not database.segments_beside(source):
+        yield source
+        return
+    with TemporaryDirectory(dir=folder, prefix=".tulving-", suffix=".part") as place:
+        database.copy(source, Path(place) / "whole")
+        with closing(sqlite3.connect(Path(place) / "whole")) as raw:
+            yield raw
 
 
 def check_health(path: Path, raw: sqlite3.Connection) -> str:

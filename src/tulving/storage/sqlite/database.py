@@ -301,22 +301,25 @@ def _copy(source: sqlite3.Connection, file: Path) -> None:
 
 def _take_segments(source: sqlite3.Connection, copy: sqlite3.Connection, folder: Path) -> bool:
     """Put the segments of a store into a copy of its file; False if one was written anew since it was copied."""
-    if not copy.execute("SELECT 1 FROM sqlite_schema WHERE name = 'timeline_segments'").fetchone():
-        return True
-    these = "FROM timeline_segments WHERE body IS NULL"
-    for tenant_id, id_, generation in copy.execute(f"SELECT tenant_id, id, generation {these}").fetchall():
-        key = tenant_id, id_, generation
+    for key in segments_beside(copy):
+        _, id_, generation = key
         try:
             body = (folder / f"{id_}-{generation}.segment").read_bytes()
         except OSError:
-            this = f"SELECT 1 {these} AND tenant_id = ? AND id = ? AND generation = ?"
-            if source.execute(this, key).fetchone() is None:
+            if key not in segments_beside(source):
                 return False
             continue  # it is damaged, and stays so
         copy.execute(
             "UPDATE timeline_segments SET body = ? WHERE tenant_id = ? AND id = ? AND generation = ?", (body, *key)
         )
     return True
+
+
+def segments_beside(raw: sqlite3.Connection) -> list[tuple[str, str, int]]:
+    """The segments of a store that are files: the tenant, id and generation of each."""
+    if not raw.execute("SELECT 1 FROM sqlite_schema WHERE name = 'timeline_segments'").fetchone():
+        return []
+    return raw.execute("SELECT tenant_id, id, generation FROM timeline_segments WHERE body IS NULL").fetchall()
 
 
 def _upgrade(raw: sqlite3.Connection, revisions: Sequence[str]) -> None:
