@@ -721,7 +721,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("timeline.py", "tenants"): "which tenants there are",
     ("timeline.py", "unlike_rows"): "verification concerns the whole store",
     ("timeline.py", "sweep"): "which files of the whole store are needed",
-    ("sqlite/database.py", "_take_segments"): "a backup holds the whole store",
+    ("sqlite/database.py", "segments_beside"): "a backup holds the whole store",
     ("bridge.py", "tenants"): "which tenants a worker has to care for",
     ("eviction.py", "least_used"): "tenants share the file, and its limit",
     ("eviction.py", "count_protected"): "tenants share the file, and its limit",
