@@ -18,7 +18,7 @@ from bus_parts import settled
 from tulving import Memory, NewEpisode, open_memory
 from tulving.domain.scope import Address, Caller
 from tulving.domain.segments import Segment
-from tulving.errors import InvalidInput
+from tulving.errors import IntegrityError, InvalidInput
 from tulving.settings import BridgeConfig, MemoryModuleConfig, TimelineConfig
 from tulving.storage import embeddings, forgotten, timeline, timelines
 from tulving.storage.connection import Connection
@@ -126,7 +126,10 @@ async def test_the_scheduled_cleanup_archives_what_it_would_delete_for_room(memo
 async def test_a_schedule_archives_what_is_old(memory: Memory, sql: Sql, clock: ManualClock) -> None:
     with_timeline(memory, capacity=100, keep_days=1)
     ids = await lived(memory, sql, 4)
-    clock.advance(days=1, hours=2)
+    clock.advance(days=1, hours=1)
+    forecast = await memory.rotate_timeline(as_of=clock.now + timedelta(hours=1), dry_run=True)
+    assert (forecast["archived"], forecast["segments"]) == (2, 1)
+    clock.advance(hours=1)
     assert (await administer(memory).rotate_timeline())["archived"] == 2, "exactly a day ago is not before"
     found = [await memory.look("episode", id_) for id_ in ids]
     assert [item.segment_id is not None for item in found] == [True, True, False, False]
@@ -422,7 +425,7 @@ async def test_after_a_restart_windows_reach_into_the_archive(
 
 @pytest.mark.scenario("000-017", "000-021")
 async def test_a_damaged_segment_is_set_aside_and_the_others_work(
-    memory: Memory, sql: Sql, url: str, clock: ManualClock
+    memory: Memory, sql: Sql, url: str, clock: ManualClock, tmp_path: Path
 ) -> None:
     ids = await lived(memory, sql, 10)
     await memory.rotate_timeline()
@@ -448,6 +451,8 @@ async def test_a_damaged_segment_is_set_aside_and_the_others_work(
         ]
         with pytest.raises(Exception, match="can't be changed"):
             await other.edit("episode", ids[0], importance=1)
+        with pytest.raises(IntegrityError, match="can't be moved"):
+            await other.export(tmp_path / "all.jsonl")
         await memory.store_episode("others can write", butler="b")
         assert (await other.rotate_timeline())["damaged"] == 1, "and is not said twice"
         assert len(sql("SELECT * FROM memory_events WHERE event_type = 'timeline_warning'")) == 1
