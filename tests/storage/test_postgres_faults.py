@@ -6,7 +6,7 @@ import random
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -336,6 +336,30 @@ async def test_a_call_that_is_cancelled_leaves_no_transaction_behind(
         await asyncio.gather(*(memory.store_rule(f"after {n}") for n in range(20)))
         assert not problems(await administer(memory).verify())
     assert "active transaction" not in caplog.text, "the driver found nothing to clear away"
+
+
+async def test_a_cancelled_task_ends_even_if_its_call_was_failing(postgres_url: str) -> None:
+    """One that goes on after errors, as background work does: it must not take its cancellation for such an error."""
+
+    def fail(conn: Any) -> None:
+        conn.fetch_all("SELECT 1 AS one")
+        raise IntegrityError("refused")
+
+    async def go_on(memory: Memory) -> None:
+        while True:
+            with suppress(IntegrityError):
+                await memory._env.store.write("default", fail)
+
+    chance = random.Random(12)
+    async with opened(postgres_url, background=False) as memory:
+        for _ in range(40):
+            task = asyncio.create_task(go_on(memory))
+            for _ in range(chance.randrange(40)):
+                await asyncio.sleep(0)
+            await asyncio.sleep(chance.random() * 0.01)
+            task.cancel()
+            await asyncio.wait({task}, timeout=5)
+            assert task.cancelled()
 
 
 async def test_calls_that_are_cancelled_at_any_moment_are_done_or_not_at_all(postgres_url: str) -> None:

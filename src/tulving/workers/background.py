@@ -21,12 +21,13 @@ async def tend(memory: Administration, schedule: Schedule) -> None:
     """Until cancelled: check the archive and make missing vectors at once, then do each job that is due and not being
     done elsewhere."""
     try:
-        await memory.check_segments()
         await memory.embed_pending()
+        await memory.check_segments()
     except IntegrityError:
         raise
     except Exception as error:
-        log.warning("the archive is unchecked, or memories wait for their vectors: %s", error)
+        level = logging.INFO if isinstance(error, StoreUnavailable) else logging.WARNING
+        log.log(level, "memories wait for their vectors, or the archive is unchecked: %s", error)
     scheduler = Scheduler(schedule, memory, JOBS)
     failures = 0
     await asyncio.sleep(BEFORE)

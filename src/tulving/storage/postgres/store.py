@@ -262,8 +262,10 @@ def _tenant_setting(tenant_id: str | None) -> str:
 async def _roll_back(raw: Raw) -> None:
     try:
         await raw.execute("ROLLBACK")
-    except BaseException:
+    except BaseException as error:
         _discard(raw)
+        if isinstance(error, asyncio.CancelledError):  # who is cancelled must not go on because of another error
+            raise
 
 
 def _discard(raw: Raw) -> None:
