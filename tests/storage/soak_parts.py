@@ -179,6 +179,7 @@ async def assert_whole(memory: Memory, lines: list[Any]) -> dict[str, int]:
     assert len(set(texts)) == len(texts), "an event is there twice"
     offered = {line["storing"] for line in lines if "storing" in line}
     edits, forgotten = told("edit", "begun"), told("forget", "done")
+    said = {fact.content for fact in facts.values()}
     for id_, episode in episodes.items():
         allowed = {edits.get(id_), stored[id_]["text"]} if id_ in stored else offered
         assert episode.content in allowed | {edits.get(id_)}, (id_, episode.content, allowed)
@@ -186,7 +187,9 @@ async def assert_whole(memory: Memory, lines: list[Any]) -> dict[str, int]:
             assert episode.content == edits[id_]
         assert episode.forgotten >= (id_ in forgotten)
         if id_ in stored and not episode.forgotten:
-            assert (id_ in made) == stored[id_]["fact"], (id_, "has no fact, or should have none")
+            # The fact may be that of the same event, which was evicted and recorded again.
+            found = id_ in made or stored[id_]["text"].strip()[:512].strip() in said
+            assert found == stored[id_]["fact"], (id_, "has no fact, or should have none")
     for episode_id, fact_id in made.items():
         fact, expected = facts[fact_id], {edits.get(episode_id), episodes[episode_id].content}
         expected |= {stored[episode_id]["text"]} if episode_id in stored else set()
