@@ -115,11 +115,11 @@ async def _build(report: Report, path: Path, embedder: Known, asked: Sequence[st
         store: Any = memory._env.store
         await _first(memory, asked[0])
         begun = perf_counter()
-        _, meanwhile = await _asked(memory, asked[:60])
+        _, during = await _asked(memory, asked[:60])
         await store.ready()
         total = perf_counter() - begun
         report.row("building the graph in the background", f"{total:.0f} s", f"{store.vectors.progress()[1]:,} vectors")
-        report.row("semantic search meanwhile", str(meanwhile))
+        report.row("semantic search while it is built", str(during))
         answers, timings = await _asked(memory, asked)
         report.row("semantic search through the graph", str(timings))
         share = _recall(answers, exact)

@@ -41,7 +41,7 @@ class Place:
     def compact(self, whole: bool) -> bool:
         """Give free space back to the file system, and truncate the log; False if a reader holds it.
 
-        Another process that writes meanwhile is left alone: the space is free for what is stored next.
+        Another process that is writing is left alone: the space is free for what is stored next.
         """
         try:
             if whole:

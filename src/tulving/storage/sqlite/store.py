@@ -223,8 +223,8 @@ class SqliteStore:
             raise self._damage
 
     def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
-        """Read, again in another snapshot if a file that it names was replaced meanwhile. A long read may meet that
-        each time, so at last writers wait for it."""
+        """Read, again in another snapshot if a file that it names was replaced since. Raises `Interrupted` if that
+        happens each time."""
         conn = self._reader()
         for _ in range(REREADS):
             with suppress(Interrupted):
