@@ -14,7 +14,7 @@ from tulving.domain.text import content_hash, found_by, search_text
 from tulving.ports import Store
 from tulving.storage import events, items
 from tulving.storage.connection import Connection
-from tulving.storage.kinds import KIND, table_of
+from tulving.storage.kinds import table_of
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import IndexEntry
 
@@ -107,10 +107,8 @@ def put(conn: Connection, *new: Item, vector: Sequence[float] | None = None) -> 
 
 def insert(conn: Connection, item: Item) -> None:
     """The row alone, past all checks but those of the database."""
-    row = table_of(item).params(item)
-    conn.execute(
-        KIND[KIND_OF[type(item)]].insert, {**row, "search_text": "", "embedding": None, "embedding_version": None}
-    )
+    table = table_of(item)
+    conn.insert(table.table, table.inserted, [(*table.values(item), "", None, None)])
 
 
 def count(conn: Connection, table: str = "rules") -> int:

@@ -21,7 +21,7 @@ from tulving.domain.model import KINDS, Fact, Kind
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
-from tulving.storage import edits, entities, facts, filters, items, moving, profiles, runs, timeline, timelines
+from tulving.storage import edits, entities, events, facts, filters, items, moving, profiles, runs, timeline, timelines
 from tulving.storage.kinds import KIND
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -730,6 +730,9 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("merge_rules.py", "unreadable"): "verification concerns the whole store: which tenants have rules",
     ("postgres/lanes.py", "_worded"): "its words have the tenant's mark, and the filter around it names the tenant",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
+    ("sqlite/connection.py", "_note_new"): "the numbers of new rows, of which the next entry indexes the words",
+    ("sqlite/connection.py", "index_words"): "each word has its tenant's mark already",
+    ("sqlite/values.py", "insertion"): "the columns it is given have the tenant, as below",
     ("sqlite/connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres/connection.py", "_verify_words"): "verification concerns the whole store",
     ("postgres/connection.py", "merge"): "the columns it is given have the tenant, as below",
@@ -811,7 +814,8 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         where, params = filters.visible(None, kind, "mine", Filter(), ManualClock()())  # pyright: ignore[reportArgumentType]
         assert where.startswith("m.tenant_id = :tenant_id AND ")
         assert params["tenant_id"] == "mine"
-        assert ":tenant_id" in KIND[kind].insert
+        assert "tenant_id" in KIND[kind].inserted
+    assert "tenant_id" in events.COLUMNS
     assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
     assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
     clauses = (entities._MINE, profiles._MINE, runs._RUNS, items.THIS, edits._OF_MEMORY, timeline.THIS, timelines.THIS)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from functools import lru_cache
 from typing import Literal
 from uuid import UUID
 
@@ -42,6 +43,7 @@ def claim(fact: Fact) -> Claim:
     return Claim(**{name: getattr(fact, name) for name in Claim.__slots__})
 
 
+@lru_cache(4096)
 def folded(name: str) -> str:
     """A subject or predicate as it is compared: without case, compatibility variants of letters, and the choice and
     number of separators (white space, `_`, `-`)."""

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from tulving.domain.intake import LAST, one_of
@@ -36,7 +37,11 @@ def effective_confidence(confidence: float, rate: float, confirmed_at: datetime 
         return confidence
     if confirmed_at is None:
         return 0.0
-    return confidence * math.exp(-rate * days_between(confirmed_at, now))
+    return _faded(confidence, rate, days_between(confirmed_at, now))
+
+
+def _faded(confidence: float, rate: float, days: float) -> float:
+    return confidence * math.exp(-rate * days)
 
 
 def covers_fading(min_confidence: float) -> bool:
@@ -60,23 +65,24 @@ def _next_below(
     if effective_confidence(confidence, rate, confirmed_at, now) < threshold:
         return now
     try:
-        return min(max(_crossing(confidence, rate, confirmed_at, threshold), now + timedelta.resolution), LAST)
+        return min(max(confirmed_at + _lasts(confidence, rate, threshold), now + timedelta.resolution), LAST)
     except OverflowError:
         return LAST
 
 
-def _crossing(confidence: float, rate: float, confirmed_at: datetime, threshold: float) -> datetime:
-    """The first microsecond at which the formula is below the threshold. The closed form has rounding errors, so it
-    only gives the range of a binary search: at this time and just before it, both must agree."""
+@lru_cache(1024)
+def _lasts(confidence: float, rate: float, threshold: float) -> timedelta:
+    """How long the formula stays at the threshold or above, to the microsecond. The closed form has rounding errors, so
+    it only gives the range of a binary search: at this time and just before it, both must agree."""
     about = timedelta(days=math.log(confidence / threshold) / rate)
     first, last = max(timedelta(0), about - _DOUBT), about + _DOUBT
     while first < last:
         middle = first + (last - first) // 2
-        if effective_confidence(confidence, rate, confirmed_at, confirmed_at + middle) < threshold:
+        if _faded(confidence, rate, middle / _DAY) < threshold:
             last = middle
         else:
             first = middle + timedelta.resolution
-    return confirmed_at + first
+    return first
 
 
 class Standing(NamedTuple):

@@ -19,7 +19,7 @@ class Unkeyed:
     new_id: Callable[[], UUID]
 
     def keyed(self, secret: str) -> str:
-        return hmac.new(bytes.fromhex(secret), self.content_hash.encode(), "sha256").hexdigest()
+        return hmac.digest(bytes.fromhex(secret), self.content_hash.encode(), "sha256").hex()
 
     def new_secret(self) -> str:
         return self.new_id().hex + self.new_id().hex

@@ -56,7 +56,7 @@ def strip_private(text: str) -> str:
     text is only ever removed from the end of `kept`, and each piece is tried once, since a `>` that ends no tag rules
     out every `<` before it.
     """
-    if _PRIVATE.search(text) is None:
+    if "<" not in text or _PRIVATE.search(text) is None:
         return text
     kept: list[str] = []
     # For the text and each private part nested in it: where it begins, and each `<` that may begin a tag.
@@ -136,6 +136,8 @@ def name(field: str, value: object, most: int = MAX_NAME) -> str:
 
 def key(field: str, *names: str) -> None:
     """Names that form one key; PostgreSQL's indexes can't hold a longer one."""
+    if sum(map(len, names)) * 4 <= MAX_KEY_BYTES:  # a character has four bytes at most
+        return
     size = sum(len(name.encode()) for name in names)
     if size > MAX_KEY_BYTES:
         problem = f"is too long: with its tenant, owner and namespace it has {size:,} bytes"

@@ -16,7 +16,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]{1,255}")  # PostgreSQL does not index longer words, so they are split
 # Invisible characters may stand between; at the end of a text, what is shown after it follows.
 _TAG = re.compile(r"<(?=[\s\x00-\x1f\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*(?:[^\W\d_]|[/!?]|\Z))")
-_PIECE = re.compile(r".{1,4080}(?:\s|$)|.{1,4080}")  # 16 times the longest word, so that splitting changes no word
+LONGEST_PIECE = 4080  # 16 times the longest word, so that splitting changes no word
+_PIECE = re.compile(rf".{{1,{LONGEST_PIECE}}}(?:\s|$)|.{{1,{LONGEST_PIECE}}}")
 _TATWEEL = "\u0640"  # stretches an Arabic word, for looks only
 # The article and prepositions, which Arabic writes as part of the next word.
 _CLITICS = ("", *"ال و وال ب بال ل لل".split())
@@ -153,7 +154,10 @@ def search_text(text: str) -> str:
 
     Processed in pieces, so that a long text does not block other threads.
     """
-    return " ".join(word for piece in _PIECE.findall(preprocess_text(text)) for word in words(piece))
+    line = preprocess_text(text)
+    if len(line) <= LONGEST_PIECE:
+        return " ".join(words(line))
+    return " ".join(word for piece in _PIECE.findall(line) for word in words(piece))
 
 
 def shortened(text: str, most: int) -> str:

@@ -16,7 +16,6 @@ from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId, offered
-from tulving.storage.connection import Connection
 from tulving.storage.embeddings import Indexed
 
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
@@ -170,14 +169,15 @@ class Facts(Service):
         entries = await self._env.embedding.index(facts, given=vector)
         rows = list(zip(facts, entries, map(_given, offers, facts), strict=True))
         warning = self.warning
+        merged: list[Settlement] = []
 
-        def store(conn: Connection) -> T:
-            stored = storage.facts.store(conn, rows, self._audit(now), self.bound, self._env.config.conflicts)
+        def answered(stored: list[Stored]) -> T:
             merged[:] = [one.conflict for one in stored if one.conflict is not None and one.conflict.merged_id]
             return of([replace(one, warning=warning) for one in stored] if warning else stored)
 
-        merged: list[Settlement] = []
-        answer = await self._write_once(store)
+        answer = await self._store_once(
+            answered, storage.facts.store, rows, self._audit(now), self.bound, self._env.config.conflicts
+        )
         await self._finish_merges(merged)
         return answer
 

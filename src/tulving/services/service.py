@@ -12,7 +12,7 @@ from uuid import UUID
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.events import Audit, AuditOf, Event
-from tulving.domain.model import Item, Kind, MemoryId, NewEpisode, NewFact, NewRule
+from tulving.domain.model import Kind, MemoryId, NewEpisode, NewFact, NewRule
 from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
@@ -24,7 +24,6 @@ from tulving.services.reranking import Reranking
 from tulving.services.streams import Streams
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.connection import Connection
-from tulving.storage.rows import IndexEntry
 
 if TYPE_CHECKING:
     from tulving.storage.names import KnownNames
@@ -40,6 +39,7 @@ HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -250,6 +250,7 @@ class Service:
             "tags": intake.tags(offer.tags),
             "metadata": intake.metadata(offer.metadata),
             "content_hash": content_hash(content),
+            "accessed_at": now,
             "created_at": now,
             "updated_at": now,
         }
@@ -267,14 +268,24 @@ class Service:
             return await self._write(change)
         return await self._write(storage.requests.once, self._request, change)
 
-    async def _store(self, kind: Kind, rows: Sequence[tuple[Item, IndexEntry, Event]], answer: T) -> T:
+    async def _store_once(
+        self,
+        of: Callable[[R], T],
+        transaction: Callable[Concatenate[Connection, P], R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The same for a transaction that a store may execute together with others, as long as its answer need not be
+        committed with it. `of` makes the verb's answer of the result."""
+        if self._request is None:
+            return of(await self._write(transaction, *args, **kwargs))
+        return await self._write_once(lambda conn: of(transaction(conn, *args, **kwargs)))
+
+    async def _store(self, kind: Kind, rows: storage.items.Offers, answer: T) -> T:
         """Store new episodes or rules, whose answer is known beforehand."""
-
-        def store(conn: Connection) -> T:
-            storage.items.store(conn, kind, rows, self.bound)
+        if not rows:
             return answer
-
-        return await self._write_once(store) if rows else answer
+        return await self._store_once(lambda _: answer, storage.items.store, kind, rows, self.bound)
 
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._env.store.read(self._tenant_id, query, *args, **kwargs)

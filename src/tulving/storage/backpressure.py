@@ -131,7 +131,8 @@ class BoundedWrites:
             # A caller that gave up early says nothing about how long its write would have taken.
             if not cancelled or now - begun > self._target:
                 self._latency.add(now, now - begun)
-                turned = self._adjust(begun, now)
+                if self._slow or self._allowed < self._most or now - begun >= self._target / 2:
+                    turned = self._adjust(begun, now)
             self._inside -= 1
             self._call()
         return turned

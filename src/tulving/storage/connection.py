@@ -96,6 +96,10 @@ class Connection(Protocol):
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None: ...
 
+    def insert(self, table: str, columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+        """Insert rows of values in the order of the columns."""
+        ...
+
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None: ...
 
     def fetch_now(self, sql: str, params: Params | None = None) -> Row | None:
@@ -104,8 +108,8 @@ class Connection(Protocol):
 
     def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]: ...
 
-    def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
-        """The rows of a SELECT for each of many parameter sets, in order, in one round trip."""
+    def fetch_for_each(self, sql: str, rows: Sequence[Params]) -> list[Row]:
+        """The rows of a SELECT from one table for each of many parameter sets, in order, in one round trip."""
         ...
 
     def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:

@@ -70,6 +70,8 @@ def renumbered(conn: Connection, entries: Iterable[IndexEntry]) -> list[IndexEnt
     entries = list(entries)
     numbers = {entry.embedding_version for entry in entries if entry.embedding is not None}
     current = {number: active_number(conn, number) for number in numbers}
+    if all(number == active for number, active in current.items()):
+        return entries
     return [
         entry if entry.embedding is None else replace(entry, embedding_version=current[entry.embedding_version])
         for entry in entries

@@ -12,7 +12,6 @@ from tulving.storage.rows import insert_statement
 
 COLUMNS = tuple(field.name for field in fields(Event) if field.name != "seq")
 _SELECT = f"SELECT seq, {', '.join(COLUMNS)} FROM memory_events"
-_INSERT = insert_statement("memory_events", COLUMNS)
 _VALUES = attrgetter(*COLUMNS)
 ARRIVAL = "memories_imported"
 """Rows were imported from a file or another store; the payload lists their keys."""
@@ -23,9 +22,10 @@ _NEW_SECRET = insert_statement("tenant_keys", ("tenant_id", "secret"))
 def append(conn: Connection, *events: Event) -> None:
     """Write events in the transaction that makes the change, with keyed content hashes. They are published after the
     commit."""
-    written = _keyed(conn, events)
-    conn.execute_many(_INSERT, [dict(zip(COLUMNS, _VALUES(event), strict=True)) for event in written])
-    conn.events += written
+    if events:
+        written = _keyed(conn, events)
+        conn.insert("memory_events", COLUMNS, map(_VALUES, written))
+        conn.events += written
 
 
 def keyed(conn: Connection, tenant_id: str, unkeyed: Unkeyed, secrets: MutableMapping[str, str] | None = None) -> str:

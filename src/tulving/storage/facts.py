@@ -34,30 +34,44 @@ _BY_SUBJECT = f"{_SLOT} AND {_SUBJECT} AND {_PREDICATE} AND entity_id IS NULL AN
 _BY_CONTENT = f"{_SLOT} AND content_hash = :content_hash AND NOT keyed"
 _CLAIM = f"CAST(:place AS INTEGER) AS place, folded_predicate, {', '.join(Claim.__slots__)}"
 _SINCE = "COALESCE(occurred_at, created_at)"
+Offers = Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]]
+"""New facts with their index entries, and the columns that the caller gave explicitly, which an existing fact with
+equal content takes over."""
 _KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at", "restated_at")
 """Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
 
 
 def store(
-    conn: Connection,
-    offers: Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]],
-    audit: Audit,
-    bound: Bound,
-    conflicts: ConflictsConfig | None = None,
+    conn: Connection, offers: Offers, audit: Audit, bound: Bound, conflicts: ConflictsConfig | None = None
 ) -> list[Stored]:
     """001-017: store all offers in one transaction, in order; `claims.decide` decides on each. Unless `conflicts` is
-    None, unkeyed ones are compared with others, and `settling.verdict` decides on those in conflict.
+    None, unkeyed ones are compared with others, and `settling.verdict` decides on those in conflict."""
+    [stored] = store_each(conn, [(offers, audit, bound, conflicts)])
+    return stored
 
-    Each offer has the columns that its caller gave explicitly, which an existing fact with equal content takes over.
-    """
-    entries = renumbered(conn, (entry for _, entry, _ in offers))
-    facts = [fact for fact, _, _ in offers]
-    compared = [fact for fact in facts if conflicts is not None and conflicts.enabled and not fact.keyed]
-    conn.lock(*map(claims.key, facts), *map(claims.neighbourhood, compared))
-    _check_entities(conn, facts)
-    items.check_sources(conn, bound, facts)
-    batch = _Batch(conn, audit, facts, conflicts if compared else None)
-    stored = [batch.take(fact, entry, given) for (fact, _, given), entry in zip(offers, entries, strict=True)]
+
+def store_each(
+    conn: Connection, calls: Sequence[tuple[Offers, Audit, Bound, ConflictsConfig | None]]
+) -> list[list[Stored]]:
+    """Several calls of `store` with the same statements."""
+    facts = [fact for offers, *_ in calls for fact, _, _ in offers]
+    entries = iter(renumbered(conn, (entry for offers, *_ in calls for _, entry, _ in offers)))
+    compared = [
+        claims.neighbourhood(fact)
+        for offers, _, _, conflicts in calls
+        for fact, _, _ in offers
+        if conflicts is not None and conflicts.enabled and not fact.keyed
+    ]
+    conn.lock(*map(claims.key, facts), *compared)
+    for offers, _, bound, _ in calls:
+        theirs = [fact for fact, _, _ in offers]
+        _check_entities(conn, theirs)
+        items.check_sources(conn, bound, theirs)
+    batch = _Batch(conn, facts)
+    stored: list[list[Stored]] = []
+    for offers, audit, _, conflicts in calls:
+        batch.begin(audit, conflicts if compared else None)
+        stored.append([batch.take(fact, next(entries), given) for fact, _, given in offers])
     batch.finish()
     return stored
 
@@ -142,14 +156,19 @@ class _Batch:
     """A batch of offers. Existing facts are looked up for all of them at once, and new rows are written together: over
     a network each statement costs a round trip."""
 
-    def __init__(
-        self, conn: Connection, audit: Audit, facts: Sequence[Fact], conflicts: ConflictsConfig | None
-    ) -> None:
-        self._conn, self._audit, self._facts, self._conflicts = conn, audit, facts, conflicts
+    _audit: Audit
+    _conflicts: ConflictsConfig | None
+
+    def __init__(self, conn: Connection, facts: Sequence[Fact]) -> None:
+        self._conn, self._facts = conn, facts
         self._current = _current(conn, facts)
         self._refs = refs.taken(conn, facts)
         self._new: dict[UUID, tuple[Fact, IndexEntry]] = {}
         self._events: list[Event] = []
+
+    def begin(self, audit: Audit, conflicts: ConflictsConfig | None) -> None:
+        """The offers that follow are from this caller."""
+        self._audit, self._conflicts = audit, conflicts
 
     def take(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any]) -> Stored:
         current = self._current.get(claims.key(fact))
@@ -213,8 +232,9 @@ class _Batch:
 
     def _store(self, fact: Fact, entry: IndexEntry) -> Stored:
         if fact.ref is not None:
-            fact = replace(fact, ref=refs.free(self._conn, fact, self._refs, self._audit.new_id))
-            self._refs.add(str(fact.ref))
+            ref = refs.free(self._conn, fact, self._refs, self._audit.new_id)
+            fact = fact if ref == fact.ref else replace(fact, ref=ref)
+            self._refs.add(ref)
         self._add(fact, entry)
         self._current[claims.key(fact)] = claims.claim(fact)
         return Stored(id=fact.id, outcome="stored", ref=fact.ref)

@@ -1,9 +1,11 @@
 """Operations on every kind of memory: insert, update, count references, forget, delete, list."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 from uuid import UUID
 
 from tulving.domain.editing import forgotten, is_forgotten
@@ -20,32 +22,39 @@ from tulving.storage.rows import IndexEntry, Row
 
 Reference = tuple[Kind, UUID, int, datetime]
 """A memory by its kind and id, the number of new references, and the time of the last one."""
+Offers = Sequence[tuple[Item, IndexEntry, Event]]
+"""New episodes or rules with their index entries and audit events."""
 THIS = "WHERE tenant_id = :tenant_id AND id = :id"
 
 
 def insert(conn: Connection, kind: Kind, new: Sequence[tuple[Item, IndexEntry]]) -> None:
     """Insert rows with their index entries; the caller appends the events."""
-    conn.execute_many(
-        KIND[kind].insert,
-        [
-            {
-                **KIND[kind].params(item),
-                "accessed_at": item.accessed_at or item.created_at,
-                "search_text": conn.index_text(item.tenant_id, entry.search_text),
-                "embedding": entry.embedding,
-                "embedding_version": entry.embedding_version,
-            }
-            for item, entry in new
-        ],
-    )
+    table = KIND[kind]
+    rows: list[tuple[Any, ...]] = []
+    for item, entry in new:
+        if item.accessed_at is None:
+            item = replace(item, accessed_at=item.created_at)
+        words = conn.index_text(item.tenant_id, entry.search_text)
+        rows.append((*table.values(item), words, entry.embedding, entry.embedding_version))
+    if rows:
+        conn.insert(table.table, table.inserted, rows)
 
 
-def store(conn: Connection, kind: Kind, offers: Sequence[tuple[Item, IndexEntry, Event]], bound: Bound) -> None:
+def store(conn: Connection, kind: Kind, offers: Offers, bound: Bound) -> None:
     """Store new episodes or rules, all or none."""
-    entries = renumbered(conn, (entry for _, entry, _ in offers))
-    check_sources(conn, bound, [item for item, _, _ in offers])
-    insert(conn, kind, [(item, entry) for (item, _, _), entry in zip(offers, entries, strict=True)])
-    events.append(conn, *(event for _, _, event in offers))
+    store_each(conn, [(kind, offers, bound)])
+
+
+def store_each(conn: Connection, calls: Sequence[tuple[Kind, Offers, Bound]]) -> Sequence[None]:
+    """Several calls of `store` with the same statements."""
+    for _, offers, bound in calls:
+        check_sources(conn, bound, [item for item, _, _ in offers])
+    for kind, of_kind in groupby(calls, key=itemgetter(0)):
+        new = [offer for _, offers, _ in of_kind for offer in offers]
+        entries = renumbered(conn, (entry for _, entry, _ in new))
+        insert(conn, kind, [(item, entry) for (item, _, _), entry in zip(new, entries, strict=True)])
+        events.append(conn, *(event for _, _, event in new))
+    return [None] * len(calls)
 
 
 def check_sources(conn: Connection, bound: Bound, new: Sequence[Item]) -> None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from tulving.domain.model import KIND_OF, Episode, Fact, Item, Kind, Rule
-from tulving.storage.rows import Row, insert_statement
+from tulving.storage.rows import Row
 
 INDEX_COLUMNS = ("search_text", "embedding", "embedding_version")
 
@@ -50,15 +50,17 @@ class KindTable:
         return f"SELECT {self.selected} FROM {self.table} AS m"
 
     @cached_property
-    def insert(self) -> str:
-        return insert_statement(self.table, self.columns + INDEX_COLUMNS)
+    def inserted(self) -> tuple[str, ...]:
+        """The columns of a new row."""
+        return self.columns + INDEX_COLUMNS
 
     @cached_property
-    def _values(self) -> "attrgetter[tuple[Any, ...]]":
+    def values(self) -> "attrgetter[tuple[Any, ...]]":
+        """Makes the values of the columns of a memory."""
         return attrgetter(*self.columns)
 
     def params(self, item: Item) -> Row:
-        return dict(zip(self.columns, self._values(item), strict=True))
+        return dict(zip(self.columns, self.values(item), strict=True))
 
     def item(self, row: Row) -> Item:
         return self.record(**row)

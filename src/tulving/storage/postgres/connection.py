@@ -17,7 +17,7 @@ from tulving.storage.postgres.indexes import VectorIndexes
 from tulving.storage.postgres.lanes import find_lanes, read_memories
 from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
 from tulving.storage.postgres.waiting import wait
-from tulving.storage.rows import DOCUMENTS, Params, Row
+from tulving.storage.rows import DOCUMENTS, Params, Row, insert_statement
 from tulving.storage.segments import Segments
 from tulving.storage.tenant_words import prefixed
 
@@ -69,6 +69,9 @@ class PostgresConnection:
         elif values:
             self._wait(self.raw.executemany(text, values))
 
+    def insert(self, table: str, columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+        self.execute_many(insert_statement(table, columns), [dict(zip(columns, row, strict=True)) for row in rows])
+
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.fetch_all(sql, params)
         return rows[0] if rows else None
@@ -79,7 +82,7 @@ class PostgresConnection:
     def fetch_all(self, sql: str, params: Params | None = None) -> list[Row]:
         return [decoded(record) for record in self.records(sql, params)]
 
-    def fetch_for_each(self, sql: str, rows: Iterable[Params]) -> list[Row]:
+    def fetch_for_each(self, sql: str, rows: Sequence[Params]) -> list[Row]:
         text, names = numbered(sql)
         values = [encoded(names, row) for row in rows]
         if len(values) == 1:

@@ -1,6 +1,7 @@
 """The open file of a store: whether it is still the one at its path, and how long its log is."""
 
 import logging
+import os
 import sqlite3
 from pathlib import Path
 
@@ -79,7 +80,7 @@ class Place:
     def _found(self) -> tuple[int, ...]:
         """Identifies the file at the path; for a read-only one also its state, to notice a change."""
         try:
-            file = self.path.stat()
+            file = os.stat(self.path)
         except OSError as error:
             raise StoreUnavailable(f"{self.path} was removed while it was open ({error.strerror})") from error
         identity = file.st_dev, file.st_ino

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,7 +23,7 @@ from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable, TulvingError
 from tulving.ports import Finding
 from tulving.settings import VectorsConfig
-from tulving.storage import timeline
+from tulving.storage import facts, items, timeline
 from tulving.storage.connection import Interrupted
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.segments import Segments
@@ -62,15 +64,32 @@ def _used_bytes(conn: SqliteConnection) -> int:
     return row["used"]
 
 
+_TOGETHER: dict[Callable[..., Any], Callable[..., Sequence[Any]]] = {
+    facts.store: facts.store_each,
+    items.store: items.store_each,
+}
+"""Transactions of which several calls can be executed by the same statements."""
+
+
 @dataclass(slots=True)
 class _Job:
-    work: Callable[[SqliteConnection], Any]
+    transaction: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     publish: Callable[[Sequence[Event]], None]
     result: Any = None
     events: Sequence[Event] = ()
     error: BaseException | None = None
+
+    def run(self, conn: SqliteConnection) -> Any:
+        return self.transaction(conn, *self.args, **self.kwargs)
+
+    @property
+    def company(self) -> tuple[Any, ...]:
+        """Equal for neighbours that can be executed by the same statements."""
+        return (self.loop, self.transaction) if self.transaction in _TOGETHER and not self.kwargs else (id(self),)
 
 
 def _answer(group: list[_Job]) -> None:
@@ -117,7 +136,7 @@ class SqliteStore:
         self._closed = False
         with named_errors():
             database.prepare(self.path, busy_timeout)
-            raw = database.connect(self.path, busy_timeout)
+            raw = database.connect(self.path, min(busy_timeout, LONGEST_PAUSE))
             raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the file is opened only now
             self._place = Place(self.path)
         snapshots = Snapshots(database.work_folder(self.path) / "semantic-index", writable=not self._place.frozen)
@@ -137,7 +156,7 @@ class SqliteStore:
         """
         self._check()
         loop = asyncio.get_running_loop()
-        job = _Job(lambda conn: transaction(conn, *args, **kwargs), loop, loop.create_future(), self.publish)
+        job = _Job(transaction, args, kwargs, loop, loop.create_future(), self.publish)
         self._jobs.put(job)
         return await job.future
 
@@ -278,20 +297,20 @@ class SqliteStore:
         """One transaction for the whole group; a job that fails rolls back only its own savepoint."""
         try:
             self._begin(group)
-            for job in group:
-                try:
-                    job.result = self._in_savepoint(job) if len(group) > 1 else self._work(job)
-                except BaseException as error:
-                    hopeless = isinstance(error, DamagedStore) or not self._writer.raw.in_transaction
-                    if len(group) == 1 or hopeless:
-                        raise
-                    job.error = error
+            if len(group) == 1:
+                self._work(group)
+            else:
+                for _, neighbours in groupby(group, key=attrgetter("company")):
+                    self._work_apart([*neighbours])
+            with named_errors():
+                self._writer.index_words()
             self._place.check()
             self._control("COMMIT")
             self._place.check()
         except BaseException as error:
             with suppress(sqlite3.Error):
                 self._writer.raw.rollback()
+            self._writer.unindexed.clear()
             if isinstance(error, DamagedStore):
                 self._damage = error
             elif isinstance(error, IntegrityError) and len(group) > 1:
@@ -318,35 +337,40 @@ class SqliteStore:
 
     def _begin(self, group: list[_Job]) -> None:
         """Wait for the write lock in short steps, as long as a caller still waits for an answer."""
-        pauses = max(1, math.ceil(self._busy_timeout / LONGEST_PAUSE))
-        self._control(f"PRAGMA busy_timeout = {int(min(self._busy_timeout, LONGEST_PAUSE) * 1000)}")
-        try:
-            for left in reversed(range(pauses)):
-                try:
-                    return self._control("BEGIN IMMEDIATE")
-                except StoreBusy:
-                    if not left or all(job.future.cancelled() for job in group):
-                        raise
-        finally:
-            self._control(f"PRAGMA busy_timeout = {int(self._busy_timeout * 1000)}")
+        for left in reversed(range(max(1, math.ceil(self._busy_timeout / LONGEST_PAUSE)))):
+            try:
+                return self._control("BEGIN IMMEDIATE")
+            except StoreBusy:
+                if not left or all(job.future.cancelled() for job in group):
+                    raise
 
-    def _in_savepoint(self, job: _Job) -> Any:
+    def _work_apart(self, jobs: list[_Job]) -> None:
+        """Execute jobs in a savepoint: neighbours together and, if that fails, each in its own."""
         self._control("SAVEPOINT job")
+        unindexed = self._writer.unindexed.copy()
         try:
-            result = self._work(job)
-        except BaseException:
-            if self._writer.raw.in_transaction:
-                self._control("ROLLBACK TO job")
-                self._control("RELEASE job")
-            raise
+            self._work(jobs)
+        except BaseException as error:
+            if isinstance(error, DamagedStore) or not self._writer.raw.in_transaction:
+                raise
+            self._control("ROLLBACK TO job")
+            self._writer.unindexed = unindexed
+            if len(jobs) == 1:
+                jobs[0].error = error
+            else:
+                for job in jobs:
+                    self._work_apart([job])
         self._control("RELEASE job")
-        return result
 
-    def _work(self, job: _Job) -> Any:
+    def _work(self, jobs: list[_Job]) -> None:
         self._writer.events = []
-        result = job.work(self._writer)
-        job.events = self._writer.events
-        return result
+        if len(jobs) == 1:
+            jobs[0].result = jobs[0].run(self._writer)
+        else:
+            results = _TOGETHER[jobs[0].transaction](self._writer, [job.args for job in jobs])
+            for job, result in zip(jobs, results, strict=True):
+                job.result = result
+        jobs[0].events = self._writer.events
 
     def _control(self, statement: str) -> None:
         with named_errors():

@@ -1,0 +1,220 @@
+"""Callers that wait together share a commit and, for some verbs, the statements; the words of all are indexed once."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tulving import Caller, InvalidInput, Memory, NewEpisode, NewFact, open_memory
+from tulving.domain.scope import address_of
+from tulving.storage import facts, items
+from tulving.storage.connection import savepoint
+
+pytestmark = pytest.mark.usefixtures("path")
+CHANGE = "UPDATE facts SET importance = 1 WHERE tenant_id = :tenant_id"
+
+
+async def waiting_together(memory: Memory, *calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """The answers, or errors, of calls that all wait while the writer is busy."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(conn: Any) -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    holding = asyncio.ensure_future(memory._write(hold))
+    assert await asyncio.to_thread(begun.wait, 10)
+    writing = [asyncio.ensure_future(call()) for call in calls]
+    await asyncio.sleep(0.05)  # until they have reached the writer's queue
+    go_on.set()
+    await holding
+    return await asyncio.gather(*writing, return_exceptions=True)
+
+
+def traced(memory: Memory) -> list[str]:
+    """Every statement that the writer executes from now on."""
+    seen: list[str] = []
+    memory._env.store._writer.raw.set_trace_callback(seen.append)  # pyright: ignore[reportAttributeAccessIssue]
+    return seen
+
+
+async def found(memory: Memory, word: str) -> list[str]:
+    return [hit.item.content for hit in await memory.search(word, mode="keyword")]
+
+
+async def intact(memory: Memory) -> bool:
+    findings = await memory._read(lambda conn: conn.verify_engine())
+    return not any(finding.problems for finding in findings)
+
+
+async def test_callers_share_statements(memory):
+    others = memory.bind(caller=Caller("other"))
+    seen = traced(memory)
+    answers = await waiting_together(
+        memory,
+        lambda: memory.store_fact("ann", "likes", "tea"),
+        lambda: memory.store_fact("bob", "likes", "milk"),
+        lambda: others.store_fact("ann", "likes", "juice"),
+        lambda: memory.store_episode("a walk", "agent"),
+        lambda: memory.store_episode("a swim", "agent"),
+    )
+    assert [each.outcome for each in answers] == ["stored"] * 5
+    assert sum(statement.startswith("SAVEPOINT") for statement in seen) == 2, "one for the facts, one for the episodes"
+    assert sum("INSERT INTO facts_fts" in statement and "SELECT num" in statement for statement in seen) == 1
+    for word, content in {"tea": "tea", "milk": "milk", "walk": "a walk"}.items():
+        assert await found(memory, word) == [content]
+    assert await found(others, "juice") == ["juice"] and await found(memory, "juice") == []
+    assert [event.event_type for event in await others.events("fact", answers[2].id)] == ["fact_created"]
+    assert await intact(memory)
+
+
+async def test_callers_that_share_statements_are_served_in_order(memory):
+    published = []
+    memory.subscribe(published.extend)
+    first, second, third = await waiting_together(
+        memory,
+        lambda: memory.store_fact("ann", "likes", "tea"),
+        lambda: memory.store_fact("ann", "likes", "milk"),
+        lambda: memory.store_fact("Ann", "Likes", "milk"),
+    )
+    assert (second.outcome, second.superseded_id) == ("superseded", first.id)
+    assert (third.outcome, third.id) == ("confirmed", second.id)
+    types = ["fact_created", "fact_superseded", "fact_created", "fact_confirmed"]
+    assert [event.event_type for event in published] == types
+    assert [event.event_type for event in await memory.events("fact", first.id)] == types[:2]
+
+
+async def test_one_that_is_refused_does_not_affect_the_others(memory):
+    """Together they fail, so each is executed alone."""
+    unknown = uuid4()
+    before, refused, after, episode, wrong = await waiting_together(
+        memory,
+        lambda: memory.store_fact("ann", "likes", "tea"),
+        lambda: memory.store_fact("ann", "owns", "a car", entity_id=unknown),
+        lambda: memory.store_fact("bob", "likes", "milk"),
+        lambda: memory.store_episode("a walk", "agent"),
+        lambda: memory.store_rule("greet", source_episode_id=unknown),
+    )
+    assert [each.outcome for each in (before, after, episode)] == ["stored"] * 3
+    assert isinstance(refused, InvalidInput) and refused.field == "entity_id"
+    assert isinstance(wrong, InvalidInput) and wrong.field == "source_episode_id"
+    assert [await found(memory, word) for word in ("tea", "car", "milk", "walk", "greet")] == [
+        ["tea"],
+        [],
+        ["milk"],
+        ["a walk"],
+        [],
+    ]
+    assert await intact(memory)
+
+
+async def test_a_repeated_request_is_answered_though_others_wait(memory):
+    mine = memory.bind(caller=replace(memory.caller, idempotency_key="k"))
+    first, second, other = await waiting_together(
+        memory,
+        lambda: mine.store_fact("ann", "likes", "tea"),
+        lambda: mine.store_fact("ann", "likes", "tea"),
+        lambda: memory.store_fact("bob", "likes", "milk"),
+    )
+    assert first == second and first.outcome == "stored" and other.outcome == "stored"
+
+
+@pytest.mark.parametrize("look", [True, False])
+async def test_what_is_rolled_back_takes_no_words_of_others_with_it(memory, look):
+    """The failing one has the words of the others indexed: by searching, or by changing a row."""
+
+    def fail(conn: Any) -> None:
+        if look:
+            facts.rival(conn, note, entry, memory.config.conflicts, memory._audit(memory.now()))
+        conn.execute(CHANGE, {"tenant_id": "default"})
+        raise RuntimeError("no")
+
+    note = memory._fact(NewFact(content="the sky is blue"), memory.now())
+    [entry] = await memory._env.embedding.index([note])
+    one, failed, other = await waiting_together(
+        memory,
+        lambda: memory.store_fact("ann", "likes", "tea"),
+        lambda: memory._write(fail),
+        lambda: memory.store_fact("bob", "likes", "milk"),
+    )
+    assert [one.outcome, other.outcome] == ["stored", "stored"] and isinstance(failed, RuntimeError)
+    assert [await found(memory, word) for word in ("tea", "milk")] == [["tea"], ["milk"]]
+    assert await intact(memory)
+
+
+async def test_a_part_that_is_rolled_back_takes_no_words_of_earlier_rows_with_it(memory):
+    def store(conn: Any) -> None:
+        for place, fact in enumerate(made):
+            try:
+                with savepoint(conn):
+                    facts.store(conn, [(fact, entries[place], {})], memory._audit(memory.now()), memory.bound)
+                    if place == 1:
+                        conn.execute(CHANGE, {"tenant_id": "default"})
+                        raise RuntimeError
+            except RuntimeError:
+                continue
+
+    offers = [NewFact(subject=name, predicate="likes", content=f"{name} tea") for name in ("ann", "bob", "eve")]
+    made = [memory._fact(offer, memory.now()) for offer in offers]
+    entries = await memory._env.embedding.index(made)
+    await memory._write(store)
+    assert sorted(await found(memory, "tea")) == ["ann tea", "eve tea"]
+    assert await intact(memory)
+
+
+async def test_rows_of_one_transaction_are_indexed_when_they_are_changed_in_it(memory):
+    """A batch that supersedes its own fact."""
+    offers = [NewFact(subject="ann", predicate="likes", content=content) for content in ("tea", "milk", "juice")]
+    await memory.store_facts(offers)
+    await memory.store_episodes([NewEpisode(content=f"walk {number}", butler="a") for number in range(3)])
+    assert [await found(memory, word) for word in ("tea", "milk", "juice")] == [[], [], ["juice"]]
+    assert len(await found(memory, "walk")) == 3
+    assert await intact(memory)
+
+
+async def test_a_row_may_be_deleted_in_the_transaction_that_inserts_it(memory):
+    def store(conn: Any) -> None:
+        audit = memory._audit(memory.now())
+        facts.store(conn, [(fact, entry, {})], audit, memory.bound)
+        items.delete(conn, address_of(fact), audit.event("fact_deleted", "fact", fact.id))
+
+    fact = memory._fact(NewFact(subject="ann", predicate="likes", content="tea"), memory.now())
+    [entry] = await memory._env.embedding.index([fact])
+    await memory._write(store)
+    assert await intact(memory)
+
+
+async def test_a_note_is_compared_with_those_before_it_in_its_batch(memory):
+    one, other = await memory.store_facts(
+        [NewFact(content="Ann has a dog and likes green tea"), NewFact(content="Ann has a dog and likes the green tea")]
+    )
+    assert one.outcome == "stored" and other.conflict is not None
+
+
+async def test_rows_of_another_process_are_not_indexed_again_after_a_rollback(memory, path, embedder):
+    def fail(conn: Any) -> None:
+        facts.store(conn, [(fact, entry, {})], memory._audit(memory.now()), memory.bound)
+        raise RuntimeError
+
+    fact = memory._fact(NewFact(subject="ann", predicate="likes", content="tea"), memory.now())
+    [entry] = await memory._env.embedding.index([fact])
+    with pytest.raises(RuntimeError):
+        await memory._write(fail)
+    async with open_memory(path, embedder=embedder) as another:
+        await another.store_fact("bob", "likes", "milk")
+    await memory.store_fact("eve", "likes", "juice")
+    assert await intact(memory)
+
+
+@pytest.mark.parametrize("given", [{}, {"search_text"}, {"content_hash"}, {"search_text", "content_hash"}])
+async def test_a_row_of_plain_sql_is_indexed_once(memory, sql, given):
+    """Unless it has both words and hash: it looks like one of ours, whose words the writer indexes. Verifying tells."""
+    words = await memory._read(lambda conn: conn.index_text("default", "a b tea"))
+    row = {"tenant_id": "default", "subject": "a", "predicate": "b", "content": "tea"}
+    row |= {name: value for name, value in {"search_text": words, "content_hash": "x"}.items() if name in given}
+    sql(f"INSERT INTO facts ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
+    assert await intact(memory) == (len(given) < 2)
