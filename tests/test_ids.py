@@ -1,5 +1,6 @@
 """Ids keep the order in which memories are stored, however fast and whatever the clock does."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from uuid import RFC_4122
 
@@ -31,3 +32,15 @@ def test_threads_never_draw_the_same_id():
     with ThreadPoolExecutor(4) as pool:
         ids = list(pool.map(lambda _: draw(), range(4_000)))
     assert len(set(ids)) == 4_000
+
+
+def test_a_forked_process_draws_other_ids(monkeypatch):
+    monkeypatch.setattr(bootstrap.time, "time_ns", lambda: 1_700_000_000_123_000_000)
+    draw = TimeOrderedIds()
+    draw()  # so that both have random numbers left
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.write(writing, draw().bytes)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert draw().bytes != os.read(reading, 16)

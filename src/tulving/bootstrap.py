@@ -4,6 +4,7 @@ The only module that names adapters, reads the system clock and generates random
 """
 
 import asyncio
+import io
 import os
 import random
 import socket
@@ -55,6 +56,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+IDS_AT_ONCE = 256
+
+
 class TimeOrderedIds:
     """Ids in the order in which they are drawn (RFC 9562, version 7, monotonic): 48 bits of milliseconds, then 74
     random bits, which count upwards within a millisecond. So memories that are stored together keep their order."""
@@ -62,13 +66,23 @@ class TimeOrderedIds:
     def __init__(self) -> None:
         self._last = 0
         self._lock = threading.Lock()
+        self._random = io.BytesIO()
+        os.register_at_fork(after_in_child=self._forget)
 
     def __call__(self) -> UUID:
-        fresh = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 74 | int.from_bytes(os.urandom(10)) >> 6
         with self._lock:
+            if not (random := self._random.read(10)):
+                # Drawn in blocks: each system call lets another thread of the process run first.
+                self._random = io.BytesIO(os.urandom(10 * IDS_AT_ONCE))
+                random = self._random.read(10)
+            fresh = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 74 | int.from_bytes(random) >> 6
             self._last = fresh if fresh >> 74 > self._last >> 74 else self._last + 1 + (fresh & 0xFFFF_FFFF)
             high, low = self._last >> 62, self._last & (1 << 62) - 1
         return UUID(int=high >> 12 << 80 | 0x7 << 76 | (high & 0xFFF) << 64 | 0x2 << 62 | low)
+
+    def _forget(self) -> None:
+        """A child process must not draw what its parent draws."""
+        self._random = io.BytesIO()
 
 
 uuid7 = TimeOrderedIds()

@@ -730,8 +730,6 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("merge_rules.py", "unreadable"): "verification concerns the whole store: which tenants have rules",
     ("postgres/lanes.py", "_worded"): "its words have the tenant's mark, and the filter around it names the tenant",
     ("sqlite/store.py", "_merge_segments"): "care of the keyword index, without rows",
-    ("sqlite/connection.py", "_note_new"): "the numbers of new rows, of which the next entry indexes the words",
-    ("sqlite/connection.py", "index_words"): "each word has its tenant's mark already",
     ("sqlite/values.py", "insertion"): "the columns it is given have the tenant, as below",
     ("sqlite/connection.py", "merge"): "the columns it is given have the tenant, as below",
     ("postgres/connection.py", "_verify_words"): "verification concerns the whole store",

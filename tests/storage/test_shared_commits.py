@@ -1,4 +1,4 @@
-"""Callers that wait together share a commit and, for some verbs, the statements; the words of all are indexed once."""
+"""Callers that wait together share a commit and, for some verbs, the statements."""
 
 import asyncio
 import threading
@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from tulving import Caller, InvalidInput, Memory, NewEpisode, NewFact, open_memory
-from tulving.domain.scope import address_of
-from tulving.storage import facts, items
+from tulving import Caller, IntegrityError, InvalidInput, Memory, NewFact, open_memory
+from tulving.storage import facts
 from tulving.storage.connection import savepoint
 
 pytestmark = pytest.mark.usefixtures("path")
@@ -64,7 +63,7 @@ async def test_callers_share_statements(memory):
     )
     assert [each.outcome for each in answers] == ["stored"] * 5
     assert sum(statement.startswith("SAVEPOINT") for statement in seen) == 2, "one for the facts, one for the episodes"
-    assert sum("INSERT INTO facts_fts" in statement and "SELECT num" in statement for statement in seen) == 1
+    assert sum(statement.startswith("WITH asked") for statement in seen) == 1, "what the facts meet is looked up at once"
     for word, content in {"tea": "tea", "milk": "milk", "walk": "a walk"}.items():
         assert await found(memory, word) == [content]
     assert await found(others, "juice") == ["juice"] and await found(memory, "juice") == []
@@ -123,18 +122,11 @@ async def test_a_repeated_request_is_answered_though_others_wait(memory):
     assert first == second and first.outcome == "stored" and other.outcome == "stored"
 
 
-@pytest.mark.parametrize("look", [True, False])
-async def test_what_is_rolled_back_takes_no_words_of_others_with_it(memory, look):
-    """The failing one has the words of the others indexed: by searching, or by changing a row."""
-
+async def test_what_is_rolled_back_takes_no_words_of_others_with_it(memory):
     def fail(conn: Any) -> None:
-        if look:
-            facts.rival(conn, note, entry, memory.config.conflicts, memory._audit(memory.now()))
         conn.execute(CHANGE, {"tenant_id": "default"})
         raise RuntimeError("no")
 
-    note = memory._fact(NewFact(content="the sky is blue"), memory.now())
-    [entry] = await memory._env.embedding.index([note])
     one, failed, other = await waiting_together(
         memory,
         lambda: memory.store_fact("ann", "likes", "tea"),
@@ -166,28 +158,6 @@ async def test_a_part_that_is_rolled_back_takes_no_words_of_earlier_rows_with_it
     assert await intact(memory)
 
 
-async def test_rows_of_one_transaction_are_indexed_when_they_are_changed_in_it(memory):
-    """A batch that supersedes its own fact."""
-    offers = [NewFact(subject="ann", predicate="likes", content=content) for content in ("tea", "milk", "juice")]
-    await memory.store_facts(offers)
-    await memory.store_episodes([NewEpisode(content=f"walk {number}", butler="a") for number in range(3)])
-    assert [await found(memory, word) for word in ("tea", "milk", "juice")] == [[], [], ["juice"]]
-    assert len(await found(memory, "walk")) == 3
-    assert await intact(memory)
-
-
-async def test_a_row_may_be_deleted_in_the_transaction_that_inserts_it(memory):
-    def store(conn: Any) -> None:
-        audit = memory._audit(memory.now())
-        facts.store(conn, [(fact, entry, {})], audit, memory.bound)
-        items.delete(conn, address_of(fact), audit.event("fact_deleted", "fact", fact.id))
-
-    fact = memory._fact(NewFact(subject="ann", predicate="likes", content="tea"), memory.now())
-    [entry] = await memory._env.embedding.index([fact])
-    await memory._write(store)
-    assert await intact(memory)
-
-
 async def test_a_note_is_compared_with_those_before_it_in_its_batch(memory):
     one, other = await memory.store_facts(
         [NewFact(content="Ann has a dog and likes green tea"), NewFact(content="Ann has a dog and likes the green tea")]
@@ -195,26 +165,40 @@ async def test_a_note_is_compared_with_those_before_it_in_its_batch(memory):
     assert one.outcome == "stored" and other.conflict is not None
 
 
-async def test_rows_of_another_process_are_not_indexed_again_after_a_rollback(memory, path, embedder):
-    def fail(conn: Any) -> None:
-        facts.store(conn, [(fact, entry, {})], memory._audit(memory.now()), memory.bound)
-        raise RuntimeError
-
-    fact = memory._fact(NewFact(subject="ann", predicate="likes", content="tea"), memory.now())
-    [entry] = await memory._env.embedding.index([fact])
-    with pytest.raises(RuntimeError):
-        await memory._write(fail)
-    async with open_memory(path, embedder=embedder) as another:
-        await another.store_fact("bob", "likes", "milk")
-    await memory.store_fact("eve", "likes", "juice")
+@pytest.mark.parametrize("count", [7, 8, 9, 128, 169])
+async def test_a_batch_of_any_size_is_stored_in_order(memory, count):
+    """Some rows at a time are inserted by one statement."""
+    stored = await memory.store_facts(
+        [NewFact(subject="s", predicate=f"p{at}", content=f"c{at}") for at in range(count)]
+    )
+    rows = await memory._read(lambda conn: conn.fetch_all("SELECT id FROM facts ORDER BY num"))
+    assert [row["id"] for row in rows] == [each.id for each in stored]
+    assert [
+        [event.event_type for event in await memory.events("fact", each.id)] for each in (stored[0], stored[-1])
+    ] == [["fact_created"]] * 2
+    assert await found(memory, f"c{count - 1}") == [f"c{count - 1}"]
     assert await intact(memory)
 
 
-@pytest.mark.parametrize("given", [{}, {"search_text"}, {"content_hash"}, {"search_text", "content_hash"}])
-async def test_a_row_of_plain_sql_is_indexed_once(memory, sql, given):
-    """Unless it has both words and hash: it looks like one of ours, whose words the writer indexes. Verifying tells."""
-    words = await memory._read(lambda conn: conn.index_text("default", "a b tea"))
-    row = {"tenant_id": "default", "subject": "a", "predicate": "b", "content": "tea"}
-    row |= {name: value for name, value in {"search_text": words, "content_hash": "x"}.items() if name in given}
-    sql(f"INSERT INTO facts ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
-    assert await intact(memory) == (len(given) < 2)
+async def test_one_row_that_is_refused_by_the_database_refuses_its_batch(memory):
+    def store(conn: Any) -> None:
+        facts.store(conn, [(fact, entry, {}) for fact, entry in zip(made, entries, strict=True)], audit, memory.bound)
+
+    audit = memory._audit(memory.now())
+    made = [memory._fact(NewFact(subject="s", predicate=f"p{at}", content="c"), memory.now()) for at in range(20)]
+    made[15] = replace(made[15], importance=11.0)
+    entries = await memory._env.embedding.index(made)
+    with pytest.raises(IntegrityError, match="importance"):
+        await memory._write(store)
+    assert await memory._read(lambda conn: conn.fetch_all("SELECT id FROM facts")) == []
+
+
+async def test_what_was_gathered_is_stored_before_the_store_is_closed(path, embedder):
+    async with open_memory(path, embedder=embedder) as memory:
+        await waiting_together(memory, *[lambda at=at: memory.store_fact("s", f"p{at}", "c") for at in range(3)])
+        assert memory._env.store._crowded  # so that the next ones are handed over together
+        last = [asyncio.ensure_future(memory.store_fact("s", f"q{at}", "c")) for at in range(3)]
+        await asyncio.sleep(0)  # they have been called, and not been handed over
+        assert len(memory._env.store._gathered) == 1
+        await memory._env.store.close()
+        assert [each.outcome for each in await asyncio.gather(*last)] == ["stored"] * 3

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal
 from uuid import UUID
 
@@ -16,7 +17,7 @@ _DAY = timedelta(days=1)
 _SEPARATORS = re.compile(r"[\s_-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """The part of an active fact that a decision about an offer needs."""
 
@@ -40,7 +41,10 @@ class Claim:
 
 def claim(fact: Fact) -> Claim:
     """The claim that a fact makes once it is stored."""
-    return Claim(**{name: getattr(fact, name) for name in Claim.__slots__})
+    return Claim(*_CLAIMED(fact))
+
+
+_CLAIMED = attrgetter(*Claim.__slots__)
 
 
 @lru_cache(4096)

@@ -4,10 +4,16 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from tulving.domain.scope import Caller
+
+
+@lru_cache(64)
+def _begun(secret: str) -> hmac.HMAC:
+    return hmac.new(bytes.fromhex(secret), digestmod="sha256")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,9 @@ class Unkeyed:
     new_id: Callable[[], UUID]
 
     def keyed(self, secret: str) -> str:
-        return hmac.digest(bytes.fromhex(secret), self.content_hash.encode(), "sha256").hex()
+        digest = _begun(secret).copy()
+        digest.update(self.content_hash.encode())
+        return digest.hexdigest()
 
     def new_secret(self) -> str:
         return self.new_id().hex + self.new_id().hex

@@ -96,7 +96,7 @@ class Connection(Protocol):
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None: ...
 
-    def insert(self, table: str, columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
         """Insert rows of values in the order of the columns."""
         ...
 

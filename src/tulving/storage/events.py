@@ -24,7 +24,7 @@ def append(conn: Connection, *events: Event) -> None:
     commit."""
     if events:
         written = _keyed(conn, events)
-        conn.insert("memory_events", COLUMNS, map(_VALUES, written))
+        conn.insert("memory_events", COLUMNS, [*map(_VALUES, written)])
         conn.events += written
 
 

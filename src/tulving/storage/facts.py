@@ -62,12 +62,13 @@ def store_each(
         for fact, _, _ in offers
         if conflicts is not None and conflicts.enabled and not fact.keyed
     ]
-    conn.lock(*map(claims.key, facts), *compared)
+    keys = [claims.key(fact) for fact in facts]
+    conn.lock(*keys, *compared)
     for offers, _, bound, _ in calls:
         theirs = [fact for fact, _, _ in offers]
         _check_entities(conn, theirs)
         items.check_sources(conn, bound, theirs)
-    batch = _Batch(conn, facts)
+    batch = _Batch(conn, facts, keys)
     stored: list[list[Stored]] = []
     for offers, audit, _, conflicts in calls:
         batch.begin(audit, conflicts if compared else None)
@@ -106,7 +107,8 @@ def history(
 
 def holder(conn: Connection, fact: Fact) -> Claim | None:
     """The active fact with the same key as this one."""
-    return _current(conn, [fact]).get(claims.key(fact))
+    key = claims.key(fact)
+    return _current(conn, [fact], [key]).get(key)
 
 
 def same_content(conn: Connection, fact: Fact) -> Claim | None:
@@ -122,8 +124,9 @@ def settle(conn: Connection, unsettled: Sequence[Fact], audit_of: AuditOf) -> No
     """Give facts that were stored without them their folded names. Where that puts two active facts into one slot, the
     older one is superseded."""
     active = [fact for fact in unsettled if fact.keyed and fact.validity == "active"]
-    conn.lock(*map(claims.key, active))
-    current = _current(conn, active)
+    keys = [claims.key(fact) for fact in active]
+    conn.lock(*keys)
+    current = _current(conn, active, keys)
     rivals = {address_of(fact) for fact in active}
     for fact in unsettled:
         if address_of(fact) in rivals:
@@ -158,10 +161,12 @@ class _Batch:
 
     _audit: Audit
     _conflicts: ConflictsConfig | None
+    _key: str
+    """Of the offer that is being taken."""
 
-    def __init__(self, conn: Connection, facts: Sequence[Fact]) -> None:
-        self._conn, self._facts = conn, facts
-        self._current = _current(conn, facts)
+    def __init__(self, conn: Connection, facts: Sequence[Fact], keys: Sequence[str]) -> None:
+        self._conn, self._facts, self._keys = conn, facts, keys
+        self._current = _current(conn, facts, keys)
         self._refs = refs.taken(conn, facts)
         self._new: dict[UUID, tuple[Fact, IndexEntry]] = {}
         self._events: list[Event] = []
@@ -171,7 +176,8 @@ class _Batch:
         self._audit, self._conflicts = audit, conflicts
 
     def take(self, fact: Fact, entry: IndexEntry, given: Mapping[str, Any]) -> Stored:
-        current = self._current.get(claims.key(fact))
+        self._key = claims.key(fact)
+        current = self._current.get(self._key)
         decision = claims.decide(fact, current)
         if current is None:
             return self._store(fact, entry) if fact.keyed or self._conflicts is None else self._compare(fact, entry)
@@ -224,7 +230,7 @@ class _Batch:
         if not verdict.held:
             same = verdict.conflict.same
             settlement, left = settlements.carry_out(self._conn, settlement, fact, known, self._audit, same=same)
-            self._current = _current(self._conn, self._facts)
+            self._current = _current(self._conn, self._facts, self._keys)
         replaced = known.id if settlement.outcome in ("superseded", "merged") else None
         return replace(
             stored, id=left.id, ref=left.ref, outcome=settlement.outcome, superseded_id=replaced, conflict=settlement
@@ -236,7 +242,7 @@ class _Batch:
             fact = fact if ref == fact.ref else replace(fact, ref=ref)
             self._refs.add(ref)
         self._add(fact, entry)
-        self._current[claims.key(fact)] = claims.claim(fact)
+        self._current[self._key] = claims.claim(fact)
         return Stored(id=fact.id, outcome="stored", ref=fact.ref)
 
     def _add(self, fact: Fact, entry: IndexEntry) -> None:
@@ -265,7 +271,7 @@ class _Batch:
         self._log("fact_confirmed", known.id, by="repetition", **details)
         if "occurred_at" in dates:
             self._make_room(new, self._around(new)[0])
-        self._current[claims.key(fact)] = claims.claim(new)
+        self._current[self._key] = claims.claim(new)
         return Stored(id=known.id, outcome="confirmed", ref=known.ref)
 
     def _supersede(self, fact: Fact, current: Claim) -> None:
@@ -318,7 +324,7 @@ class _Batch:
         self._add(earlier, IndexEntry(search_text(found_by(earlier)), None, None))
         self._replaced(fact.id, earlier.id)
         if later.validity == "active":
-            self._current[claims.key(fact)] = claims.claim(later)
+            self._current[self._key] = claims.claim(later)
         return later
 
     def _redate(self, known: Fact, stated: datetime) -> None:
@@ -349,7 +355,7 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
+def _current(conn: Connection, facts: Sequence[Fact], keys: Sequence[str]) -> dict[str, Claim]:
     """The other active facts with the same keys."""
     found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}
@@ -358,7 +364,7 @@ def _current(conn: Connection, facts: Sequence[Fact]) -> dict[str, Claim]:
     for slot, rows in asked.items():
         active = f"SELECT {_CLAIM} FROM facts WHERE {slot} AND validity = 'active'{conn.for_update}"
         for row in conn.fetch_for_each(active, rows):
-            key, folded = claims.key(facts[row.pop("place")]), row.pop("folded_predicate")
+            key, folded = keys[row.pop("place")], row.pop("folded_predicate")
             if key not in found or folded is not None:  # a plain row beside it does not have the slot
                 found[key] = Claim(**row)
     return found

@@ -69,7 +69,7 @@ class PostgresConnection:
         elif values:
             self._wait(self.raw.executemany(text, values))
 
-    def insert(self, table: str, columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
         self.execute_many(insert_statement(table, columns), [dict(zip(columns, row, strict=True)) for row in rows])
 
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:

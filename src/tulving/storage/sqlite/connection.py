@@ -25,6 +25,9 @@ from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
 ASKED_AT_ONCE = 100
+INSERTED_AT_ONCE = (128, 32, 8, 1)
+"""How many rows a statement inserts. SQLite keeps each page that a statement changes as it was before, and FTS5 writes
+what it has gathered when the next statement begins: for many rows in one statement both happen once."""
 
 
 class SqliteConnection:
@@ -44,8 +47,6 @@ class SqliteConnection:
         self.raw, self.vectors = raw, vectors
         self.segments = segments or Segments()
         self.events: list[Event] = []
-        self.unindexed: dict[str, int] = {}
-        """For each table with new rows whose words are not in the keyword index yet: the number before the first."""
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -56,42 +57,19 @@ class SqliteConnection:
         return self._execute(sql, params).rowcount
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
-        self._before(sql)
         with named_errors():
             self.raw.executemany(sql, map(encoded, rows))
 
-    def insert(self, table: str, columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
-        if table in MEMORY_TABLES:
-            self._note_new(table)
-        statement, encode = insertion(table, columns)
+    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
+        at = 0
         try:
-            self.raw.executemany(statement, map(encode, rows))
+            for count in INSERTED_AT_ONCE:
+                statement, encode = insertion(table, columns, count)
+                while at + count <= len(rows):
+                    self.raw.execute(statement, [value for row in rows[at : at + count] for value in encode(row)])
+                    at += count
         except DRIVER_ERRORS as error:
             raise named_error(error) from error
-
-    def index_words(self) -> None:
-        """Add the words of new rows to the keyword index. One statement for all of a transaction takes half the time
-        of one for each row."""
-        for table, last in self.unindexed.items():
-            self.raw.execute(
-                f"INSERT INTO {table}_fts (rowid, search_text) SELECT num, search_text FROM {table}"
-                " WHERE num > ? AND search_text IS NOT NULL AND content_hash IS NOT NULL",
-                (last,),
-            )
-        self.unindexed.clear()
-
-    def _note_new(self, table: str) -> None:
-        if table not in self.unindexed:
-            with named_errors():
-                (last,) = self.raw.execute(f"SELECT MAX(num) FROM {table}").fetchone()
-            self.unindexed[table] = last or 0
-
-    def _before(self, sql: str) -> None:
-        """Triggers take the words of a row out of the index when it is changed or deleted, so they must be there. And
-        what is rolled back to a savepoint must not include the words of earlier rows."""
-        if self.unindexed and sql.startswith(("UPDATE", "DELETE", "SAVEPOINT")):
-            with named_errors():
-                self.index_words()
 
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.fetch_all(sql, params)
@@ -106,7 +84,6 @@ class SqliteConnection:
         return self._fetch(sql, encoded(params) if params else ())
 
     def _fetch(self, sql: str, params: Any) -> list[Row]:
-        self._before(sql)
         try:
             cursor = self.raw.execute(sql, params)
             rows = cursor.fetchall()
@@ -168,8 +145,6 @@ class SqliteConnection:
         # Not ON CONFLICT: the append-only trigger fires first and rejects an event that exists already.
         same = " AND ".join(f"{name} = :{name}" for name in key)
         names = tuple(rows[0])
-        if table in MEMORY_TABLES:
-            self._note_new(table)
         insert = (
             f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(f':{name}' for name in names)}"
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
@@ -197,7 +172,6 @@ class SqliteConnection:
 
     def lanes(self, request: LaneRequest) -> Lanes:
         with named_errors():
-            self.index_words()
             return find_lanes(self, self.vectors, request)
 
     def memories(self, tenant_id: str, keys: Collection[Key]) -> dict[Key, Row]:
@@ -245,7 +219,6 @@ class SqliteConnection:
         return self.vectors.mismatches(self, active["number"], active["dimension"]) if active else []
 
     def _execute(self, sql: str, params: Params | None) -> sqlite3.Cursor:
-        self._before(sql)
         try:
             return self.raw.execute(sql, encoded(params) if params else ())
         except DRIVER_ERRORS as error:

@@ -142,7 +142,10 @@ class SqliteStore:
         snapshots = Snapshots(database.work_folder(self.path) / "semantic-index", writable=not self._place.frozen)
         self.vectors = VectorCache(cache_bytes, vectors, snapshots)
         self._writer = SqliteConnection(raw, self.vectors, self.segments)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        self._crowded = False
+        """Whether the last commit was for several callers."""
         self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
         self._thread.start()
         self._pool = ThreadPoolExecutor(READERS, "tulving-reader")
@@ -157,8 +160,20 @@ class SqliteStore:
         self._check()
         loop = asyncio.get_running_loop()
         job = _Job(transaction, args, kwargs, loop, loop.create_future(), self.publish)
-        self._jobs.put(job)
+        if self._crowded:
+            gathered = self._gathered.setdefault(loop, [])
+            if not gathered:
+                loop.call_soon(self._hand_over, loop)
+            gathered.append(job)
+        else:
+            self._jobs.put([job])
         return await job.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the writer what the callers of one event loop have gathered. Each hand-over lets the two threads
+        interrupt each other, and those who were answered together mostly write again together."""
+        if gathered := self._gathered.pop(loop, None):
+            self._jobs.put(gathered)
 
     async def read(
         self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
@@ -219,6 +234,8 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
+        for loop in [*self._gathered]:
+            self._hand_over(loop)
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(self.vectors.close)
@@ -276,16 +293,17 @@ class SqliteStore:
         return conn
 
     def _write_loop(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            group, closing = [job], False
+        while (jobs := self._jobs.get()) is not None:
+            group, closing = jobs, False
             with suppress(queue.Empty):
                 while len(group) < MOST_PER_COMMIT:
                     if (waiting := self._jobs.get_nowait()) is None:
                         closing = True
                         break
-                    group.append(waiting)
+                    group += waiting
             group = [job for job in group if not job.future.cancelled()]
             if group:
+                self._crowded = len(group) > 1
                 self._commit(group)
                 self._sweep_segments()
                 _answer(group)
@@ -302,15 +320,12 @@ class SqliteStore:
             else:
                 for _, neighbours in groupby(group, key=attrgetter("company")):
                     self._work_apart([*neighbours])
-            with named_errors():
-                self._writer.index_words()
             self._place.check()
             self._control("COMMIT")
             self._place.check()
         except BaseException as error:
             with suppress(sqlite3.Error):
                 self._writer.raw.rollback()
-            self._writer.unindexed.clear()
             if isinstance(error, DamagedStore):
                 self._damage = error
             elif isinstance(error, IntegrityError) and len(group) > 1:
@@ -347,14 +362,12 @@ class SqliteStore:
     def _work_apart(self, jobs: list[_Job]) -> None:
         """Execute jobs in a savepoint: neighbours together and, if that fails, each in its own."""
         self._control("SAVEPOINT job")
-        unindexed = self._writer.unindexed.copy()
         try:
             self._work(jobs)
         except BaseException as error:
             if isinstance(error, DamagedStore) or not self._writer.raw.in_transaction:
                 raise
             self._control("ROLLBACK TO job")
-            self._writer.unindexed = unindexed
             if len(jobs) == 1:
                 jobs[0].error = error
             else:

@@ -55,8 +55,8 @@ def _encode(value: Any) -> Any:
 
 
 @cache
-def insertion(table: str, columns: tuple[str, ...]) -> tuple[str, Callable[[Sequence[Any]], list[Any]]]:
-    """The statement that inserts rows of these columns, and what makes its parameters of such a row."""
+def insertion(table: str, columns: tuple[str, ...], count: int) -> tuple[str, Callable[[Sequence[Any]], list[Any]]]:
+    """The statement that inserts `count` rows of these columns, and what makes its parameters of such a row."""
     encoders = [(at, encode) for at, name in enumerate(columns) if (encode := _encoder(name))]
 
     def encoded_row(row: Sequence[Any]) -> list[Any]:
@@ -66,7 +66,8 @@ def insertion(table: str, columns: tuple[str, ...]) -> tuple[str, Callable[[Sequ
                 values[at] = encode(value)
         return values
 
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", encoded_row
+    one = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([one] * count)}", encoded_row
 
 
 @cache

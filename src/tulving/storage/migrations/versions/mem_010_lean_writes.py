@@ -1,32 +1,14 @@
-"""Less to write with each memory: indexes that no query needs, and words that are indexed a transaction at a time."""
+"""Less to write with each memory: indexes that no query needs."""
 
 from tulving.storage.migrations.statements import execute
 
 revision = "mem_010"
 down_revision = "mem_009"
-DIGEST = "f3e8bc9d5a2391e628eedf9094467fdbbf6686b29985d6be730e305cab671ce7"
+DIGEST = "57383aadd711bee2f78c88b3a99e71bbef8b2f33a09a9a8715f9ef388f57c697"
 """Digest of the SQLite schema. A wrong one only makes opening slower; a test prints the right one."""
 
-TABLES = ("episodes", "facts", "rules")
-
-
-def _words(table: str) -> tuple[str, ...]:
-    """The writer adds the words of all new rows of a transaction to the index at once. The trigger does so for a row of
-    a plain INSERT, which has no hash, or no words yet: the index has an entry for each row."""
-    return (
-        f"sqlite: DROP TRIGGER {table}_fts_insert",
-        f"""sqlite: CREATE TRIGGER {table}_fts_insert AFTER INSERT ON {table}
-    WHEN new.search_text IS NULL OR new.content_hash IS NULL
-    BEGIN INSERT INTO {table}_fts (rowid, search_text) VALUES (new.num, new.search_text); END""",
-    )
-
-
-STATEMENTS = (
-    *(statement for table in TABLES for statement in _words(table)),
-    *(
-        f"sqlite: DROP INDEX {name}"
-        for name in ("ix_events_type", "ix_events_time", "ix_facts_scope", "ix_facts_subject")
-    ),
+STATEMENTS = tuple(
+    f"sqlite: DROP INDEX {name}" for name in ("ix_events_type", "ix_events_time", "ix_facts_scope", "ix_facts_subject")
 )
 
 
