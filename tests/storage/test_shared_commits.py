@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tulving import Caller, IntegrityError, InvalidInput, Memory, NewFact, open_memory
+from tulving.domain.events import Unkeyed
 from tulving.storage import facts
 from tulving.storage.connection import savepoint
 
@@ -63,7 +64,7 @@ async def test_callers_share_statements(memory):
     )
     assert [each.outcome for each in answers] == ["stored"] * 5
     assert sum(statement.startswith("SAVEPOINT") for statement in seen) == 2, "one for the facts, one for the episodes"
-    assert sum(statement.startswith("WITH asked") for statement in seen) == 1, "what the facts meet is looked up at once"
+    assert sum(statement.startswith("WITH asked") for statement in seen) == 1, "the facts are looked up at once"
     for word, content in {"tea": "tea", "milk": "milk", "walk": "a walk"}.items():
         assert await found(memory, word) == [content]
     assert await found(others, "juice") == ["juice"] and await found(memory, "juice") == []
@@ -196,9 +197,28 @@ async def test_one_row_that_is_refused_by_the_database_refuses_its_batch(memory)
 async def test_what_was_gathered_is_stored_before_the_store_is_closed(path, embedder):
     async with open_memory(path, embedder=embedder) as memory:
         await waiting_together(memory, *[lambda at=at: memory.store_fact("s", f"p{at}", "c") for at in range(3)])
-        assert memory._env.store._crowded  # so that the next ones are handed over together
+        store: Any = memory._env.store
+        assert store._crowded  # so that the next ones are handed over together
         last = [asyncio.ensure_future(memory.store_fact("s", f"q{at}", "c")) for at in range(3)]
         await asyncio.sleep(0)  # they have been called, and not been handed over
-        assert len(memory._env.store._gathered) == 1
-        await memory._env.store.close()
+        assert len(store._gathered) == 1
+        await store.close()
         assert [each.outcome for each in await asyncio.gather(*last)] == ["stored"] * 3
+
+
+async def test_the_key_of_a_tenant_that_was_rolled_back_is_not_used(memory):
+    """Events hold hashes with the tenant's key, which its first event creates."""
+
+    def fail(conn: Any) -> None:
+        facts.store(conn, [(fact, entry, {})], memory._audit(memory.now()), memory.bound)
+        raise RuntimeError
+
+    fact = memory._fact(NewFact(subject="ann", predicate="likes", content="tea"), memory.now())
+    [entry] = await memory._env.embedding.index([fact])
+    with pytest.raises(RuntimeError):
+        await memory._write(fail)
+    await waiting_together(memory, *[lambda: memory._write(fail)] * 2)
+    stored = await memory.store_fact("ann", "likes", "tea")
+    [created] = await memory.events("fact", stored.id)
+    [row] = await memory._read(lambda conn: conn.fetch_all("SELECT secret FROM tenant_keys"))
+    assert created.payload["content_hash"] == Unkeyed(fact.content_hash, uuid4).keyed(row["secret"])

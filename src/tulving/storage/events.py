@@ -1,6 +1,6 @@
 """The append-only audit trail."""
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from uuid import UUID
@@ -28,20 +28,18 @@ def append(conn: Connection, *events: Event) -> None:
         conn.events += written
 
 
-def keyed(conn: Connection, tenant_id: str, unkeyed: Unkeyed, secrets: MutableMapping[str, str] | None = None) -> str:
-    """A hash, keyed with the tenant's secret; `secrets` are those that were looked up before."""
-    secrets = conn.secrets if secrets is None else secrets
-    if tenant_id not in secrets:
-        secrets[tenant_id] = _secret(conn, tenant_id, unkeyed)
-    return unkeyed.keyed(secrets[tenant_id])
+def keyed(conn: Connection, tenant_id: str, unkeyed: Unkeyed) -> str:
+    """A hash, keyed with the tenant's secret."""
+    if tenant_id not in conn.secrets:
+        conn.secrets[tenant_id] = _secret(conn, tenant_id, unkeyed)
+    return unkeyed.keyed(conn.secrets[tenant_id])
 
 
 def _keyed(conn: Connection, events: Sequence[Event]) -> list[Event]:
-    secrets = conn.secrets
     written: list[Event] = []
     for event in events:
         if isinstance(unkeyed := event.payload.get("content_hash"), Unkeyed):
-            payload = {**event.payload, "content_hash": keyed(conn, event.tenant_id, unkeyed, secrets)}
+            payload = {**event.payload, "content_hash": keyed(conn, event.tenant_id, unkeyed)}
             event = replace(event, payload=payload)
         written.append(event)
     return written

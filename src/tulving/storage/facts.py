@@ -164,7 +164,7 @@ class _Batch:
     _key: str
     """Of the offer that is being taken."""
 
-    def __init__(self, conn: Connection, facts: Sequence[Fact], keys: Sequence[str]) -> None:
+    def __init__(self, conn: Connection, facts: Sequence[Fact], keys: list[str]) -> None:
         self._conn, self._facts, self._keys = conn, facts, keys
         self._current = _current(conn, facts, keys)
         self._refs = refs.taken(conn, facts)
@@ -355,7 +355,7 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def _current(conn: Connection, facts: Sequence[Fact], keys: Sequence[str]) -> dict[str, Claim]:
+def _current(conn: Connection, facts: Sequence[Fact], keys: list[str]) -> dict[str, Claim]:
     """The other active facts with the same keys."""
     found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}

@@ -47,11 +47,7 @@ class SqliteConnection:
         self.raw, self.vectors = raw, vectors
         self.segments = segments or Segments()
         self.events: list[Event] = []
-
-    @property
-    def secrets(self) -> dict[str, str]:
-        """Not cached: looking one up costs no round trip."""
-        return {}
+        self.secrets: dict[str, str] = {}
 
     def execute(self, sql: str, params: Params | None = None) -> int:
         return self._execute(sql, params).rowcount

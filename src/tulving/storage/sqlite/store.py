@@ -29,7 +29,7 @@ from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.segments import Segments
 from tulving.storage.sqlite import database
 from tulving.storage.sqlite.connection import SqliteConnection
-from tulving.storage.sqlite.errors import named_errors
+from tulving.storage.sqlite.errors import DRIVER_ERRORS, named_error, named_errors
 from tulving.storage.sqlite.place import Place
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 from tulving.storage.sqlite.vectors import VectorCache
@@ -326,6 +326,7 @@ class SqliteStore:
         except BaseException as error:
             with suppress(sqlite3.Error):
                 self._writer.raw.rollback()
+            self._writer.secrets.clear()  # one may have been rolled back
             if isinstance(error, DamagedStore):
                 self._damage = error
             elif isinstance(error, IntegrityError) and len(group) > 1:
@@ -368,6 +369,7 @@ class SqliteStore:
             if isinstance(error, DamagedStore) or not self._writer.raw.in_transaction:
                 raise
             self._control("ROLLBACK TO job")
+            self._writer.secrets.clear()
             if len(jobs) == 1:
                 jobs[0].error = error
             else:
@@ -386,5 +388,7 @@ class SqliteStore:
         jobs[0].events = self._writer.events
 
     def _control(self, statement: str) -> None:
-        with named_errors():
+        try:
             self._writer.raw.execute(statement)
+        except DRIVER_ERRORS as error:
+            raise named_error(error) from error
