@@ -120,6 +120,7 @@ async def _talk(process: Process, prompt: bytes) -> tuple[bytes, bytes]:
     finally:
         ending.cancel()
         others.cancel()
+        await asyncio.gather(ending, others, return_exceptions=True)
 
 
 async def _stop(process: Process) -> None:
