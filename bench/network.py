@@ -10,9 +10,10 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
+from bench.baseline import TABLES
 from bench.corpus import Corpus, tenant_name
 from bench.embedders import Constant
-from bench.engines import TABLES, Postgres, connect
+from bench.engines import Postgres, connect
 from bench.report import Report
 from bench.stores import Stores
 from tulving import Memory, get_embedding_engine, open_memory
@@ -65,7 +66,7 @@ async def run_trips(stores: Stores, report: Report) -> None:
     facts = Corpus(17).facts(3 * BATCH + 20)
     async with (
         relayed(place) as (url, relay),
-        open_memory(url, embedder=Constant(engine.dimension), background=False) as memory,
+        open_memory(url, embedder=Constant(), background=False) as memory,
     ):
         for name, verb in _verbs(memory, facts).items():
             await verb()
