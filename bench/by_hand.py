@@ -27,7 +27,6 @@ CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (
 """
 _INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INDEX = "INSERT INTO words (rowid, text) VALUES (?, ?)"
-_STOP_WORDS = frozenset(FUNCTION_WORDS)
 _COLUMNS = ("num", "id", "kind", "content", "importance", "created_at")
 
 
@@ -39,6 +38,7 @@ class ByHand:
         self._raw.execute("PRAGMA synchronous = FULL")
         self._raw.executescript(_SCHEMA)
         self._embedder = embedder
+        self._left_out: frozenset[str] = frozenset()
         (last,) = self._raw.execute("SELECT MAX(num) FROM memories").fetchone()
         self._next = (last or 0) + 1
         self._vectors: dict[str, tuple[list[int], numpy.ndarray]] = {}
@@ -78,9 +78,10 @@ class ByHand:
                 scores[number] = scores.get(number, 0.0) + 1 / rank
         return self._rows(sorted(scores, key=lambda number: -scores[number])[:FOUND], scores)
 
-    def merge(self) -> None:
-        """Merge the segments of the keyword index into one, which the job need not do."""
+    def tune(self) -> None:
+        """Merge the segments of the keyword index into one, and leave stop words out of queries from now on."""
         self._raw.execute("INSERT INTO words (words) VALUES ('optimize')")
+        self._left_out = frozenset(FUNCTION_WORDS)
 
     def count(self) -> tuple[int, int]:
         """How many rows there are, and of how many the words are known."""
@@ -106,9 +107,8 @@ class ByHand:
         return self._vectors[tenant]
 
     def _matching(self, tenant: str, query: str) -> list[int]:
-        words = dict.fromkeys(query.lower().split())
-        prefix = _prefix(tenant)
-        either = " OR ".join(f'"{prefix}{word}"' for word in words if word not in _STOP_WORDS)
+        words, prefix = dict.fromkeys(query.lower().split()), _prefix(tenant)
+        either = " OR ".join(f'"{prefix}{word}"' for word in words if word not in self._left_out)
         statement = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT {LANE}"
         return [number for (number,) in self._raw.execute(statement, (either,))]
 

@@ -78,15 +78,15 @@ async def _of_many(engine: Engine, report: Report, built: Built, size: int) -> N
         timings = await _in_turn(bound, hand, asked)
         found = await _found(engine, built, bound, asked, embedder)
         other = await engine.bytes_used(await engine.fresh(built.by_hand)) if hand else 0
-        merged = None
+        tuned = None
         if hand:
-            hand.merge()
-            merged = await _in_turn(bound, hand, asked, [HYBRID])
+            hand.tune()
+            tuned = await _in_turn(bound, hand, asked, [HYBRID])
             hand.close()
     case = f"1 % of {size:,}"
     _tell(report, case, *timings, most_by_hand=MOST_BY_HAND[size])
-    if merged:
-        _tell(report, f"{case}, the words by hand merged into one segment", *merged)
+    if tuned:
+        _tell(report, f"{case}; by hand in one segment and without stop words", *tuned)
     report.row(f"first search of a tenant, {case}", f"{milliseconds(first.p50)} (max {milliseconds(max(first.wall))})")
     _tell_found(report, case, found)
     used, goal = await engine.bytes_used(built.place), MOST_BYTES if hand and size >= 100_000 else None
@@ -181,7 +181,8 @@ def _tell(
             target, met = f"p50 <= {milliseconds(most)}", timings.p50 <= most
         elif beside and limit:
             target, met = f"<= {limit:g} x", ratio <= limit
-        baseline = (f"{what} {beside}", f"{ratio:.1f} x") if beside else ("", "")
+        cpu = pair_ratio(timings.cpu, beside.cpu) if beside else 0.0
+        baseline = (f"{what} {beside}", f"{ratio:.1f} x (CPU {cpu:.1f})") if beside else ("", "")
         report.row(f"{name}, {case}", str(timings), *baseline, target, met)
 
 
