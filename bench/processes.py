@@ -16,6 +16,7 @@ import psutil
 from bench.corpus import TENANTS, tenant_name
 from bench.engines import Place
 from bench.report import Report
+from bench.searches import LARGE
 from bench.stores import Stores
 from tulving import get_embedding_engine
 
@@ -179,8 +180,8 @@ async def run_memory(stores: Stores, report: Report, size: int) -> None:
         f"{full:.0f} MB more than before opening; {alone:.0f} for an empty store",
         f"by hand {by_hand:.0f} MB",
         f"{full / by_hand:.2f} x",
-        f"<= {MOST_MEMORY} MB",
-        full <= MOST_MEMORY,
+        f"<= {MOST_MEMORY} MB" if size >= LARGE else "",
+        full <= MOST_MEMORY if size >= LARGE else None,
     )
     missing, total = _installed()
     if missing:
