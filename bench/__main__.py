@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="at most 10,000 memories")
     parser.add_argument(
-        "--large", action="store_true", help="a million memories, and PostgreSQL with HNSW: minutes each"
+        "--large", action="store_true", help="growth to a million memories, and PostgreSQL with HNSW: minutes each"
     )
     parser.add_argument("--only", action="append", choices=PARTS, help="this part only (may be repeated)")
     parser.add_argument("--engine", action="append", choices=ENGINES, dest="engines", help="this engine only")
