@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--only PART ...]`: measure, print, and write bench/results/<time>.md."""
+"""`python -m bench [--quick] [--large] [--only PART ...]`: measure, print, and write bench/results/<time>.md."""
 
 import argparse
 import asyncio
