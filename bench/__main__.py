@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--only PART ...]`: measure, print, and write bench/results/<time>.md."""
+"""`python -m bench [--quick] [--large] [--only PART ...]`: measure, print, and write bench/results/<time>.md."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import conflicts, entities, inserts, network, processes, searches, tenants, tool_text, vectors
+from bench import conflicts, entities, growth, inserts, network, processes, searches, tenants, tool_text, vectors
 from bench.engines import Sqlite, connect, postgres
 from bench.report import Report
 from bench.stores import Stores
@@ -16,7 +16,7 @@ from bench.stores import Stores
 RESULTS = Path(__file__).parent / "results"
 PARTS = (
     *("inserts", "conflicts", "minilm", "search", "cold", "memory", "tenants", "trips", "transfer", "entities"),
-    *("tool_text", "vectors"),
+    *("tool_text", "vectors", "growth"),
 )
 ENGINES = ("sqlite", "postgres")
 
@@ -32,10 +32,14 @@ async def measure(chosen: argparse.Namespace, report: Report) -> None:
             await _common(files, report, parts, sizes)
             if "memory" in parts:
                 await processes.run_memory(files, report, sizes[-1])
+            if "growth" in parts and chosen.large:
+                await growth.run(files.engine, report)
         if "vectors" in (chosen.only or ()):  # minutes, and only where the data sets are
             await vectors.run(report, chosen.quick)
         if "tool_text" in parts:
             tool_text.run(report)
+        if "minilm" in parts:
+            inserts.run_threads(report)
         if "entities" in (chosen.only or ()):  # minutes, and only where the data sets are
             await entities.run(report)
         if "postgres" in chosen.engines:
@@ -80,7 +84,9 @@ async def _tell_version(place: str, report: Report) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="at most 10,000 memories")
-    parser.add_argument("--large", action="store_true", help="PostgreSQL with HNSW too, which takes minutes to build")
+    parser.add_argument(
+        "--large", action="store_true", help="growth to a million memories, and PostgreSQL with HNSW: minutes each"
+    )
     parser.add_argument("--only", action="append", choices=PARTS, help="this part only (may be repeated)")
     parser.add_argument("--engine", action="append", choices=ENGINES, dest="engines", help="this engine only")
     chosen = parser.parse_args()

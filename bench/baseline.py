@@ -3,11 +3,24 @@
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
-Statement = tuple[str, Any]
+KINDS = ("episodes", "facts", "rules")
+TABLES = (*KINDS, "memory_events", "memory_links")
+_VECTORS = "SELECT tenant_id, id, embedding FROM {table}"
+_COUNT = "SELECT COUNT(*) FROM {table}"
+
+
+class Statement(NamedTuple):
+    """What was executed, with its parameters; `many`: with a list of them."""
+
+    sql: str
+    params: Any
+    many: bool = False
+
+
 Transactions = list[list[Statement]]
 Vectors = dict[str, dict[str, tuple[list[str], numpy.ndarray]]]
 """By tenant and table: ids, and a matrix with a row for each."""
@@ -24,12 +37,12 @@ class Recorder:
         if sql.startswith("BEGIN"):
             self.transactions.append([])
         elif sql != "COMMIT" and not sql.startswith("PRAGMA"):
-            self.transactions[-1].append((sql, params))
+            self.transactions[-1].append(Statement(sql, params))
         return self._raw.execute(sql, params)
 
     def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
         rows = list(rows)
-        self.transactions[-1] += [(sql, row) for row in rows]
+        self.transactions[-1].append(Statement(sql, rows, many=True))
         return self._raw.executemany(sql, rows)
 
     def __getattr__(self, name: str) -> Any:
@@ -50,9 +63,17 @@ class Plain:
         """All statements, their answers fetched, in one commit."""
         execute = self._raw.execute
         execute("BEGIN IMMEDIATE")
-        for sql, params in transaction:
-            execute(sql, params).fetchall()
+        for sql, params, many in transaction:
+            if many:
+                self._raw.executemany(sql, params)
+            else:
+                execute(sql, params).fetchall()
         execute("COMMIT")
+
+    async def counts(self) -> dict[str, int]:
+        """How many rows each table has, and of how many the words are indexed."""
+        tables = (*TABLES, *(f"{table}_fts_docsize" for table in KINDS))
+        return {table: self._raw.execute(_COUNT.format(table=table)).fetchone()[0] for table in tables}
 
     async def vectors(self) -> Vectors:
         """All vectors of the file."""
@@ -71,8 +92,8 @@ class PlainPostgres:
     async def replay(self, transaction: Sequence[Statement]) -> None:
         """All statements in one commit; what is the same but for its values is sent at once."""
         alike: dict[str, list[Any]] = {}
-        for sql, args in transaction:
-            alike.setdefault(sql, []).append(args)
+        for sql, params, many in transaction:
+            alike.setdefault(sql, []).extend(params if many else [params])
         await self._raw.execute("BEGIN")
         for sql, rows in alike.items():
             if len(rows) > 1:
@@ -83,16 +104,16 @@ class PlainPostgres:
                 await self._raw.execute(sql, *rows[0])
         await self._raw.execute("COMMIT")
 
+    async def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return {table: await self._raw.fetchval(_COUNT.format(table=table)) for table in TABLES}
+
     async def vectors(self) -> Vectors:
         """All vectors of the database."""
         return by_tenant({table: await self._raw.fetch(_VECTORS.format(table=table)) for table in KINDS})
 
     async def close(self) -> None:
         await self._raw.close()
-
-
-KINDS = ("episodes", "facts", "rules")
-_VECTORS = "SELECT tenant_id, id, embedding FROM {table}"
 
 
 def by_tenant(tables: dict[str, Iterable[tuple[str, Any, bytes]]]) -> Vectors:

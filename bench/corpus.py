@@ -7,8 +7,11 @@ from random import Random
 
 from tulving import NewEpisode, NewFact, NewRule
 
+Offer = NewFact | NewEpisode | NewRule
+
 TENANTS = 100
 WORDS_PER_TEXT = 25
+NAMES = {"Marta": 0.6, "Pavel": 0.33}
 VOCABULARY_SIZE = 20_000
 
 # The most frequent words of English carry no meaning; then come common ones, then 19,600 made-up ones.
@@ -104,6 +107,19 @@ class Corpus:
             chosen = self._random.sample(words, min(len(words), self._random.randint(4, 8)))
             if sum(word not in self._empty for word in chosen) >= 2:
                 return " ".join(chosen)
+
+
+class People(Corpus):
+    """Texts about people, of whom one occurs in most and another in a third: words that hardly tell texts apart."""
+
+    def text(self) -> str:
+        names = [name for name, share in NAMES.items() if self._random.random() < share]
+        return " ".join([*names, super().text()])
+
+
+def worded(offer: Offer) -> str:
+    """All words of an offer, as they are indexed."""
+    return f"{offer.subject} {offer.predicate} {offer.content}" if isinstance(offer, NewFact) else offer.content
 
 
 def tenant_name(number: int) -> str:

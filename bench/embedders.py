@@ -7,18 +7,23 @@ from time import perf_counter
 
 import numpy
 
+from tulving import get_embedding_engine
 from tulving.ports import Embedder
+
+
+def embedder_named(name: str) -> Embedder:
+    """One of ours, or `topics`."""
+    return Topics() if name == "topics" else get_embedding_engine(name)
 
 
 class Constant:
     """Hands out vectors that were made before: the same time for any text, and next to none."""
 
-    model, version, light = "bench-constant", "1", True
+    model, version, dimension, light = "bench-constant", "1", 384, True
 
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
+    def __init__(self) -> None:
         random = Random(3)
-        self._vectors = [[random.gauss(0, 1) for _ in range(dimension)] for _ in range(512)]
+        self._vectors = [[random.gauss(0, 1) for _ in range(self.dimension)] for _ in range(512)]
         self._next = 0
 
     def unready(self) -> None:
@@ -69,10 +74,11 @@ class Topics:
 class Warm:
     """Another embedder that knows some vectors by heart. `seconds` is the time spent on the others."""
 
-    def __init__(self, inner: Embedder) -> None:
+    def __init__(self, inner: Embedder, light: bool | None = None) -> None:
         self._inner = inner
         self._known: dict[str | None, list[float]] = {}
-        self.model, self.version, self.dimension, self.light = inner.model, inner.version, inner.dimension, inner.light
+        self.model, self.version, self.dimension = inner.model, inner.version, inner.dimension
+        self.light = inner.light if light is None else light
         self.seconds = 0.0
 
     def warm(self, texts: Sequence[str]) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from bench.baseline import Plain, PlainPostgres, Recorder, Statement, Transactions
+from bench.baseline import TABLES, Plain, PlainPostgres, Recorder, Statement, Transactions
+from bench.by_hand import ByHand
 from tests.postgres_server import EXISTING, PostgresServer, Server
 from tulving import Memory, open_memory
 from tulving.ports import Embedder
@@ -19,15 +20,12 @@ from tulving.ports import Embedder
 Place = str
 """A path or a URL; `open_memory` takes either."""
 
-TABLES = ("episodes", "facts", "rules", "memory_events", "memory_links")
-
 
 class Engine(Protocol):
     """What differs between the engines."""
 
     name: str
-    dimension: int
-    by_hand: str
+    replayed: str
     """What the raw work of an insert is, in a word."""
 
     async def fresh(self, name: str) -> Place:
@@ -39,6 +37,10 @@ class Engine(Protocol):
         ...
 
     async def plain(self, place: Place) -> Plain | PlainPostgres: ...
+
+    def by_hand(self, name: str, embedder: Embedder) -> ByHand | None:
+        """The same job by hand, with the file of that name."""
+        ...
 
     def recorded(self, place: Place, embedder: Embedder) -> Any:
         """A memory, and what its transactions write from now on."""
@@ -52,7 +54,7 @@ class Engine(Protocol):
 class Sqlite:
     """A file each, in one folder."""
 
-    name, dimension, by_hand = "SQLite", 256, "the same statements"
+    name, replayed = "SQLite", "the same statements"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,6 +67,9 @@ class Sqlite:
 
     async def plain(self, place: Place) -> Plain:
         return Plain(Path(place))
+
+    def by_hand(self, name: str, embedder: Embedder) -> ByHand:
+        return ByHand(self._folder / f"{name}.db", embedder)
 
     @asynccontextmanager
     async def recorded(self, place: Place, embedder: Embedder) -> AsyncIterator[tuple[Memory, Transactions]]:
@@ -83,7 +88,7 @@ class Sqlite:
 class Postgres:
     """A database each, on one server that keeps what was committed."""
 
-    name, dimension, by_hand = "PostgreSQL", 384, "five statements by hand"
+    name, replayed = "PostgreSQL", "five statements by hand"
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -97,6 +102,9 @@ class Postgres:
     async def plain(self, place: Place) -> PlainPostgres:
         return PlainPostgres(await connect(place))
 
+    def by_hand(self, name: str, embedder: Embedder) -> None:
+        """Only written for a file."""
+
     @asynccontextmanager
     async def recorded(self, place: Place, embedder: Embedder) -> AsyncIterator[tuple[Memory, Transactions]]:
         transactions: Transactions = []
@@ -105,8 +113,8 @@ class Postgres:
             if query.query.startswith("BEGIN"):
                 if "READ ONLY" not in query.query:
                     transactions.append([])
-            elif transactions and query.query.startswith(("SELECT id", "SELECT CAST", "INSERT", "UPDATE")):
-                transactions[-1].extend(_single(query.query, query.args))
+            elif transactions and query.query.startswith(("SELECT id", "SELECT CAST", "WITH", "INSERT", "UPDATE")):
+                transactions[-1].append(_statement(query.query, query.args))
 
         async def initialise(connection: Any) -> None:
             connection.add_query_logger(note)
@@ -131,10 +139,11 @@ class Postgres:
         return sum(sizes)
 
 
-def _single(sql: str, args: Any) -> list[Statement]:
-    """The statement for each of its parameters, if it was executed for many; vectors as one would hand them over."""
-    sql = sql.replace("::real[]::vector", "::vector")
-    return [(sql, tuple(row)) for row in args] if isinstance(args, list) else [(sql, args)]
+def _statement(sql: str, args: Any) -> Statement:
+    """What was executed once or for many; vectors as one would hand them over."""
+    many = isinstance(args, list)
+    params = [tuple(row) for row in args] if many else args
+    return Statement(sql.replace("::real[]::vector", "::vector"), params, many)
 
 
 async def connect(place: Place) -> Any:

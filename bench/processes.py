@@ -16,10 +16,12 @@ import psutil
 from bench.corpus import TENANTS, tenant_name
 from bench.engines import Place
 from bench.report import Report
+from bench.searches import LARGE
 from bench.stores import Stores
 from tulving import get_embedding_engine
 
 TIMES = 5
+MOST_UNTIL_INITIALIZED, MOST_FIRST_RECALL, MOST_MEMORY = 0.5, 0.7, 100
 ROOT = Path(__file__).parent.parent
 FIRST_RECALL = """
 import asyncio, sys
@@ -31,16 +33,37 @@ asyncio.run(main())
 """
 ALL_TENANTS = """
 import asyncio, sys
-import tulving
+from bench.embedders import Topics
+from bench.processes import resident
 from tulving import Caller, open_memory
-async def main():
-    async with open_memory(sys.argv[1], embedder="hashing") as memory:
-        for tenant in sys.argv[2:]:
+async def main(place, tenants):
+    topics = Topics()
+    topics.embed("the coffee in the kitchen")
+    before = resident()
+    async with open_memory(place, embedder=topics, background=False) as memory:
+        for tenant in tenants:
             await memory.bind(caller=Caller(tenant)).search("the coffee in the kitchen")
-        print(open("/proc/self/statm").read().split()[1])
-asyncio.run(main())
+        print(resident() - before)
+asyncio.run(main(sys.argv[1], sys.argv[2:]))
 """
-ONLY_IMPORT = "import tulving; print(open('/proc/self/statm').read().split()[1])"
+ALL_BY_HAND = """
+import sys
+from bench.by_hand import ByHand
+from bench.embedders import Topics
+from bench.processes import resident
+topics = Topics()
+topics.embed("the coffee in the kitchen")
+before = resident()
+hand = ByHand(sys.argv[1], topics)
+for tenant in sys.argv[2:]:
+    hand.search(tenant, "the coffee in the kitchen")
+print(resident() - before)
+"""
+
+
+def resident() -> float:
+    """The memory of this process in megabytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _run(*arguments: str, settings: Mapping[str, str] | None = None) -> tuple[float, float, str]:
@@ -79,7 +102,7 @@ async def run(stores: Stores, report: Report) -> None:
     report.section(f"{stores.engine.name}: cold start, a fresh process from start to end, median of {TIMES}")
     _start(report, "python alone", "-c", "pass")
     _start(report, "import tulving", "-c", "import tulving")
-    for embedder, target in (("hashing", None), ("minilm", 0.7)):
+    for embedder, target in (("hashing", None), ("minilm", MOST_FIRST_RECALL)):
         if problem := get_embedding_engine(embedder).unready():
             report.note(f"cold start with {embedder} skipped: {problem}")
             continue
@@ -102,7 +125,12 @@ async def run(stores: Stores, report: Report) -> None:
     except (OSError, ValueError, psutil.Error) as error:
         return report.note(f"MCP handshake skipped: {error!r}")
     cpu, wall = median(shake[0] for shake in shakes), median(shake[1] for shake in shakes)
-    report.row("tulving mcp until it has answered initialize", f"CPU {cpu:.2f} s, wall {wall:.2f} s")
+    report.row(
+        "tulving mcp until it has answered initialize",
+        f"CPU {cpu:.2f} s, wall {wall:.2f} s",
+        target=f"CPU <= {MOST_UNTIL_INITIALIZED} s",
+        met=cpu <= MOST_UNTIL_INITIALIZED,
+    )
 
 
 def _handshake(place: Place) -> tuple[float, float]:
@@ -142,15 +170,18 @@ def _handshake(place: Place) -> tuple[float, float]:
 async def run_memory(stores: Stores, report: Report, size: int) -> None:
     report.section("Memory and size")
     built = await stores.of_size(size)
-    page = os.sysconf("SC_PAGE_SIZE") / 1e6
-    empty = int(_run("-c", ONLY_IMPORT)[2]) * page
-    full = int(_run("-c", ALL_TENANTS, built.place, *map(tenant_name, range(TENANTS)))[2]) * page
+    tenants = [tenant_name(number) for number in range(TENANTS)]
+    empty = await stores.engine.fresh("memory")
+    alone = float(_run("-c", ALL_TENANTS, empty, tenants[0])[2])
+    full = float(_run("-c", ALL_TENANTS, built.place, *tenants)[2])
+    by_hand = float(_run("-c", ALL_BY_HAND, await stores.engine.fresh(built.by_hand), *tenants)[2])
     report.row(
-        f"RSS after searching all {TENANTS} tenants of {size:,}",
-        f"{full - empty:.0f} MB more",
-        f"import tulving alone {empty:.0f} MB",
-        target="<= 250 MB",
-        met=full - empty <= 250,
+        f"memory after searching all {TENANTS} tenants of {size:,}",
+        f"{full:.0f} MB more than before opening; {alone:.0f} for an empty store",
+        f"by hand {by_hand:.0f} MB",
+        f"{full / by_hand:.2f} x",
+        f"<= {MOST_MEMORY} MB" if size >= LARGE else "",
+        full <= MOST_MEMORY if size >= LARGE else None,
     )
     missing, total = _installed()
     if missing:

@@ -38,6 +38,11 @@ class Timings:
         high, low = milliseconds(self.quantile(0.95)), milliseconds(min(self.wall))
         return f"{milliseconds(self.p50)} (p95 {high}, min {low}{cpu})"
 
+    def add(self, calls: "Timings") -> None:
+        """One round of several calls."""
+        self.wall.append(sum(calls.wall))
+        self.cpu.append(sum(calls.cpu))
+
 
 class Watch:
     """Times one call: `with Watch(timings): ...`."""
@@ -88,9 +93,10 @@ def milliseconds(seconds: float) -> str:
     return f"{value:.3f} ms" if value < 0.1 else f"{value:.2f} ms" if value < 10 else f"{value:.0f} ms"
 
 
-def rate(count: int, seconds: Sequence[float]) -> str:
-    """Calls per second in the median round, and in the best."""
-    return f"{count / statistics.median(seconds):,.0f}/s (best {count / min(seconds):,.0f})"
+def rate(count: int, rounds: Timings) -> str:
+    """Calls per second in the median round and in the best, and the processor time of one."""
+    best, cpu = count / min(rounds.wall), milliseconds(rounds.cpu_p50 / count)
+    return f"{count / rounds.p50:,.0f}/s (best {best:,.0f}, CPU {cpu} each)"
 
 
 def pair_ratio(upper: Sequence[float], lower: Sequence[float]) -> float:

@@ -1,25 +1,31 @@
-"""The stores that are searched: built through the batch verbs, once per run."""
+"""The stores that are searched: built through the batch verbs, once per run, and by hand beside them."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from bench.corpus import TENANTS, Corpus, TenantTexts, tenant_name
-from bench.embedders import Warm
+from bench.by_hand import ByHand
+from bench.corpus import TENANTS, Corpus, Offer, People, TenantTexts, tenant_name, worded
+from bench.embedders import Warm, embedder_named
 from bench.engines import Engine, Place
 from bench.report import Report
-from tulving import Caller, Memory, get_embedding_engine, open_memory
+from tulving import Caller, Memory, MemoryModuleConfig, NewEpisode, NewFact, NewRule, open_memory
+from tulving.services.administration import Administration
+from tulving.settings import VectorsConfig
 
 SAMPLED = range(0, TENANTS, 10)
 BATCH = 1_000
+EXACT = MemoryModuleConfig(vectors=VectorsConfig(exact_rows=10**9), max_size_bytes=None)
+"""Any size, and all vectors compared, as without the extra `hnsw`: a graph would be built while others are measured."""
 
 
 @dataclass(slots=True)
 class Built:
-    """A store, and the texts of the tenants that will be asked about."""
+    """A store, the texts of the tenants that will be asked about, and the name of the same store by hand."""
 
     place: Place
     texts: dict[str, list[str]]
+    by_hand: str
 
 
 class Stores:
@@ -31,59 +37,68 @@ class Stores:
         self._built: dict[str, Built] = {}
 
     async def of_size(self, size: int) -> Built:
-        """A hundred tenants with as many memories each, and hashed vectors."""
-        return await self._once(
-            f"search-{size}",
-            "hashing",
-            lambda corpus: [corpus.tenant(tenant_name(number), size // TENANTS) for number in range(TENANTS)],
-            size,
-        )
-
-    async def of_one(self, embedder: str, size: int = 1_000) -> Built:
-        """One tenant only; for a model that knows English, with English words."""
-        return await self._once(
-            f"one-{embedder}-{size}",
-            embedder,
-            lambda corpus: [corpus.tenant(tenant_name(0), size)],
-            size,
-            plain=embedder == "minilm",
-        )
-
-    async def _once(
-        self,
-        name: str,
-        embedder: str,
-        make: Callable[[Corpus], list[TenantTexts]],
-        size: int,
-        plain: bool = False,
-    ) -> Built:
+        """A hundred tenants with as many memories each."""
+        name, corpus = f"search-{size}", Corpus()
         if name not in self._built:
-            tenants = make(Corpus(plain=plain))
-            place = await self.engine.fresh(name)
-            engine = Warm(get_embedding_engine(embedder))
-            begun = perf_counter()
-            async with open_memory(place, embedder=engine) as memory:
-                for tenant in tenants:
-                    await load(memory, tenant)
-            seconds = perf_counter() - begun
-            self._report.row(
-                f"Load {size:,} memories, {len(tenants)} tenant{'s' if len(tenants) > 1 else ''}, {embedder}",
-                f"{size / seconds:,.0f}/s in {seconds:.1f} s",
-                f"embedding alone {engine.seconds:.1f} s",
-                f"{seconds / engine.seconds:.2f} x",
-            )
-            sampled = [tenants[number] for number in SAMPLED if number < len(tenants)]
-            self._built[name] = Built(place, {tenant.tenant: tenant.texts for tenant in sampled})
+            tenants = [corpus.tenant(tenant_name(number), size // TENANTS) for number in range(TENANTS)]
+            self._built[name] = await self._build(name, "topics", tenants)
         return self._built[name]
 
+    async def of_one(self, embedder: str, size: int = 1_000) -> Built:
+        """One tenant only: made-up vectors and a name in most texts, or for a model that knows English, its words."""
+        name = f"one-{embedder}-{size}"
+        if name not in self._built:
+            corpus = People() if embedder == "topics" else Corpus(plain=embedder == "minilm")
+            self._built[name] = await self._build(name, embedder, [corpus.tenant(tenant_name(0), size)])
+        return self._built[name]
 
-async def load(memory: Memory, tenant: TenantTexts) -> None:
-    """Store all of one tenant's memories, in batches of at most a thousand."""
-    mine = memory.bind(caller=Caller(tenant.tenant))
-    for verb, offers in (
-        (mine.store_episodes, tenant.episodes),
-        (mine.store_facts, tenant.facts),
-        (mine.store_rules, tenant.rules),
-    ):
+    async def _build(self, name: str, embedder: str, tenants: Sequence[TenantTexts]) -> Built:
+        place, engine = await self.engine.fresh(name), Warm(embedder_named(embedder))
+        hand = self.engine.by_hand(f"{name}-hand", embedder_named(embedder)) if embedder == "topics" else None
+        ours = by_hand = 0.0
+        async with open_memory(place, embedder=engine, config=EXACT, background=False) as memory:
+            for tenant in tenants:
+                ours += await load(memory, tenant)
+                if hand:
+                    by_hand += load_by_hand(hand, tenant)
+            await maintain(memory)
+        if hand:
+            hand.close()
+        size = sum(len(tenant.texts) for tenant in tenants)
+        self._report.row(
+            f"Load {size:,} memories, {len(tenants)} tenant{'s' if len(tenants) > 1 else ''}, {embedder}",
+            f"{size / ours:,.0f}/s in {ours:.1f} s, embedding {engine.seconds:.1f} s of it",
+            f"by hand {size / by_hand:,.0f}/s" if hand else "",
+            f"{by_hand / ours:.2f}" if hand else "",
+        )
+        sampled = [tenants[number] for number in SAMPLED if number < len(tenants)]
+        return Built(place, {tenant.tenant: tenant.texts for tenant in sampled}, f"{name}-hand")
+
+
+async def load(memory: Memory, tenant: TenantTexts) -> float:
+    """Store all of one tenant's memories, in batches of at most a thousand; the seconds that it took."""
+    mine, begun = memory.bind(caller=Caller(tenant.tenant)), perf_counter()
+    for offers in (tenant.episodes, tenant.facts, tenant.rules):
         for at in range(0, len(offers), BATCH):
-            await verb(offers[at : at + BATCH])  # pyright: ignore[reportArgumentType]
+            await store_many(mine, offers[at : at + BATCH])
+    return perf_counter() - begun
+
+
+async def store_many(memory: Memory, offers: Sequence[Offer]) -> None:
+    """The batch verb."""
+    verbs = {NewEpisode: memory.store_episodes, NewFact: memory.store_facts, NewRule: memory.store_rules}
+    await verbs[type(offers[0])](offers)  # pyright: ignore[reportArgumentType]
+
+
+def load_by_hand(hand: ByHand, tenant: TenantTexts) -> float:
+    """The same batches by hand."""
+    begun = perf_counter()
+    for kind, offers in (("episode", tenant.episodes), ("fact", tenant.facts), ("rule", tenant.rules)):
+        for at in range(0, len(offers), BATCH):
+            hand.add(tenant.tenant, kind, [worded(offer) for offer in offers[at : at + BATCH]])
+    return perf_counter() - begun
+
+
+async def maintain(memory: Memory) -> None:
+    """What the job `index_maintenance` does every hour."""
+    await Administration(memory._env, memory.caller).reindex(only_outgrown=True)

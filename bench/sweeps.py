@@ -48,7 +48,7 @@ async def measure(url: str, size: int) -> float:
             ]
             stored = await memory.store_facts(offers)
             due += [answer.id for answer, offer in zip(stored, offers, strict=True) if offer.permanence == "ephemeral"]
-        times = []
+        times, swept = [], {}
         for _ in range(ROUNDS):
             as_of = clock.advance(days=17)
             begun = perf_counter()

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
+from typing import Any
 
 from bench.sweeps import BATCH, Constant
 from tests.postgres_server import open_server
@@ -38,7 +39,7 @@ async def fill(memory: Memory, size: int, clock: ManualClock) -> None:
     await memory._write(lambda conn: conn.execute(learned))
 
 
-async def waits(memory: Memory, until: asyncio.Future[object]) -> list[float]:
+async def waits(memory: Memory, until: asyncio.Future[Any]) -> list[float]:
     times = []
     while not until.done() or len(times) < 100:
         begun = perf_counter()
