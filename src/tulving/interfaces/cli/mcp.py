@@ -1,5 +1,6 @@
 """`tulving mcp`: the memory as a server for MCP hosts."""
 
+import gc
 import sys
 from typing import Annotated
 
@@ -31,6 +32,10 @@ def mcp(
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
+    # What is loaded now stays: looking through it for garbage again and again takes a seventh of the start.
+    gc.disable()
     from tulving.interfaces.mcp.server import serve
 
+    gc.freeze()
+    gc.enable()
     serve(config)
