@@ -117,7 +117,8 @@ async def open_memory(
     helper: asyncio.Task[None] | None = None
     try:
         await store.begin()
-        embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
+        version = await adopt(store, embedder, clock, may_reembed)
+        embedding = Embedding(embedder, version, config.query_cache)
         parts = {"tokens": tokens, "reranker": reranking, "model": model}
         env = Env(config, store, embedding, clock, ids, references, streams, **parts)
         engine.publish = env.subscribers.publish
