@@ -1,6 +1,5 @@
 """`tulving mcp`: the memory as a server for MCP hosts."""
 
-import gc
 import sys
 from typing import Annotated
 
@@ -32,10 +31,6 @@ def mcp(
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
-    # What is loaded now stays: looking through it for garbage again and again takes a seventh of the start.
-    gc.disable()
-    from tulving.interfaces.mcp.server import serve
+    from tulving.interfaces.mcp.greeting import serve
 
-    gc.freeze()
-    gc.enable()
     serve(config)

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mcp.server import Server
 from mcp_types import CallToolRequestParams, ListToolsResult, Tool
 
-from tulving import __version__
 from tulving.domain.access import RIGHTS
-from tulving.embedders import choose_embedder
 from tulving.interfaces.calls import Opened, cancelled_once, open_lazily
-from tulving.interfaces.instructions import INSTRUCTIONS, LEARNING
+from tulving.interfaces.mcp.greeting import SERVER, instructions
 from tulving.interfaces.mcp.progress import reporting
 from tulving.interfaces.mcp.sampling import Answer, Rounds, Sampler, can_sample
 from tulving.interfaces.mcp.stdio import conversation
@@ -40,20 +38,19 @@ class Principal:
     who: Hashable = None
 
 
-def serve(config: MemoryModuleConfig) -> None:
-    """Serve the memory until the client disconnects or the process is told to end."""
-    asyncio.run(_serve(config))
+async def converse(
+    config: MemoryModuleConfig, first: str | None, lines: "asyncio.Queue[str | None]", is_greeted: bool
+) -> None:
+    """Serve the memory over standard input and output, whose `first` line may be an `initialize` that is answered."""
 
-
-async def _serve(config: MemoryModuleConfig) -> None:
     def opened() -> "AbstractAsyncContextManager[Memory]":
         from tulving.bootstrap import open_memory
 
         return open_memory(config=config)
 
     try:
-        opening = open_lazily(opened)
-        async with opening as memory, conversation() as (requests, responses):
+        streams = conversation(first, lines, is_greeted)
+        async with open_lazily(opened) as memory, streams as (requests, responses):
             server = build_server(config, lambda _: Principal(memory))
             await server.run(requests, responses, server.create_initialization_options())
     except* OSError as errors:
@@ -103,24 +100,11 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
             return await context.lifespan_context.run(principal.who, context, params, work, progress)
 
     return Server(
-        "tulving",
-        version=__version__,
-        title="Tulving",
-        description="A memory for AI agents",
-        instructions=_instructions(config),
+        **SERVER,
+        instructions=instructions(config),
         lifespan=lambda _: aclosing(Rounds(config.llm)),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         # Otherwise every call over HTTP would list all tools to find its own.
         get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,
     )
-
-
-def _instructions(config: MemoryModuleConfig) -> str:
-    """How to use the memory well, and what is missing. Looks at the embedder's files but loads none."""
-    said = [INSTRUCTIONS]
-    if config.tools == "all":
-        said.append(LEARNING)
-    if problem := choose_embedder(config).unready():
-        said.append(f"For now memories are found by keyword only. {problem}")
-    return "\n".join(said)
