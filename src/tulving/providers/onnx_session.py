@@ -40,6 +40,9 @@ def padded(rows: Sequence[Sequence[int]], padding: int = 0) -> tuple[Any, Any]:
     """Rows of token ids as one matrix, the shorter ones padded, and the mask of what is not padding."""
     import numpy
 
+    if len(rows) == 1:
+        ids = numpy.array(rows, numpy.int64)
+        return ids, numpy.ones_like(ids)
     shape = len(rows), max(len(row) for row in rows)
     ids, mask = numpy.full(shape, padding, numpy.int64), numpy.zeros(shape, numpy.int64)
     for number, row in enumerate(rows):
@@ -56,6 +59,8 @@ def in_runs(
     Several runs are shared with a second thread if the process may use two cores. While that thread is busy with
     another batch, this one does all of them. Who runs what does not change a vector.
     """
+    if len(rows) == 1:  # most queries: nothing to sort or to share
+        return vectors_of([*rows])
     vectors: list[list[float]] = [[]] * len(rows)
     waiting = deque(_runs([len(row) for row in rows]))
 
