@@ -87,6 +87,7 @@ def test_the_order_is_code_environment_file(tmp_path):
         ({"busy_timeout": -1}, "busy_timeout"),
         ({"vector_cache_mb": 1.5}, "vector_cache_mb"),
         ({"vector_cache_mb": True}, "vector_cache_mb"),
+        ({"query_cache": -1}, "query_cache"),
         ({"tools": "some"}, "tools"),
         ({"retrieval": 5}, "retrieval"),
         ({"retrieval": {"default_limit": 0}}, "retrieval.default_limit"),

@@ -1,6 +1,5 @@
 """The public names, and where each is defined."""
 
-from tulving.bootstrap import get_embedding_engine as get_embedding_engine
 from tulving.bootstrap import open_administration as open_administration
 from tulving.bootstrap import open_memory as open_memory
 from tulving.domain.events import Event as Event
@@ -20,6 +19,7 @@ from tulving.domain.model import Similar as Similar
 from tulving.domain.model import Stored as Stored
 from tulving.domain.scope import Caller as Caller
 from tulving.domain.windows import Window as Window
+from tulving.embedders import get_embedding_engine as get_embedding_engine
 from tulving.errors import ConfigError as ConfigError
 from tulving.errors import DamagedStore as DamagedStore
 from tulving.errors import DiskFull as DiskFull

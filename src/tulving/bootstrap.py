@@ -15,19 +15,17 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from pkgutil import resolve_name
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tulving.config import data_directory, find_project, load_config
+from tulving.config import own_config
 from tulving.domain.events import Audit, AuditOf
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
+from tulving.embedders import choose_embedder
 from tulving.errors import InvalidInput
 from tulving.location import Create, database_path, is_postgres, new_file, no_memory, store_name
 from tulving.ports import Clock, Embedder, Ids, Llm, Measurable, Reranker, Store
-from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 from tulving.services.bridge import Bridge
 from tulving.services.embedding import Embedding
@@ -133,7 +131,8 @@ async def open_memory(
     helper: asyncio.Task[None] | None = None
     try:
         await store.begin()
-        embedding = Embedding(embedder, await adopt(store, embedder, clock, may_reembed))
+        version = await adopt(store, embedder, clock, may_reembed)
+        embedding = Embedding(embedder, version, config.query_cache)
         parts = {"tokens": tokens, "reranker": reranking, "model": model}
         env = Env(config, store, embedding, clock, ids, references, streams, **parts)
         engine.publish = env.subscribers.publish
@@ -181,20 +180,6 @@ async def open_served(config: MemoryModuleConfig) -> AsyncIterator[Served]:
         yield Served(memory, Authentication(memory._env, memory.caller))
 
 
-def own_config() -> MemoryModuleConfig:
-    """The settings of this process, for code that was passed none; settings files that are ignored are logged."""
-    if warning := find_project().warning:
-        log.warning("%s", warning)
-    return load_config()
-
-
-def choose_embedder(config: MemoryModuleConfig, name: str | None = None) -> Embedder:
-    """The embedder of this name, or the configured one."""
-    name = name or config.embedder
-    sizable = name in EMBEDDERS and "dimension" in EMBEDDERS[name].takes
-    return get_embedding_engine(name, dimension=config.dimension if sizable else None, config=config)
-
-
 def choose_reranker(config: MemoryModuleConfig) -> Reranker | None:
     """The configured reranker, if any."""
     if not config.reranker.url:
@@ -224,38 +209,6 @@ def choose_llm(config: MemoryModuleConfig) -> Llm | None:
     from tulving.providers.chat_endpoint import ChatEndpoint
 
     return ChatEndpoint(**given)
-
-
-_engines: dict[tuple[Any, ...], Embedder] = {}
-_making = Lock()
-
-
-def get_embedding_engine(
-    name: str = "minilm",
-    *,
-    dimension: int | None = None,
-    home: Path | None = None,
-    config: MemoryModuleConfig | None = None,
-) -> Embedder:
-    """The embedder of this name, created at the first call and shared by later ones (001-040).
-
-    `home`, the folder of an embedder's files, defaults to the user's data directory. An embedder with a table of
-    settings takes them from `config`, by default that of this process.
-    """
-    if name not in EMBEDDERS:
-        raise InvalidInput("embedder", f"{name!r} is not known", ", ".join(EMBEDDERS))
-    provider = EMBEDDERS[name]
-    given = {"dimension": provider.dimension if dimension is None else dimension, "home": home or data_directory()}
-    if given["dimension"] != provider.dimension and "dimension" not in provider.takes:
-        raise InvalidInput("dimension", f"{dimension!r} is not that of {name}", str(provider.dimension))
-    arguments = {taken: given[taken] for taken in provider.takes}
-    if provider.table:
-        arguments |= asdict(getattr(config or own_config(), provider.table))
-    key = (name, *arguments.values())
-    with _making:
-        if key not in _engines:
-            _engines[key] = resolve_name(provider.place)(**arguments)
-        return _engines[key]
 
 
 async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "file", field: str = "url") -> Store:

@@ -5,6 +5,7 @@ it, in a trusted folder (`project.py`). In the environment a setting is `TULVING
 for nesting: `TULVING_RETRIEVAL__DEFAULT_LIMIT=30`.
 """
 
+import logging
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,6 +35,8 @@ from tulving.settings import (
     WritesConfig,
 )
 
+log = logging.getLogger("tulving")
+
 
 def load_config(
     folder: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
@@ -42,6 +45,13 @@ def load_config(
     values = find_project(folder, environ).values
     values = _merge(values, _from_environment(os.environ if environ is None else environ))
     return parse(_merge(values, {name: value for name, value in overrides.items() if value is not None}))
+
+
+def own_config() -> MemoryModuleConfig:
+    """The settings of this process, for code that was passed none; settings files that are ignored are logged."""
+    if warning := find_project().warning:
+        log.warning("%s", warning)
+    return load_config()
 
 
 def find_project(folder: Path | None = None, environ: Mapping[str, str] | None = None) -> Project:

@@ -332,6 +332,7 @@ class MemoryModuleConfig:
     tools: str = "standard"
     busy_timeout: float = 30.0
     vector_cache_mb: int = 256
+    query_cache: int = 256
     max_size_bytes: int | None = 524_288_000
     session_idle_hours: float = 24.0
     allowed_hosts: str | None = None
@@ -373,6 +374,7 @@ class MemoryModuleConfig:
         _check("max_size_bytes", most is None or most >= 1_000_000, "1000000 or more, or none")
         _check("session_idle_hours", 0 < self.session_idle_hours <= 8760, "more than 0, to 8760 hours")
         _check("vector_cache_mb", self.vector_cache_mb >= 1, "1 or more")
+        _check("query_cache", 0 <= self.query_cache <= 1_000_000, "0 (none) to 1000000")
 
     def defaults(self, written: Mapping[str, Any]) -> dict[str, Any]:
         """A verb's defaults, overridden by what is configured."""

@@ -24,7 +24,7 @@ from postgres_server import Server
 from raw_sql import run_sql
 
 import tulving
-from tulving import bootstrap
+from tulving import embedders
 from tulving.domain.scope import Caller
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.host_module import MemoryModule, Module
@@ -186,7 +186,7 @@ async def test_one_engine_is_made_when_it_is_first_needed_and_shared_by_all(
             made.append(dimension)
             super().__init__(dimension)
 
-    monkeypatch.setattr(bootstrap, "_engines", {})
+    monkeypatch.setattr(embedders, "_engines", {})
     monkeypatch.setattr("tulving.providers.hashing.Hashing", Counted)
     first, second = MemoryModule(), MemoryModule()
     assert first._embedding_engine is None
@@ -194,7 +194,7 @@ async def test_one_engine_is_made_when_it_is_first_needed_and_shared_by_all(
     async with hosting(new_url(), module=first) as (_, one), hosting(new_url(), module=second) as (_, other):
         await asyncio.gather(*(ask(each, "memory_store_fact", **TEA) for each in (one, other, one, other)))
         await ask(one, "memory_recall", topic="tea")
-        engine = bootstrap.get_embedding_engine("hashing")
+        engine = embedders.get_embedding_engine("hashing")
         assert first._get_embedding_engine() is second._get_embedding_engine() is engine
     assert made == [256]
 

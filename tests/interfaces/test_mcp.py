@@ -386,6 +386,36 @@ def test_nothing_heavy_is_loaded_for_a_list_of_tools(environ: dict[str, str]):
     assert ran.stdout.strip() == "[]", ran.stderr
 
 
+@pytest.mark.parametrize("tools", ["standard", "all"])
+async def test_how_to_learn_is_told_where_the_tool_for_it_is_offered(path: Path, tools: str):
+    async with serving(MemoryModuleConfig(url=str(path), tools=tools)) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert ("memory_learn_prompt" in client.instructions) == ("memory_learn_prompt" in names) == (tools == "all")
+
+
+@pytest.mark.usefixtures("path")  # whatever the engine
+def test_a_client_is_greeted_before_the_services_are_loaded(environ: dict[str, str]):
+    script = """
+        import asyncio, sys
+        from mcp import Client
+        from tulving.config import load_config
+        from tulving.interfaces.mcp.server import Principal, build_server
+
+        def late():
+            return [name for name in ("tulving.bootstrap", "tulving.services.memory") if name in sys.modules]
+
+        async def main():
+            server = build_server(load_config(embedder="minilm"), lambda _: Principal(lambda: None))
+            async with Client(server) as client:
+                print(bool(client.instructions), late())
+                print(bool((await client.list_tools()).tools), late())
+
+        asyncio.run(main())
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines() == ["True []", "True ['tulving.services.memory']"], ran.stderr
+
+
 def message(number: int | None, method: str, **params: Any) -> str:
     values: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
     return json.dumps(values if number is None else values | {"id": number}) + "\n"

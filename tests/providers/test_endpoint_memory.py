@@ -12,8 +12,8 @@ from folders import trust_folder
 from model_server import ModelServer
 
 from tulving import MemoryModuleConfig, open_administration, open_memory
-from tulving.bootstrap import choose_embedder
 from tulving.config import load_config, parse
+from tulving.embedders import choose_embedder
 from tulving.errors import EmbedderMismatch, EmbedderUnavailable
 from tulving.providers import json_endpoint
 
@@ -72,7 +72,7 @@ async def test_a_store_opens_without_the_endpoint(
     known = new_url()
     async with open_memory(known, config=settings(), background=False):
         assert len(server.requests) == 1
-    monkeypatch.setattr("tulving.bootstrap._engines", {})  # as in another process
+    monkeypatch.setattr("tulving.embedders._engines", {})  # as in another process
     server.stop()
     with pytest.raises(EmbedderUnavailable, match="start it, or set `dimension`"):
         async with open_memory(new_url(), config=settings(), background=False):

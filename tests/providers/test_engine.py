@@ -8,16 +8,16 @@ from threading import Barrier
 
 import pytest
 
-from tulving import bootstrap
-from tulving.bootstrap import choose_embedder, get_embedding_engine
+from tulving import embedders
 from tulving.config import load_config
+from tulving.embedders import choose_embedder, get_embedding_engine
 from tulving.errors import InvalidInput
 from tulving.providers import EMBEDDERS, Provider
 
 
 @pytest.fixture(autouse=True)
 def no_engines_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "_engines", {})
+    monkeypatch.setattr(embedders, "_engines", {})
 
 
 @pytest.mark.scenario("001-040")

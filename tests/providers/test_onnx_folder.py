@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tulving import bootstrap, open_memory
-from tulving.bootstrap import choose_embedder
+from tulving import embedders, open_memory
 from tulving.config import parse
+from tulving.embedders import choose_embedder
 from tulving.errors import ConfigError, EmbedderMismatch, EmbedderUnavailable
 from tulving.providers import onnx_folder, weights
 from tulving.providers.minilm import MiniLm
@@ -80,7 +80,7 @@ def write_tokenizer(path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def no_engines_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bootstrap, "_engines", {})
+    monkeypatch.setattr(embedders, "_engines", {})
     monkeypatch.setenv("TULVING_HOME", str(tmp_path / "home"))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from model_server import DROP, HANG, ModelServer, Reply
 
-from tulving.bootstrap import choose_embedder
 from tulving.config import parse
+from tulving.embedders import choose_embedder
 from tulving.errors import ConfigError, EmbedderUnavailable, InvalidInput
 from tulving.providers.json_endpoint import LONGEST_PAUSE, LONGEST_WAIT, PAUSE, JsonEndpoint, address
 from tulving.providers.openai_compatible import OpenAiCompatible

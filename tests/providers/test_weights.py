@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import pytest
 
-from tulving.bootstrap import get_embedding_engine
+from tulving.embedders import get_embedding_engine
 from tulving.errors import WeightsError
 from tulving.providers import weights
 from tulving.providers.digests import sha256

@@ -173,7 +173,7 @@ async def test_how_jobs_went_is_told_without_what_belongs_to_others(memory: Memo
 
 
 def test_real_embedders_are_tried_too(minilm_home: Path, tmp_path: Path):
-    from tulving.bootstrap import get_embedding_engine
+    from tulving.embedders import get_embedding_engine
     from tulving.providers.minilm import MiniLm
 
     assert embedder_problems(get_embedding_engine("hashing")) == ()

@@ -5,13 +5,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound, TulvingError
 from tulving.interfaces import wire
 from tulving.interfaces.parameters import undescribed
-from tulving.services.memory import Memory
 from tulving.services.operations import Operation
+
+if TYPE_CHECKING:
+    from tulving.services.memory import Memory
 
 T = TypeVar("T")
 Opened = Callable[[], Awaitable[T]]
@@ -77,7 +79,7 @@ def told(tool: str, error: Exception) -> str:
 
 
 async def invoke(
-    memory: Opened[Memory],
+    memory: "Opened[Memory]",
     operation: Operation,
     arguments: Mapping[str, Any],
     failed: Callable[[Operation, Exception], None] = log_failure,
@@ -107,7 +109,7 @@ async def invoke(
 
 
 async def call(
-    memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any], **offers: Any
+    memory: "Opened[Memory]", operation: Operation, arguments: Mapping[str, Any], **offers: Any
 ) -> dict[str, Any]:
     """The answer of an operation, in wire form."""
     return wire.answer(operation, await invoke(memory, operation, arguments, offers=offers))

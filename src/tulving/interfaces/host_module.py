@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tulving.bootstrap import choose_embedder, open_memory, own_config
-from tulving.config import parse
+from tulving.bootstrap import open_memory
+from tulving.config import own_config, parse
 from tulving.domain.scope import Caller
+from tulving.embedders import choose_embedder
 from tulving.errors import ConfigError, StoreUnavailable
 from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
 from tulving.ports import Embedder

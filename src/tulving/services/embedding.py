@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence, Sized
 from typing import Any
 
@@ -15,14 +16,17 @@ from tulving.storage.rows import IndexEntry
 log = logging.getLogger("tulving")
 
 SHORT_TEXT = 20_000
+LONGEST_REMEMBERED = 2_000
 
 
 class Embedding:
-    """The embedder of an open store. `version` is None while the store holds vectors of another embedder."""
+    """The embedder of an open store. `version` is None while the store holds vectors of another embedder. The vectors
+    of the latest `remembered` queries are kept: agents ask the same again."""
 
-    def __init__(self, embedder: Embedder, version: int | None) -> None:
+    def __init__(self, embedder: Embedder, version: int | None, remembered: int = 0) -> None:
         self.embedder, self.version = embedder, version
         self._failure: str | None = None
+        self._remembered, self._queries = remembered, OrderedDict[str, tuple[float, ...]]()
 
     def trust(self, query: str) -> float:
         """How far similarities to a query count as evidence (`relevance.py`)."""
@@ -63,12 +67,20 @@ class Embedding:
         """The vector of a query, or None and a warning if only a keyword search is possible."""
         if unready := self.embedder.unready():  # an embedder that failed is retried
             return None, unready
+        if known := self._queries.get(line):
+            self._queries.move_to_end(line)
+            return known, None
         try:
             [vector] = await self._vectors([line], query=True)
         except EmbedderUnavailable as error:
             log.warning("searching by keyword only: %s", error)
             return None, f"searched by keyword only: {error}"
-        return unit(vector, self.embedder.dimension), None
+        vector = tuple(unit(vector, self.embedder.dimension))
+        if len(line) <= LONGEST_REMEMBERED:
+            self._queries[line] = vector
+            while len(self._queries) > self._remembered:
+                self._queries.popitem(last=False)
+        return vector, None
 
     async def _vectors(self, texts: Sequence[str], query: bool = False) -> list[list[float]]:
         embedder = self.embedder

@@ -17,7 +17,7 @@ from tulving.settings import MemoryModuleConfig
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings in effect, and where each comes from."""
-    from tulving.bootstrap import choose_embedder
+    from tulving.embedders import choose_embedder
     from tulving.location import is_postgres, store_name
 
     effective, project = context.obj.config(), find_project()

@@ -44,7 +44,7 @@ def health(context: typer.Context, as_json: AsJson = False) -> None:
 
 def _unopened(config: MemoryModuleConfig, problem: str) -> Health:
     """What can be said without a store."""
-    from tulving.bootstrap import choose_embedder
+    from tulving.embedders import choose_embedder
 
     findings = [Finding("open", (problem,)), Finding("embedder", embedder_problems(choose_embedder(config)))]
     return Health(False, "", None, findings, None, None, "degraded", readiness_of(findings).reasons)

@@ -76,7 +76,7 @@ def _make_project_folder() -> None:
 
 
 def _prepare(chosen: Chosen, source: Path | None) -> None:
-    from tulving.bootstrap import choose_embedder
+    from tulving.embedders import choose_embedder
     from tulving.location import is_postgres, store_name
 
     async def embed(store: Administration) -> tuple[int, int]:

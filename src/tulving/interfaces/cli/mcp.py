@@ -31,6 +31,6 @@ def mcp(
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
-    from tulving.interfaces.mcp.server import serve
+    from tulving.interfaces.mcp.greeting import serve
 
     serve(config)

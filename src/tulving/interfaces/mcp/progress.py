@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tulving.services.upkeep import Progress
+if TYPE_CHECKING:
+    from tulving.services.upkeep import Progress
 
 
 @asynccontextmanager
-async def reporting(session: Any) -> AsyncIterator[Progress]:
+async def reporting(session: Any) -> "AsyncIterator[Progress]":
     """Something to tell the progress of one request to. All that was told is sent before the response."""
     steps = asyncio.Queue[tuple[int, int] | None]()
 

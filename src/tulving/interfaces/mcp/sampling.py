@@ -7,7 +7,7 @@ with the question, and the client makes it again with the answer. What the call 
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -27,8 +27,10 @@ from pydantic import ValidationError
 
 from tulving.errors import ModelUnavailable, UnusableAnswer
 from tulving.interfaces.mcp.tools import failure
-from tulving.services.upkeep import Progress
 from tulving.settings import LlmConfig
+
+if TYPE_CHECKING:
+    from tulving.services.upkeep import Progress
 
 Work = Callable[..., Awaitable[CallToolResult]]
 """What a call does with a model to ask, `cc_spawner`, and someone to tell how far it is, `progress`."""
@@ -79,7 +81,7 @@ class Rounds:
         self._waiting: dict[tuple[Hashable, str], _Call] = {}
 
     async def run(
-        self, who: Hashable, context: Any, params: CallToolRequestParams, work: Work, progress: Progress
+        self, who: Hashable, context: Any, params: CallToolRequestParams, work: Work, progress: "Progress"
     ) -> Answer:
         """Begin a call, or go on with one whose question the client has answered: the result, or the next question."""
         if params.request_state is None:
@@ -120,7 +122,7 @@ class Rounds:
 class _Call:
     """A call at work, and what goes to and fro between it and its client."""
 
-    def __init__(self, name: str, config: LlmConfig, work: Work, progress: Progress) -> None:
+    def __init__(self, name: str, config: LlmConfig, work: Work, progress: "Progress") -> None:
         self._config, self._rounds = config, 0
         self.name, self.progress = name, progress
         self.said = asyncio.Queue[CallToolResult | CreateMessageRequest]()

@@ -3,27 +3,27 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Hashable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from mcp.server import Server
-from mcp_types import CallToolRequestParams, ListToolsResult
+from mcp_types import CallToolRequestParams, ListToolsResult, Tool
 
-from tulving import __version__
-from tulving.bootstrap import choose_embedder, open_memory
 from tulving.domain.access import RIGHTS
 from tulving.interfaces.calls import Opened, cancelled_once, open_lazily
-from tulving.interfaces.instructions import INSTRUCTIONS, LEARNING
+from tulving.interfaces.mcp.greeting import SERVER, instructions
 from tulving.interfaces.mcp.progress import reporting
 from tulving.interfaces.mcp.sampling import Answer, Rounds, Sampler, can_sample
 from tulving.interfaces.mcp.stdio import conversation
 from tulving.interfaces.mcp.tools import failure, run, tool
 from tulving.interfaces.parameters import undescribed
-from tulving.services.memory import Memory
-from tulving.services.operations import offered
+from tulving.services.operations import Operation, offered
 from tulving.settings import MemoryModuleConfig
+
+if TYPE_CHECKING:
+    from tulving.services.memory import Memory
 
 log = logging.getLogger("tulving")
 
@@ -33,20 +33,24 @@ class Principal:
     """On whose behalf a tool is called: how to get their memory, the effects that they may have on it, and who they
     are among those that the server knows."""
 
-    memory: Opened[Memory]
+    memory: "Opened[Memory]"
     rights: Collection[str] = RIGHTS
     who: Hashable = None
 
 
-def serve(config: MemoryModuleConfig) -> None:
-    """Serve the memory until the client disconnects or the process is told to end."""
-    asyncio.run(_serve(config))
+async def converse(
+    config: MemoryModuleConfig, first: str | None, lines: "asyncio.Queue[str | None]", is_greeted: bool
+) -> None:
+    """Serve the memory over standard input and output, whose `first` line may be an `initialize` that is answered."""
 
+    def opened() -> "AbstractAsyncContextManager[Memory]":
+        from tulving.bootstrap import open_memory
 
-async def _serve(config: MemoryModuleConfig) -> None:
+        return open_memory(config=config)
+
     try:
-        opening = open_lazily(lambda: open_memory(config=config))
-        async with opening as memory, conversation() as (requests, responses):
+        streams = conversation(first, lines, is_greeted)
+        async with open_lazily(opened) as memory, streams as (requests, responses):
             server = build_server(config, lambda _: Principal(memory))
             await server.run(requests, responses, server.create_initialization_options())
     except* OSError as errors:
@@ -56,22 +60,30 @@ async def _serve(config: MemoryModuleConfig) -> None:
 def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Principal]) -> Server:
     """A server whose tools are the offered operations that the principal of a request may call.
 
-    Nothing is opened before a tool is called.
+    Nothing is opened before a tool is called, and the services are not loaded before the tools are asked for.
     """
-    operations = offered(config.tools)
-    tools = {name: tool(operation, config) for name, operation in operations.items()}
+
+    @cache
+    def operations() -> dict[str, Operation]:
+        import tulving.services.memory  # noqa: F401  (fills the registry)
+
+        return offered(config.tools)
+
+    @cache
+    def tools() -> dict[str, Tool]:
+        return {name: tool(operation, config) for name, operation in operations().items()}
 
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
         rights = principal_of(context).rights
-        return ListToolsResult(tools=[tools[name] for name, each in operations.items() if each.effect in rights])
+        return ListToolsResult(tools=[each for name, each in tools().items() if operations()[name].effect in rights])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> Answer:
         return await cancelled_once(answer(context, params))
 
     async def answer(context: Any, params: CallToolRequestParams) -> Answer:
-        principal, operation = principal_of(context), operations.get(params.name)
+        principal, operation = principal_of(context), operations().get(params.name)
         if operation is None:
-            return failure(f"there is no tool {params.name!r:.80}; there are {', '.join(operations)}")
+            return failure(f"there is no tool {params.name!r:.80}; there are {', '.join(operations())}")
         if operation.effect not in principal.rights:
             return failure(
                 f"{operation.tool} needs the right to {operation.effect}, and this access token has only"
@@ -88,24 +100,11 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
             return await context.lifespan_context.run(principal.who, context, params, work, progress)
 
     return Server(
-        "tulving",
-        version=__version__,
-        title="Tulving",
-        description="A memory for AI agents",
-        instructions=_instructions(config),
+        **SERVER,
+        instructions=instructions(config),
         lifespan=lambda _: aclosing(Rounds(config.llm)),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         # Otherwise every call over HTTP would list all tools to find its own.
-        get_tool_input_schema=lambda name: tools[name].input_schema if name in tools else None,
+        get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,
     )
-
-
-def _instructions(config: MemoryModuleConfig) -> str:
-    """How to use the memory well, and what is missing. Looks at the embedder's files but loads none."""
-    said = [INSTRUCTIONS]
-    if "memory_learn_prompt" in offered(config.tools):
-        said.append(LEARNING)
-    if problem := choose_embedder(config).unready():
-        said.append(f"For now memories are found by keyword only. {problem}")
-    return "\n".join(said)

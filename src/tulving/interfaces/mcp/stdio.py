@@ -4,11 +4,9 @@ import asyncio
 import io
 import json
 import re
-import signal
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from threading import Thread
 from typing import Any, cast
 
 import anyio
@@ -37,19 +35,20 @@ _ESCAPE = re.compile(
 
 
 @asynccontextmanager
-async def conversation() -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of requests and responses that a server takes. SIGTERM and SIGINT count as the end of input."""
-    lines = read_lines()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError):
-            asyncio.get_running_loop().add_signal_handler(number, lines.put_nowait, None)
+async def conversation(
+    first: str | None, lines: asyncio.Queue[str | None], is_greeted: bool
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of requests and responses that a server takes. The `first` line may be an `initialize` that is
+    answered already."""
     to_server, requests = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     async def receive() -> None:
         async with to_server:
-            while (line := await lines.get()) is not None:
+            line = first
+            while line is not None:
                 for message in await exchange.receive(line) if line.strip() else ():
                     await to_server.send(SessionMessage(message))
+                line = await lines.get()
             await exchange.hang_up()
             # The server stops its work where the requests end, so they end when none is left.
             await exchange.idle.wait()
@@ -60,28 +59,10 @@ async def conversation() -> AsyncIterator[tuple[Any, Any]]:
         nothing,
         anyio.create_task_group() as tasks,
         requests,
-        Exchange(output, to_server) as exchange,
+        Exchange(output, to_server, is_greeted) as exchange,
     ):
         tasks.start_soon(receive)
         yield requests, exchange
-
-
-def read_lines() -> asyncio.Queue[str | None]:
-    """The lines of standard input; None at the end.
-
-    They are read in a thread of its own, since a thread that waits for input can be neither cancelled nor joined.
-    """
-    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str | None]()
-
-    def read() -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            with suppress(OSError), open(0, "rb", closefd=False) as file:
-                for line in file:
-                    loop.call_soon_threadsafe(lines.put_nowait, line.decode(errors="replace"))
-            loop.call_soon_threadsafe(lines.put_nowait, None)
-
-    Thread(target=read, daemon=True, name="tulving-stdin").start()
-    return lines
 
 
 class Refused(Exception):
@@ -134,8 +115,9 @@ class Exchange(AbstractAsyncContextManager[Any]):
     The server's own requests wait for the client's response, or for the error that they get when the client is gone.
     """
 
-    def __init__(self, output: Any, to_server: Any) -> None:
+    def __init__(self, output: Any, to_server: Any, is_greeted: bool) -> None:
         self._output, self._to_server = output, to_server
+        self._is_greeted = is_greeted
         self._asked: dict[str, int | str] = {}
         self._is_client_gone = False
         self._version: object = None
@@ -185,7 +167,9 @@ class Exchange(AbstractAsyncContextManager[Any]):
             return
         if id_ == self._initialize_id and isinstance(message, JSONRPCResponse):
             self._version = message.result.get("protocolVersion")
-        reply.responses.append(cast(JSONRPCResponse | JSONRPCError, message))
+        if not self._is_greeted:
+            reply.responses.append(cast(JSONRPCResponse | JSONRPCError, message))
+        self._is_greeted = False  # only the first request is answered already
         await self._settle(reply, id_)
 
     async def hang_up(self) -> None:

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from tulving.interfaces import wire
 from tulving.interfaces.calls import Opened, call, told
 from tulving.interfaces.parameters import accept, describe, parameters, schema
-from tulving.services.memory import Memory
 from tulving.services.operations import Operation
 from tulving.settings import MemoryModuleConfig
+
+if TYPE_CHECKING:
+    from tulving.services.memory import Memory
 
 
 def tool(operation: Operation, config: MemoryModuleConfig) -> Tool:
@@ -34,7 +36,7 @@ def tool(operation: Operation, config: MemoryModuleConfig) -> Tool:
 
 
 async def run(
-    memory: Opened[Memory], operation: Operation, arguments: Mapping[str, Any], **offers: Any
+    memory: "Opened[Memory]", operation: Operation, arguments: Mapping[str, Any], **offers: Any
 ) -> CallToolResult:
     """The result of a tool call. An error is a result too, for the model to read and correct."""
     try:
