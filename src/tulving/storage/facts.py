@@ -55,14 +55,14 @@ def store_each(
 ) -> list[list[Stored]]:
     """Several calls of `store` with the same statements."""
     facts = [fact for offers, *_ in calls for fact, _, _ in offers]
-    entries = iter(renumbered(conn, (entry for offers, *_ in calls for _, entry, _ in offers)))
     compared = [
         claims.neighbourhood(fact)
         for offers, _, _, conflicts in calls
         for fact, _, _ in offers
         if conflicts is not None and conflicts.enabled and not fact.keyed
     ]
-    conn.lock(*map(claims.key, facts), *compared)
+    locking = [*map(claims.key, facts), *compared]
+    entries = iter(renumbered(conn, (entry for offers, *_ in calls for _, entry, _ in offers), locking))
     for offers, _, bound, _ in calls:
         theirs = [fact for fact, _, _ in offers]
         _check_entities(conn, theirs)

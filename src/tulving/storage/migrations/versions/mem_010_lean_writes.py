@@ -1,4 +1,4 @@
-"""Less to write with each memory: indexes that no query needs, and words that are indexed a transaction at a time."""
+"""Less to write with each memory: indexes that no query needs, and words that are indexed many rows at a time."""
 
 from tulving.storage.migrations.statements import execute
 
@@ -21,8 +21,21 @@ def _words(table: str) -> tuple[str, ...]:
     )
 
 
+def _lean(table: str) -> tuple[str, ...]:
+    """PostgreSQL collects new words in a short list, which each search has to scan. Searches use a vector index for
+    large tenants only; maintenance builds it when there is one, so one over few rows goes."""
+    return (
+        f"postgresql: ALTER INDEX IF EXISTS ix_{table}_words SET (fastupdate = on, gin_pending_list_limit = 256)",
+        f"""postgresql: DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_class JOIN pg_am ON pg_am.oid = relam AND amname = 'ivfflat'
+            WHERE pg_class.oid = to_regclass('ix_{table}_embedding'))
+        AND (SELECT COUNT(*) FROM (SELECT FROM {table} LIMIT 10001) AS few) <= 10000
+    THEN DROP INDEX ix_{table}_embedding; END IF; END $$""",
+    )
+
+
 STATEMENTS = (
-    *(statement for table in TABLES for statement in _words(table)),
+    *(statement for table in TABLES for statement in (*_words(table), *_lean(table))),
     *(
         f"sqlite: DROP INDEX {name}"
         for name in ("ix_events_type", "ix_events_time", "ix_facts_scope", "ix_facts_subject")
