@@ -145,7 +145,7 @@ class VectorIndexes:
                 f"ALTER TABLE {table} ADD CONSTRAINT {table}_embedding_version"
                 " CHECK ((embedding IS NULL) = (embedding_version IS NULL))"
             )
-            method, found = now[table].method or "ivfflat", conn.fetch_all(SIZES.format(table=table))[0]
+            method, found = now[table].method or "ivfflat", conn.fetch_all(sizes(table))[0]
             needed = method == "hnsw" or suits(method, found["largest"], found["rows"], self.exact_rows)
             if needed and dimension <= LARGEST_INDEXED:
                 for statement in building(table, method, found["rows"], dimension):
@@ -153,10 +153,12 @@ class VectorIndexes:
         self.forget()
 
 
-SIZES = """
-SELECT COALESCE(SUM(own), 0)::bigint AS rows, COALESCE(MAX(own), 0) AS largest
-FROM (SELECT COUNT(*) AS own FROM {table} WHERE embedding IS NOT NULL GROUP BY tenant_id) AS tenants"""
-"""How many vectors a table has, and how many of them its largest tenant has."""
+def sizes(table: str) -> str:
+    """The query for the number of vectors in a table, and how many of them its largest tenant has."""
+    return (
+        "SELECT COALESCE(SUM(own), 0)::bigint AS rows, COALESCE(MAX(own), 0) AS largest"
+        f" FROM (SELECT COUNT(*) AS own FROM {table} WHERE embedding IS NOT NULL GROUP BY tenant_id) AS tenants"
+    )
 
 
 def state(conn: "PostgresConnection", table: str) -> IndexState:
@@ -258,7 +260,7 @@ async def _rebuild_one(
     sql, _ = ANY_POOL.numbered(STATE)
     now = read_state(await raw.fetchrow(sql, table))
     wanted = method or now.method or "ivfflat"
-    rows, largest = await raw.fetchrow(SIZES.format(table=table))
+    rows, largest = await raw.fetchrow(sizes(table))
     needed = outgrown(wanted, rows, now.built_over) and suits(wanted, largest, rows, exact_rows)
     if now.dimension > LARGEST_INDEXED or (only_outgrown and not needed):
         return False
