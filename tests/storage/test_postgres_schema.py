@@ -424,21 +424,21 @@ async def test_references_hold(raw: asyncpg.Connection) -> None:
 
 
 BY_VECTOR = "ivfflat (embedding vector_cosine_ops) WITH (lists='20')"
-VECTORS_AND_WORDS = {"gin (search_vector) WITH (fastupdate=off)", BY_VECTOR}
+WORDS = {"gin (search_vector) WITH (fastupdate='on', gin_pending_list_limit='256')"}
 INDEXES = {
-    "episodes": VECTORS_AND_WORDS
+    "episodes": WORDS
     | {
         "btree (tenant_id, butler, created_at DESC)",
         "btree (expires_at) WHERE (expires_at IS NOT NULL)",
         "btree (tenant_id, butler, created_at) WHERE (consolidation_status = 'pending'::text)",
     },
-    "facts": VECTORS_AND_WORDS
+    "facts": WORDS
     | {
         "btree (tenant_id, scope, validity) WHERE (validity = 'active'::text)",
         "btree (tenant_id, subject, predicate)",
         "gin (tags)",
     },
-    "rules": VECTORS_AND_WORDS | {"btree (tenant_id, scope, maturity)"},
+    "rules": WORDS | {"btree (tenant_id, scope, maturity)"},
     "memory_links": {"btree (tenant_id, target_type, target_id)"},
     "entities": {
         "btree (tenant_id, canonical_name)",
@@ -453,7 +453,9 @@ INDEXES = {
 @pytest.mark.scenario("001-103", "001-104", "001-106", "001-107", "001-108", "004-015")
 @pytest.mark.parametrize("table", INDEXES)
 def test_a_table_has_the_indexes_of_the_specification(catalog: Catalog, table: str) -> None:
+    """That of the vectors is built when a tenant is large enough to be searched by it."""
     assert INDEXES[table] - catalog.indexed(table) == set()
+    assert not [text for text in catalog.indexed(table) if text.startswith("ivfflat")]
 
 
 @pytest.mark.scenario("001-105", "004-010")
@@ -598,8 +600,6 @@ async def test_the_dimension_is_the_embedders(new_database: Callable[..., str], 
             column = found.columns[table, "embedding"]
             assert column["kind"] == f"vector({dimension})"
             assert column["storage"] == ("p" if dimension <= 1500 else "e"), "a row must fit into a page"
-            index = {text for text in found.indexed(table) if text.startswith("ivfflat")}
-            assert index == ({BY_VECTOR} if dimension <= 2000 else set())
             assert [row["name"] for row in found.of(table, "c") if row["name"].endswith("embedding_version")]
 
 
@@ -642,6 +642,30 @@ async def test_an_older_schema_is_upgraded_with_all_that_it_holds(
         assert len(await everything(memory)) == 3
         assert await administer(memory).embed_pending() == 6
         await memory.store_fact("s", "p", "another")
+
+
+@pytest.mark.parametrize(("rows", "method"), [(10_000, "ivfflat"), (10_001, "ivfflat"), (5, "hnsw")])
+async def test_a_vector_index_over_few_rows_is_dropped(
+    new_database: Callable[..., str], rows: int, method: str
+) -> None:
+    """One that a tenant may be searched by is kept, and so is one that somebody has chosen."""
+    url = new_database()
+    raw = await asyncpg.connect(url)
+    async with raw.transaction():
+        await raw.execute(postgres_script(None, VERSION_TABLE, "mem_009"))
+    if method == "hnsw":
+        await raw.execute("DROP INDEX ix_rules_embedding")
+        await raw.execute("CREATE INDEX ix_rules_embedding ON rules USING hnsw (embedding vector_cosine_ops)")
+    await raw.execute(
+        "INSERT INTO rules (tenant_id, content) SELECT 't', 'rule ' || number FROM generate_series(1, $1) AS number",
+        rows,
+    )
+    await prepare(raw)
+    await raw.close()
+    kept = [text for text in Catalog(url).indexed("rules") if text.startswith(method)]
+    assert len(kept) == (rows > 10_000 or method == "hnsw")
+    if kept and method == "ivfflat":
+        assert kept == [BY_VECTOR]
 
 
 @pytest.mark.scenario("004-016")

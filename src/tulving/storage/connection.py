@@ -36,13 +36,13 @@ def savepoint(conn: "Connection") -> Iterator[None]:
     conn.execute("SAVEPOINT part")
     try:
         yield
+        conn.execute("RELEASE SAVEPOINT part")
     except BaseException:
         del conn.events[before:]
         conn.secrets.clear()  # one of them may have been created in this part
         conn.execute("ROLLBACK TO SAVEPOINT part")
         conn.execute("RELEASE SAVEPOINT part")
         raise
-    conn.execute("RELEASE SAVEPOINT part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,10 @@ class Connection(Protocol):
 
     def lock(self, *names: str) -> None:
         """Lock these names until the transaction ends; waits while another one holds them."""
+        ...
+
+    def fetch_locked(self, names: Sequence[str], sql: str, params: Params) -> Row | None:
+        """`lock` and `fetch_one` in one round trip, for what the holder of such a lock does not change."""
         ...
 
     def lock_store(self) -> None:

@@ -49,10 +49,11 @@ SELECT number, dimension FROM embedding_versions WHERE status = 'active' AND (mo
     (SELECT model, version, dimension FROM embedding_versions WHERE number = :ours)"""
 
 
-def active_number(conn: Connection, ours: int | None, dimension: int | None = None) -> int:
+def active_number(conn: Connection, ours: int | None, dimension: int | None = None, locking: Sequence[str] = ()) -> int:
     """The version number of the active vectors, if they are from the embedder of version `ours`; raises otherwise.
     Another process may have re-embedded the store: with the same embedder only the number changes."""
-    active = conn.fetch_one(ACTIVE_OF_OURS, {"ours": ours})
+    key = {"ours": ours}
+    active = conn.fetch_locked(locking, ACTIVE_OF_OURS, key) if locking else conn.fetch_one(ACTIVE_OF_OURS, key)
     if active is None or dimension not in (None, active["dimension"]):
         raise mismatch(conn)
     return active["number"]
@@ -65,11 +66,14 @@ def mismatch(conn: Connection) -> EmbedderMismatch:
     return EmbedderMismatch(f"this store holds vectors of {now} now; open it again with that embedder")
 
 
-def renumbered(conn: Connection, entries: Iterable[IndexEntry]) -> list[IndexEntry]:
-    """Entries with the active version number. Raises for vectors of another embedder, which must not be written."""
+def renumbered(conn: Connection, entries: Iterable[IndexEntry], locking: Sequence[str] = ()) -> list[IndexEntry]:
+    """Entries with the active version number. Raises for vectors of another embedder, which must not be written. The
+    names are locked on the way."""
     entries = list(entries)
     numbers = {entry.embedding_version for entry in entries if entry.embedding is not None}
-    current = {number: active_number(conn, number) for number in numbers}
+    if locking and not numbers:
+        conn.lock(*locking)
+    current = {number: active_number(conn, number, locking=locking) for number in numbers}
     if all(number == active for number, active in current.items()):
         return entries
     return [

@@ -55,7 +55,6 @@ def store_each(
 ) -> list[list[Stored]]:
     """Several calls of `store` with the same statements."""
     facts = [fact for offers, *_ in calls for fact, _, _ in offers]
-    entries = iter(renumbered(conn, (entry for offers, *_ in calls for _, entry, _ in offers)))
     compared = [
         claims.neighbourhood(fact)
         for offers, _, _, conflicts in calls
@@ -63,7 +62,7 @@ def store_each(
         if conflicts is not None and conflicts.enabled and not fact.keyed
     ]
     keys = [claims.key(fact) for fact in facts]
-    conn.lock(*keys, *compared)
+    entries = iter(renumbered(conn, (entry for offers, *_ in calls for _, entry, _ in offers), [*keys, *compared]))
     for offers, _, bound, _ in calls:
         theirs = [fact for fact, _, _ in offers]
         _check_entities(conn, theirs)

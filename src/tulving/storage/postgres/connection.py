@@ -12,16 +12,19 @@ from tulving.ports import Finding
 from tulving.storage.connection import EventOrder, check
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
+from tulving.storage.postgres.arrays import New, insertion
 from tulving.storage.postgres.errors import DRIVER_ERRORS, named_error
 from tulving.storage.postgres.indexes import VectorIndexes
 from tulving.storage.postgres.lanes import find_lanes, read_memories
-from tulving.storage.postgres.values import Raw, decoded, encode, encoded, numbered
+from tulving.storage.postgres.planning import NewTables
+from tulving.storage.postgres.values import Form, Raw, decoded
 from tulving.storage.postgres.waiting import wait
-from tulving.storage.rows import DOCUMENTS, Params, Row, insert_statement
+from tulving.storage.rows import DOCUMENTS, Params, Row
 from tulving.storage.segments import Segments
 from tulving.storage.tenant_words import prefixed
 
 ROWS_AT_A_TIME = 500
+INSERTED_AT_ONCE = 1000
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
 """Writers hold it in shared mode; a change of what they rely on holds it exclusively."""
 _OLDEST_RUNNING = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
@@ -50,27 +53,71 @@ class PostgresConnection:
         row_security: bool,
         secrets: MutableMapping[str, str],
         segments: Segments,
+        form: Form,
+        new_tables: NewTables,
     ) -> None:
         self.raw, self.indexes, self.row_security, self.secrets = raw, indexes, row_security, secrets
         self.segments = segments
         self.events: list[Event] = []
+        self._form, self._new_tables = form, new_tables
+        self._held: New | None = None
 
     def execute(self, sql: str, params: Params | None = None) -> int:
-        text, names = numbered(sql)
-        status = self._wait(self.raw.execute(text, *encoded(names, params)))
+        if sql.startswith("ROLLBACK TO"):
+            self._held = None
+        self.flush()
+        text, names = self._form.numbered(sql)
+        status = self._wait(self.raw.execute(text, *self._form.encoded(names, params)))
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
-        text, names = numbered(sql)
-        values = [encoded(names, row) for row in rows]
+        self.flush()
+        text, names = self._form.numbered(sql)
+        values = [self._form.encoded(names, row) for row in rows]
         if len(values) == 1:
             self._wait(self.raw.execute(text, *values[0]))
         elif values:
             self._wait(self.raw.executemany(text, values))
 
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
-        self.execute_many(insert_statement(table, columns), [dict(zip(columns, row, strict=True)) for row in rows])
+        """Memories are held back until the next statement: if it inserts their events, both take one round trip."""
+        if not rows:
+            return
+        new = (table, columns, rows)
+        held, self._held = self._held, None
+        if held and table == "memory_events" and self._fits(held) and self._fits(new):
+            return self._insert(held, new)
+        if held:
+            self._insert(held)
+        if table in MEMORY_TABLES:
+            self._held = new
+        else:
+            self._insert(new)
+
+    def flush(self) -> None:
+        """Insert what is held back."""
+        held, self._held = self._held, None
+        if held:
+            self._insert(held)
+
+    def _fits(self, new: New) -> bool:
+        return len(new[2]) <= (INSERTED_AT_ONCE if self._form.binary else 1)
+
+    def _insert(self, *new: New) -> None:
+        if all(map(self._fits, new)):
+            statement, args = insertion(self._form, *new)
+            self._wait(self.raw.execute(statement, *args))
+            self._new_tables.note(self, new[0][0], len(new[0][2]))
+            return
+        ((table, columns, rows),) = new
+        if self._form.binary:
+            for at in range(0, len(rows), INSERTED_AT_ONCE):
+                self._insert((table, columns, rows[at : at + INSERTED_AT_ONCE]))
+        else:
+            statement, _ = insertion(self._form, (table, columns, rows[:1]))
+            self._wait(self.raw.executemany(statement, [[*map(self._form.encode, columns, row)] for row in rows]))
+            self._new_tables.note(self, table, len(rows))
 
     def fetch_one(self, sql: str, params: Params | None = None) -> Row | None:
         rows = self.fetch_all(sql, params)
@@ -83,25 +130,26 @@ class PostgresConnection:
         return [decoded(record) for record in self.records(sql, params)]
 
     def fetch_for_each(self, sql: str, rows: Sequence[Params]) -> list[Row]:
-        text, names = numbered(sql)
-        values = [encoded(names, row) for row in rows]
-        if len(values) == 1:
-            found = self._wait(self.raw.fetch(text, *values[0]))
-        else:
-            found = self._wait(self.raw.fetchmany(text, values))
+        if len(rows) == 1:
+            return self.fetch_all(sql, rows[0])
+        self.flush()
+        text, names = self._form.numbered(sql)
+        found = self._wait(self.raw.fetchmany(text, [self._form.encoded(names, row) for row in rows]))
         return [decoded(record) for record in found]
 
     def records(self, sql: str, params: Params | None = None) -> list[Any]:
         """Raw driver rows."""
-        text, names = numbered(sql)
-        return self._wait(self.raw.fetch(text, *encoded(names, params)))
+        self.flush()
+        text, names = self._form.numbered(sql)
+        return self._wait(self.raw.fetch(text, *self._form.encoded(names, params)))
 
     def tuples(self, sql: str, params: Params) -> list[tuple[Any, ...]]:
         return [tuple(record) for record in self.records(sql, params)]
 
     def stream(self, sql: str, params: Params | None = None) -> Iterator[Row]:
-        text, names = numbered(sql)
-        cursor = self._wait(self.raw.cursor(text, *encoded(names, params)))
+        self.flush()
+        text, names = self._form.numbered(sql)
+        cursor = self._wait(self.raw.cursor(text, *self._form.encoded(names, params)))
         while rows := self._wait(cursor.fetch(ROWS_AT_A_TIME)):
             yield from map(decoded, rows)
 
@@ -126,10 +174,14 @@ class PostgresConnection:
         )
 
     def lock(self, *names: str) -> None:
-        self.records(
-            "SELECT pg_advisory_xact_lock(hashtextextended(name, 0)) FROM unnest(:names::text[]) AS name",
-            {"names": sorted({f"tulving:{name}" for name in names})},
+        self.records(_LOCK, {"names": _lock_names(names)})
+
+    def fetch_locked(self, names: Sequence[str], sql: str, params: Params) -> Row | None:
+        row = self.fetch_one(
+            f"SELECT found.* FROM ({_LOCK}) AS locks LEFT JOIN ({sql}) AS found ON TRUE LIMIT 1",
+            {**params, "names": _lock_names(names)},
         )
+        return row if row and any(value is not None for value in row.values()) else None
 
     def lock_store(self) -> None:
         """Every writing transaction holds this lock in shared mode (`_BEGIN_WRITE`)."""
@@ -167,9 +219,9 @@ class PostgresConnection:
         """By COPY into a temporary table, from which the new rows are inserted."""
         columns = list(rows[0])
         incoming = f"incoming_{table}"
-        # Types that the driver can encode in binary form without a codec.
+        # Types that the driver can encode in binary form.
         plain = ", ".join(
-            f"{name}::text" if name in DOCUMENTS else f"{name}::real[]" if name == "embedding" else name
+            f"{name}::text" if name in DOCUMENTS else f"{name}::{self._form.vector}" if name == "embedding" else name
             for name in columns
         )
         self.execute(
@@ -177,7 +229,7 @@ class PostgresConnection:
             f" SELECT 0::bigint AS place, {plain} FROM {table} LIMIT 0"
         )
         self.execute(f"DELETE FROM {incoming}")
-        records = [(place, *(encode(name, row[name]) for name in columns)) for place, row in enumerate(rows)]
+        records = [(place, *(self._form.encode(name, row[name]) for name in columns)) for place, row in enumerate(rows)]
         self._wait(self.raw.copy_records_to_table(incoming, records=records, columns=["place", *columns]))
         typed = ", ".join(
             f"{name}::jsonb" if name in DOCUMENTS else f"{name}::vector" if name == "embedding" else name
@@ -222,6 +274,7 @@ class PostgresConnection:
             raise named_error(error) from error
 
 
+_LOCK = "SELECT COUNT(pg_advisory_xact_lock(hashtextextended(name, 0))::text) FROM unnest(:names::text[]) AS name"
 _HAS_TRIGRAMS = "SELECT to_regprocedure('similarity(text, text)') IS NOT NULL AS found"
 _OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(MEMORY_TABLES)}', 'memory_events']) AS name)"""
 _INVALID_INDEXES = f"""
@@ -231,6 +284,11 @@ _SEES_ALL = """
 SELECT NOT row_security_active('facts') OR EXISTS (
     SELECT 1 FROM pg_policy AS p, unnest(p.polroles) AS role WHERE p.polrelid = 'facts'::regclass
     AND pg_get_expr(p.polqual, p.polrelid) = 'true' AND (role = 0 OR pg_has_role(role, 'USAGE'))) AS whole"""
+
+
+def _lock_names(names: Iterable[str]) -> list[str]:
+    """In one order for all who lock them, so that nobody waits for somebody who waits for them."""
+    return sorted({f"tulving:{name}" for name in names})
 
 
 def _fitting(words: Iterable[str]) -> Iterator[str]:

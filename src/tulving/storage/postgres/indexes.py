@@ -2,7 +2,8 @@
 
 An approximate index covers all tenants. A search for one tenant has to skip the rows of the others, so for a small
 tenant comparing all of its rows is both exact and faster. An IVFFlat index keeps the centres that it had when it was
-built; on an empty table it has none.
+built; on an empty table it has none. So there is no index until a tenant is large enough to be searched by it: every
+insert would pay for it.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from tulving.domain.model import Kind
 from tulving.errors import StoreBusy
 from tulving.storage.kinds import KIND, MEMORY_TABLES
 from tulving.storage.postgres.schema import SAFE_PGVECTOR
-from tulving.storage.postgres.values import Raw, numbered
+from tulving.storage.postgres.values import ANY_POOL, Raw
 
 if TYPE_CHECKING:
     from tulving.storage.postgres.connection import PostgresConnection
@@ -82,7 +83,7 @@ class VectorIndexes:
     """Cached knowledge of the indexes and the tenants' sizes; it guides the search and need not be exact."""
 
     def __init__(self, exact_rows: int) -> None:
-        self._exact_rows = exact_rows
+        self.exact_rows = exact_rows
         self._suits: dict[tuple[str, Kind], tuple[float, bool]] = {}
         self._probes = FEWEST_LISTS
 
@@ -99,10 +100,10 @@ class VectorIndexes:
         row = conn.fetch_one(
             f"SELECT count(*) AS rows FROM"
             f" (SELECT 1 FROM {KIND[kind].table} WHERE tenant_id = :tenant_id LIMIT :most) AS few",
-            {"tenant_id": tenant_id, "most": self._exact_rows + 1},
+            {"tenant_id": tenant_id, "most": self.exact_rows + 1},
         )
         assert row is not None
-        large = row["rows"] > self._exact_rows and self._worthwhile(conn, tenant_id, kind)
+        large = row["rows"] > self.exact_rows and self._worthwhile(conn, tenant_id, kind)
         self._suits[tenant_id, kind] = now + REMEMBERED, large
         return large
 
@@ -114,7 +115,7 @@ class VectorIndexes:
             f"SELECT count(*) AS rows FROM {table} WHERE tenant_id = :tenant_id", {"tenant_id": tenant_id}
         )
         assert row is not None
-        return suits(now.method, row["rows"], now.table_rows, self._exact_rows)
+        return suits(now.method, row["rows"], now.table_rows, self.exact_rows)
 
     def widen(self, conn: "PostgresConnection") -> None:
         """Search widely enough for one tenant among many, until the transaction ends."""
@@ -144,17 +145,20 @@ class VectorIndexes:
                 f"ALTER TABLE {table} ADD CONSTRAINT {table}_embedding_version"
                 " CHECK ((embedding IS NULL) = (embedding_version IS NULL))"
             )
-            if dimension <= LARGEST_INDEXED:
-                rows = count(conn, table)
-                for statement in building(table, now[table].method or "ivfflat", rows, dimension):
+            method, found = now[table].method or "ivfflat", conn.fetch_all(sizes(table))[0]
+            needed = method == "hnsw" or suits(method, found["largest"], found["rows"], self.exact_rows)
+            if needed and dimension <= LARGEST_INDEXED:
+                for statement in building(table, method, found["rows"], dimension):
                     conn.execute(statement)
         self.forget()
 
 
-def count(conn: "PostgresConnection", table: str) -> int:
-    row = conn.fetch_one(f"SELECT count(*) AS rows FROM {table} WHERE embedding IS NOT NULL")
-    assert row is not None
-    return row["rows"]
+def sizes(table: str) -> str:
+    """The query for the number of vectors in a table, and how many of them its largest tenant has."""
+    return (
+        "SELECT COALESCE(SUM(own), 0)::bigint AS rows, COALESCE(MAX(own), 0) AS largest"
+        f" FROM (SELECT COUNT(*) AS own FROM {table} WHERE embedding IS NOT NULL GROUP BY tenant_id) AS tenants"
+    )
 
 
 def state(conn: "PostgresConnection", table: str) -> IndexState:
@@ -205,14 +209,23 @@ FROM pg_settings, (SELECT string_to_array(substring(extversion FROM '^[0-9.]+'),
 WHERE name = 'maintenance_work_mem' OR (name = 'max_parallel_maintenance_workers' AND version < ARRAY{safe})"""
 
 
+# Only the owner may do this. The server does it too, when it vacuums the table.
+_ENTER_PENDING_WORDS = f"""
+SELECT gin_clean_pending_list(oid) FROM pg_class
+WHERE oid IN (SELECT to_regclass('ix_' || name || '_words') FROM unnest(ARRAY{list(MEMORY_TABLES)}) AS name)
+    AND pg_has_role(relowner, 'USAGE')"""
+
+
 async def rebuild(
     raw: Raw,
     watcher: Raw | None,
     method: str | None,
     only_outgrown: bool,
     progress: Progress | None,
+    exact_rows: int,
 ) -> list[str]:
-    """Build each index under another name, then replace the old one. Readers and writers are not blocked."""
+    """Build each index under another name, then replace the old one. Readers and writers are not blocked. With
+    `only_outgrown`, only an index that is missing or has been outgrown, and that searches of a tenant would use."""
     if method is not None:
         one_of("method", method, METHODS)
     if not await raw.fetchval("SELECT pg_try_advisory_lock($1)", BUILD_LOCK):
@@ -221,9 +234,10 @@ async def rebuild(
         raise StoreBusy("another process is building the indexes; try again when it is done")
     try:
         await raw.execute("SET statement_timeout = 0")
+        await raw.execute(_ENTER_PENDING_WORDS)
         done = []
         for table in MEMORY_TABLES:
-            if await _rebuild_one(raw, watcher, table, method, only_outgrown, progress):
+            if await _rebuild_one(raw, watcher, table, method, only_outgrown, progress, exact_rows):
                 done.append(table)
         return done
     finally:
@@ -241,12 +255,14 @@ async def _rebuild_one(
     method: str | None,
     only_outgrown: bool,
     progress: Progress | None,
+    exact_rows: int,
 ) -> bool:
-    sql, _ = numbered(STATE)
+    sql, _ = ANY_POOL.numbered(STATE)
     now = read_state(await raw.fetchrow(sql, table))
     wanted = method or now.method or "ivfflat"
-    rows = await raw.fetchval(f"SELECT count(*) FROM {table} WHERE embedding IS NOT NULL")
-    if now.dimension > LARGEST_INDEXED or (only_outgrown and not outgrown(wanted, rows, now.built_over)):
+    rows, largest = await raw.fetchrow(sizes(table))
+    needed = outgrown(wanted, rows, now.built_over) and suits(wanted, largest, rows, exact_rows)
+    if now.dimension > LARGEST_INDEXED or (only_outgrown and not needed):
         return False
     fresh = f"ix_{table}_embedding_next"
     await raw.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {fresh}")  # left by a killed run

@@ -1,5 +1,6 @@
 """Connection pools: our own for a URL, or one that a host lends us."""
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from tulving.storage.postgres import schema
 from tulving.storage.postgres.errors import DRIVER_ERRORS, URL_FORM, named_error
 from tulving.storage.postgres.row_security import SECURED, Roles, enable_row_security
 from tulving.storage.postgres.store import PostgresStore
+from tulving.storage.postgres.values import Raw, know_vectors
 from tulving.storage.schema import missing
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ async def open_postgres(url: str, config: "PostgresConfig", *, migrate: bool = T
                 "timezone": "UTC",
                 "jit": "off",  # compiling costs more than it gains for searches of milliseconds
             },
+            init=know_vectors,
             reset=_nothing,
         )
         await pool
@@ -44,7 +47,7 @@ async def open_postgres(url: str, config: "PostgresConfig", *, migrate: bool = T
     except DRIVER_ERRORS as error:
         raise named_error(error) from error
     store = PostgresStore(pool, exact_rows=config.exact_rows)
-    return await _prepared(store) if migrate else store
+    return await _prepared(store, know_vectors) if migrate else store
 
 
 async def migrate(
@@ -75,16 +78,18 @@ async def borrow_postgres(pool: Any, config: "PostgresConfig") -> PostgresStore:
     return await _prepared(PostgresStore(pool, exact_rows=config.exact_rows, owned=False))
 
 
-async def _prepared(store: PostgresStore) -> PostgresStore:
+async def _nothing(connection: Any) -> None:
+    """Nothing to reset: our transactions change settings only locally."""
+
+
+async def _prepared(store: PostgresStore, initialise: Callable[[Raw], Awaitable[None]] = _nothing) -> PostgresStore:
+    """`initialise` the connection again: the types may have been created just now."""
     try:
         async with store.connection() as raw:
             await schema.prepare(raw)
+            await initialise(raw)
             store.row_security = await raw.fetchval(SECURED)
     except BaseException:
         await store.close()
         raise
     return store
-
-
-async def _nothing(connection: Any) -> None:
-    """Nothing to reset: our transactions change settings only locally."""

@@ -20,7 +20,8 @@ from tulving.storage.postgres.announcements import Announcements
 from tulving.storage.postgres.connection import STORE_LOCK, PostgresConnection
 from tulving.storage.postgres.errors import DRIVER_ERRORS, LOST, URL_FORM, Conflict, named_error
 from tulving.storage.postgres.indexes import Progress, VectorIndexes, rebuild
-from tulving.storage.postgres.values import Raw
+from tulving.storage.postgres.planning import NewTables
+from tulving.storage.postgres.values import ANY_POOL, OWN_POOL, Raw
 from tulving.storage.postgres.waiting import run_waiting
 from tulving.storage.segments import Segments
 
@@ -39,12 +40,14 @@ class PostgresStore:
 
     def __init__(self, pool: asyncpg.Pool, *, exact_rows: int = 10_000, owned: bool = True) -> None:
         self._pool, self._owned = pool, owned
+        self._form = OWN_POOL if owned else ANY_POOL
         self._closed = False
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self.indexes = VectorIndexes(exact_rows)
         self.segments = Segments()
+        self._new_tables = NewTables()
         self.row_security = False
         self._secrets: dict[str, str] = {}
         self.publish: Callable[[Sequence[Event]], None] = lambda events: None
@@ -74,7 +77,7 @@ class PostgresStore:
             watched = progress is not None and free > 0
             watcher = await held.enter_async_context(self.connection()) if watched else None
             try:
-                return await rebuild(raw, watcher, method, only_outgrown, progress)
+                return await rebuild(raw, watcher, method, only_outgrown, progress, self.indexes.exact_rows)
             except DRIVER_ERRORS as error:
                 raise named_error(error) from error
             finally:
@@ -179,9 +182,15 @@ class PostgresStore:
         async with self._begun(begin, tenant_id) as raw:
             try:
                 conn = PostgresConnection(
-                    raw, self.indexes, self.row_security, ChainMap(found, self._secrets), self.segments
+                    raw,
+                    self.indexes,
+                    self.row_security,
+                    ChainMap(found, self._secrets),
+                    self.segments,
+                    self._form,
+                    self._new_tables,
                 )
-                result = await run_waiting(transaction, conn, *args, **kwargs)
+                result = await run_waiting(_whole, conn, transaction, *args, **kwargs)
             except BaseException as error:
                 await _roll_back(raw)
                 if isinstance(error.__cause__, pg.InvalidCachedStatementError):
@@ -257,6 +266,14 @@ def _tenant_setting(tenant_id: str | None) -> str:
         return _WHOLE_STORE
     quoted = tenant_id.replace("\\", "\\\\").replace("'", "''")
     return f"tulving.tenant_id = E'{quoted}'"  # E: independent of standard_conforming_strings
+
+
+def _whole(
+    conn: PostgresConnection, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    result = transaction(conn, *args, **kwargs)
+    conn.flush()
+    return result
 
 
 async def _roll_back(raw: Raw) -> None:

@@ -134,6 +134,9 @@ class SqliteConnection:
     def lock(self, *names: str) -> None:
         pass
 
+    def fetch_locked(self, names: Sequence[str], sql: str, params: Params) -> Row | None:
+        return self.fetch_one(sql, params)
+
     def lock_store(self) -> None:
         pass
 
