@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
+from tulving.errors import DamagedStore
 from tulving.storage.embeddings import active_number
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tulving.storage.sqlite.connection import SqliteConnection
 
 _READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
-_TIME = columns(["created_at"])
 # So many more than the limit are looked up by their words, because some may not pass the filter.
 _SPARE = 20
 # The best candidates, in multiples of the limit, that a filter is tried on before it is applied to the whole tenant.
@@ -71,7 +71,10 @@ def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
 
 
 def _decode_time(value: str | None) -> datetime | None:
-    return decoded(_TIME, (value,))["created_at"]
+    try:
+        return None if value is None else datetime.fromisoformat(value)
+    except (ValueError, TypeError) as error:
+        raise DamagedStore(f"the database file is damaged: a stored time can't be read ({error})") from error
 
 
 def _episode(id_: str | None) -> Key | None:
