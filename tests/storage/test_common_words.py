@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from tulving import Caller, NewEpisode, NewFact
-from tulving.storage.sqlite import lanes
+from tulving.storage.sqlite import lanes, store
 
 BOUND = 60
 LIMIT = 5
@@ -108,6 +108,31 @@ async def test_kinds_without_memories_are_not_searched(memory, path):
     assert len(hits) == 1
     searched = {table for table in ("episodes", "facts", "rules") if any(f"{table}_fts MATCH" in sql for sql in seen)}
     assert searched == {"rules"}
+
+
+async def test_maintenance_merges_many_segments_step_by_step(memory, path, monkeypatch, sql):
+    """A search looks up each word in each segment. Nobody waits for more than one step."""
+    monkeypatch.setattr(store, "MERGED_AT_A_TIME", 1)
+    monkeypatch.setattr(store, "MOST_SEGMENTS", 1)
+    chance = random.Random(5)
+    offers = [NewEpisode(content=text(number, chance), butler="agent") for number in range(600)]
+    for size in (500, 80, 13, 4, 2, 1):
+        taken, offers = offers[:size], offers[size:]
+        await memory.store_episodes(taken)
+    count = "SELECT COUNT(DISTINCT segid) AS segments FROM episodes_fts_idx"
+    before = await found(memory, "anna unique7")
+    [row] = sql(count)
+    assert row["segments"] > store.MOST_SEGMENTS
+    seen: list[str] = []
+    memory._env.store._writer.raw.set_trace_callback(seen.append)
+    await memory._env.store.reindex(only_outgrown=True)
+    assert sum("'merge'" in statement for statement in seen) > 1
+    assert sum(statement == "COMMIT" for statement in seen) > sum("'merge'" in statement for statement in seen)
+    assert sql(count) == [{"segments": 1}]
+    assert await found(memory, "anna unique7") == before
+    seen.clear()
+    await memory._env.store.reindex(only_outgrown=True)
+    assert not any("'merge'" in statement for statement in seen), "it is left alone now"
 
 
 async def test_a_recall_reads_what_it_returns(memory, path, monkeypatch):
