@@ -112,7 +112,7 @@ async def test_kinds_without_memories_are_not_searched(memory, path):
 
 async def test_maintenance_merges_many_segments_step_by_step(memory, path, monkeypatch, sql):
     """A search looks up each word in each segment. Nobody waits for more than one step."""
-    monkeypatch.setattr(store, "MERGED_AT_A_TIME", 1)
+    monkeypatch.setattr(store, "MERGED_AT_A_TIME", 4)
     monkeypatch.setattr(store, "MOST_SEGMENTS", 1)
     chance = random.Random(5)
     offers = [NewEpisode(content=text(number, chance), butler="agent") for number in range(600)]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import mul
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -118,7 +119,7 @@ WEIGHTS: dict[str, float] = {name: factor.weight for name, factor in FACTORS.ite
 def composite(match: Match, weights: Mapping[str, float]) -> tuple[float, dict[str, float]]:
     """001-032: the weighted sum that recall orders by, and the strength of each factor."""
     strengths = {name: factor.strength(match) for name, factor in FACTORS.items()}
-    return sum(weights[name] * strength for name, strength in strengths.items()), strengths
+    return sum(map(mul, map(weights.__getitem__, strengths), strengths.values())), strengths
 
 
 def stable_order(score: float, created_at: datetime, id_: UUID) -> tuple[Any, ...]:

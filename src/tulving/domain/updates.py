@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tulving.domain.model import Kind
 from tulving.domain.relevance import TURN
@@ -24,8 +23,7 @@ ALIKE: dict[Kind, float] = {"episode": 0.3, "fact": 0.5}
 similar ones hold beside each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A memory that was found, as far as it matters here. `about` names its speaker or subject; of its words, for which
     only those are asked that may be outdated, the first ones are compared."""
 

@@ -328,7 +328,7 @@ class Search(Service):
             getattr(item, "importance", None),
             hit.parts["confidence"],
             (item.occurred_at or item.created_at) if isinstance(item, Episode) else None,
-            recall.last(item.tenant_id, kind, item.id, item.last_referenced_at),
+            recall.last(item.tenant_id, kind, str(item.id), item.last_referenced_at),
             now,
         )
         score, factors = ranking.composite(match, recall.weights)

@@ -69,7 +69,7 @@ class Recall:
     as that counts (`References.last`)."""
 
     weights: Mapping[str, float]
-    last: Callable[[str, Kind, UUID, datetime | None], datetime | None]
+    last: Callable[[str, Kind, str, datetime | None], datetime | None]
     choice: Choice
 
 
@@ -283,7 +283,7 @@ class _Pool:
                 rows.importance(key),
                 rows.confidence(key, request.now),
                 rows.moment(key),
-                recall.last(request.tenant_id, kind, UUID(str(id_)), rows.referenced(key)),
+                recall.last(request.tenant_id, kind, str(id_), rows.referenced(key)),
                 request.now,
             )
             found.append(_Recalled(kind, self._weak(key), key, *ranking.composite(match, recall.weights)))
