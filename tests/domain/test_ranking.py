@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.model import Episode, Fact, Rule
 from tulving.domain.ranking import (
     FACTORS,
     WEIGHTS,
@@ -26,18 +25,7 @@ A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 @pytest.mark.scenario("001-032")
 def test_composite_is_the_weighted_sum():
     def match(relevance, importance, referenced, confidence):
-        item = Fact(
-            tenant_id="t",
-            id=UUID(int=1),
-            content="c",
-            content_hash=None,
-            created_at=NOW,
-            updated_at=NOW,
-            subject="s",
-            predicate="p",
-            importance=importance,
-        )
-        return Match(item, relevance, confidence, referenced, NOW)
+        return Match("fact", relevance, importance, confidence, None, referenced, NOW)
 
     assert composite(match(1, 10, NOW, 1), WEIGHTS)[0] == pytest.approx(1.0)
     assert composite(match(0, 0, None, 0), WEIGHTS)[0] == 0.0
@@ -48,10 +36,9 @@ def test_composite_is_the_weighted_sum():
 
 def test_a_factor_is_one_entry(monkeypatch):
     """A new one is weighed, shown and configurable without a change elsewhere."""
-    rule = Rule(tenant_id="t", id=UUID(int=1), content="c", content_hash=None, created_at=NOW, updated_at=NOW)
-    monkeypatch.setitem(FACTORS, "brevity", Factor(1.0, lambda match: 1 / len(match.item.content)))
-    score, strengths = composite(Match(rule, 0, 0, None, NOW), {**WEIGHTS, "brevity": 0.5})
-    assert strengths["brevity"] == 1.0 and strengths["importance"] == 0.5, "a rule has no importance of its own"
+    monkeypatch.setitem(FACTORS, "ruling", Factor(1.0, lambda match: float(match.kind == "rule")))
+    score, strengths = composite(Match("rule", 0, None, 0, None, None, NOW), {**WEIGHTS, "ruling": 0.5})
+    assert strengths["ruling"] == 1.0 and strengths["importance"] == 0.5, "a rule has no importance of its own"
     assert score == pytest.approx(0.5 + 0.3 * 0.5)
 
 
@@ -71,20 +58,15 @@ def test_recency_of_the_never_and_the_long_ago():
 
 @pytest.mark.scenario("001-033")
 def test_an_episode_is_as_recent_as_it_happened_and_anything_else_as_its_last_reference():
-    made = {"tenant_id": "t", "id": A, "content": "c", "content_hash": None, "updated_at": NOW}
     week = timedelta(days=7)
-    stored = Episode(**made, butler="b", created_at=NOW - week)
-    told = Episode(**made, butler="b", created_at=NOW, occurred_at=NOW - 2 * week)
-    fact = Fact(**made, created_at=NOW, subject="s", predicate="p", occurred_at=NOW)
 
-    def strength(item, last):
-        return composite(Match(item, 0, 0, last, NOW), WEIGHTS)[1]["recency"]
+    def strength(kind, happened, last):
+        return composite(Match(kind, 0, 0, 0, happened, last, NOW), WEIGHTS)[1]["recency"]
 
     for last in (None, NOW):
-        assert strength(stored, last) == pytest.approx(0.5), "whoever has referred to it"
-        assert strength(told, last) == pytest.approx(0.25)
-    assert strength(fact, None) == 0.0
-    assert strength(fact, NOW - week) == pytest.approx(0.5)
+        assert strength("episode", NOW - week, last) == pytest.approx(0.5), "whoever has referred to it"
+    assert strength("fact", NOW, None) == 0.0
+    assert strength("fact", NOW, NOW - week) == pytest.approx(0.5)
 
 
 @pytest.mark.scenario("001-030")

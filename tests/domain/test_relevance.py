@@ -20,7 +20,12 @@ def candidate(content, **more):
 
 
 def weighed(query, pool, names=frozenset(), meaning=1.0):
-    return weigh(understand(query, names, NOW), pool, meaning)
+    return evidence_of(understand(query, names, NOW), pool, meaning)
+
+
+def evidence_of(question, pool, meaning=1.0):
+    found = weigh(question, pool, meaning)
+    return {key: found.evidence(key) for key in found}
 
 
 def words(number, *first):
@@ -252,7 +257,7 @@ QUERIES = st.builds(
 
 @given(QUERIES, POOLS, st.sampled_from([0.0, 0.3, 1.0]))
 def test_relevance_and_every_signal_is_a_share(question: Question, pool, meaning):
-    evidence = weigh(question, pool, meaning)
+    evidence = evidence_of(question, pool, meaning)
     assert evidence.keys() == pool.keys()
     for each in evidence.values():
         assert each.keys() - {"relevance"} <= SIGNALS.keys()
@@ -264,7 +269,7 @@ def test_relevance_and_every_signal_is_a_share(question: Question, pool, meaning
 def test_the_order_of_the_candidates_changes_nothing(question: Question, pool, random):
     keys = list(pool)
     random.shuffle(keys)
-    assert weigh(question, {key: pool[key] for key in keys}) == weigh(question, pool)
+    assert evidence_of(question, {key: pool[key] for key in keys}) == evidence_of(question, pool)
 
 
 def test_equal_evidence_is_equal_to_the_last_bit():

@@ -9,7 +9,7 @@ ANNA, BOB = frozenset({"anna"}), frozenset({"bob"})
 
 
 def statement(words, days=0.0, about=ANNA, relevance=0.6, kind="episode"):
-    return Statement(kind, about, words, START + timedelta(days=days), relevance)
+    return Statement(kind, about, START + timedelta(days=days), relevance, lambda: words)
 
 
 def test_a_later_similar_statement_of_the_same_speaker_is_newer():

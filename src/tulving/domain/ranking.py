@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import mul
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from tulving.domain.decay import days_between
-from tulving.domain.model import Episode, Item
+from tulving.domain.model import Kind
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -77,14 +78,16 @@ def recency(last_referenced_at: datetime | None, now: datetime, half_life: float
     return min(1.0, max(0.0, math.exp(-math.log(2) / half_life * days_between(last_referenced_at, now))))
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A memory that was found, as input to the factors. `last` is when it was last referred to, by someone else than
-    the one who now recalls."""
+class Match(NamedTuple):
+    """A memory that was found, as input to the factors. `importance` is None for one that has none of its own.
+    `happened` is when an episode happened, `last` when it was last referred to, by someone else than the one who now
+    recalls."""
 
-    item: Item
+    kind: Kind
     relevance: float
+    importance: float | None
     confidence: float
+    happened: datetime | None
     last: datetime | None
     now: datetime
 
@@ -98,14 +101,14 @@ class Factor(NamedTuple):
 
 def _recency(match: Match) -> float:
     """Of an episode since it happened, of a fact or rule since it was last referred to."""
-    item = match.item
-    last = item.occurred_at or item.created_at if isinstance(item, Episode) else match.last
-    return recency(last, match.now)
+    return recency(match.happened if match.kind == "episode" else match.last, match.now)
 
 
 FACTORS: dict[str, Factor] = {
     "relevance": Factor(0.4, lambda match: match.relevance),
-    "importance": Factor(0.3, lambda match: getattr(match.item, "importance", NEUTRAL_IMPORTANCE) / 10),
+    "importance": Factor(
+        0.3, lambda match: (NEUTRAL_IMPORTANCE if match.importance is None else match.importance) / 10
+    ),
     "recency": Factor(0.2, _recency),
     "confidence": Factor(0.1, lambda match: match.confidence),
 }
@@ -116,7 +119,7 @@ WEIGHTS: dict[str, float] = {name: factor.weight for name, factor in FACTORS.ite
 def composite(match: Match, weights: Mapping[str, float]) -> tuple[float, dict[str, float]]:
     """001-032: the weighted sum that recall orders by, and the strength of each factor."""
     strengths = {name: factor.strength(match) for name, factor in FACTORS.items()}
-    return sum(weights[name] * strength for name, strength in strengths.items()), strengths
+    return sum(map(mul, map(weights.__getitem__, strengths), strengths.values())), strengths
 
 
 def stable_order(score: float, created_at: datetime, id_: UUID) -> tuple[Any, ...]:

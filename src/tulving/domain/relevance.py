@@ -84,23 +84,41 @@ class Candidate(Generic[Key]):
     terms: int = field(default=0, init=False)
     opening: int = field(default=0, init=False)
     """The query's terms in it, and those in its first words, with a bit for each term."""
-    length: int = field(init=False)
-    long: bool = field(init=False)
+    length: int = field(default=1, init=False)
 
-    def __post_init__(self) -> None:
-        self.length = self.words.count(" ") + 1
-        self.long = self.length > TURN
+    @property
+    def long(self) -> bool:
+        return self.length > TURN
 
 
 Evidence = dict[str, float]
 """The strength of each signal from 0 to 1, and `relevance`."""
+_DIRECT: Sequence[str] = ("meaning", "window", "words", "speaker", "time", "substance", "date")
+"""The signals of a candidate that do not depend on how others are judged."""
 
 
-def weigh(
-    question: Question, pool: Mapping[Key, Candidate[Key]], meaning: float = 1.0, mark: str = ""
-) -> dict[Key, Evidence]:
-    """The evidence for each candidate of a pool. `meaning` is how far the embedder's similarities are to be trusted,
-    `mark` what each word of a candidate begins with.
+class Weighed(dict[Key, float]):
+    """The relevance of each candidate of a pool. What it is made of is told of the few that are returned."""
+
+    def __init__(self, pool: Mapping[Key, Candidate[Key]], unasked: Collection[str]) -> None:
+        self._pool, self._unasked = pool, unasked
+        self.direct: dict[Key, tuple[float, ...]] = {}
+        self.beside: dict[Key, tuple[float, float]] = {}
+        """The signals `session` and `answer` of those that have a session."""
+
+    def evidence(self, key: Key) -> Evidence:
+        found = dict(zip(_DIRECT, self.direct[key], strict=True))
+        if key in self.beside:
+            found["session"], found["answer"] = self.beside[key]
+        for name in self._unasked:
+            del found[name]
+        found["relevance"] = self[key]
+        return found
+
+
+def weigh(question: Question, pool: Mapping[Key, Candidate[Key]], meaning: float = 1.0, mark: str = "") -> Weighed[Key]:
+    """Weigh the candidates of a pool. `meaning` is how far the embedder's similarities are to be trusted, `mark` what
+    each word of a candidate begins with.
 
     A signal that the query does not call for (a name, a date) is left out of the sum for all candidates.
     """
@@ -109,48 +127,44 @@ def weigh(
     weights = {name: signal.weight for name, signal in SIGNALS.items()}
     weights["meaning"] *= meaning if any(each.similarity is not None for each in pool.values()) else 0.0
     called_for = {"speaker": question.names, "date": question.span, "time": question.asks_time}
-    weights |= {name: 0.0 for name, reason in called_for.items() if not reason}
-    evidence = {key: _direct(question, candidate, pool, shares) for key, candidate in pool.items()}
-    direct = {key: _total(weights, each) for key, each in evidence.items()}
+    unasked = [name for name, reason in called_for.items() if not reason]
+    weights |= dict.fromkeys(unasked, 0.0)
+    of_direct = [weights[name] for name in _DIRECT]
+    weighed = Weighed(pool, unasked)
+    weighed.direct = {key: _direct(question, candidate, pool, shares) for key, candidate in pool.items()}
+    direct = {key: sum(map(mul, of_direct, strengths)) for key, strengths in weighed.direct.items()}
     own = sum(weights.values()) - weights["session"] - weights["answer"]
     sessions = _sessions(pool, direct)
-    unasked = [name for name in called_for if not weights[name]]
     for key, candidate in pool.items():
-        each = evidence[key]
-        session = sessions.get(candidate.session, direct[key]) / own
-        answer = _answered(candidate, pool, direct) / own
-        total = direct[key] + weights["session"] * session + weights["answer"] * answer
+        total = direct[key]
+        session = sessions.get(candidate.session, total) / own
+        answer = 0.0 if candidate.before is None else _answered(candidate, pool, direct) / own
+        total = total + weights["session"] * session + weights["answer"] * answer  # in this order: ties stay ties
         if candidate.session is not None:
-            each |= {"session": session, "answer": answer}
-        each["relevance"] = min(1.0, total / (own + weights["session"]))
-        for name in unasked:
-            del each[name]
-    return evidence
+            weighed.beside[key] = session, answer
+        weighed[key] = min(1.0, total / (own + weights["session"]))
+    return weighed
 
 
 def _direct(
     question: Question, candidate: Candidate[Key], pool: Mapping[Key, Candidate[Key]], shares: "_Shares"
-) -> Evidence:
-    """The signals of a candidate that do not depend on how others are judged."""
+) -> tuple[float, ...]:
+    """The strengths of `_DIRECT`."""
     words = shares[candidate.terms]
     window = candidate.opening
     for near in (candidate.before, candidate.after):
         if near is not None and near in pool and _talk(candidate, pool[near]):
             window |= pool[near].terms
-    similarity = UNKNOWN_MEANING * words if candidate.similarity is None else max(0.0, candidate.similarity)
-    return {
-        "meaning": similarity,
-        "window": shares[window],
-        "words": words,
-        "speaker": _speaks(question.names, candidate) if question.names else 0.0,
-        "time": float(question.asks_time and tells_time(candidate.content)),
-        "substance": 1.0 if candidate.distilled else _substance(candidate),
-        "date": question.span.holds(candidate.moment) if question.span and candidate.moment else 0.0,
-    }
-
-
-def _total(weights: Mapping[str, float], evidence: Evidence) -> float:
-    return sum(map(mul, map(weights.__getitem__, evidence), evidence.values()))
+    similarity = candidate.similarity
+    return (
+        UNKNOWN_MEANING * words if similarity is None else max(0.0, similarity),
+        shares[window],
+        words,
+        _speaks(question.names, candidate) if question.names else 0.0,
+        1.0 if question.asks_time and tells_time(candidate.content) else 0.0,
+        1.0 if candidate.distilled else _substance(candidate),
+        question.span.holds(candidate.moment) if question.span and candidate.moment else 0.0,
+    )
 
 
 def _substance(candidate: Candidate[Key]) -> float:
@@ -167,6 +181,7 @@ def _find_terms(terms: Sequence[str], candidates: Collection[Candidate[Key]], ma
     """Note for each candidate which of the terms its words are forms of."""
     within = _Forms(terms, mark).within
     for candidate in candidates:
+        candidate.length = candidate.words.count(" ") + 1
         candidate.terms = candidate.opening = within(candidate.words)
         if candidate.long and candidate.terms:
             candidate.opening = within(" ".join(candidate.words.split(" ", OPENING)[:OPENING]))

@@ -1,11 +1,10 @@
 """Which memories seem to be outdated: a later one says something similar of the same thing."""
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tulving.domain.model import Kind
 from tulving.domain.relevance import TURN
@@ -24,16 +23,15 @@ ALIKE: dict[Kind, float] = {"episode": 0.3, "fact": 0.5}
 similar ones hold beside each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A memory that was found, as far as it matters here. `about` names its speaker or subject; of its words the first
-    ones are compared."""
+class Statement(NamedTuple):
+    """A memory that was found, as far as it matters here. `about` names its speaker or subject; of its words, for which
+    only those are asked that may be outdated, the first ones are compared."""
 
     kind: Kind
     about: frozenset[str]
-    words: str
     moment: datetime
     relevance: float
+    words: Callable[[], str]
 
 
 def newer(found: Mapping[Key, Statement]) -> dict[Key, Key]:
@@ -64,5 +62,5 @@ def _alike(some: frozenset[str], others: frozenset[str]) -> float:
 def _terms(found: Statement) -> frozenset[str]:
     """The stems of its first words. Whom it is about does not count: that is the same in all."""
     common = STOP_WORDS.union(*map(words, found.about))
-    first = found.words.split(" ", TURN)[:TURN]
+    first = found.words().split(" ", TURN)[:TURN]
     return frozenset(stem(word) for word in first if word not in common)

@@ -1,6 +1,8 @@
 """A block of memory for an agent's prompt."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from tulving import storage
@@ -8,12 +10,20 @@ from tulving.domain import context, intake
 from tulving.domain.model import KINDS
 from tulving.services.operations import operation
 from tulving.services.search import MIN_CONFIDENCE, AsOf, MinRelevance, Search
+from tulving.storage.search import Judged
 
 CONTEXT_HITS = 20
 
 
 def _header_only(error: Exception) -> str:
     return f"{context.HEADER}\n(memory is not available: {' '.join(str(error).split())})\n"
+
+
+def _chosen(found: Sequence[Judged], limit: int) -> list[int]:
+    """The first facts and rules, and the first episodes that probably answer."""
+    known = [at for at, each in enumerate(found) if each.memory_type != "episode"]
+    episodes = [at for at, each in enumerate(found) if each.memory_type == "episode" and not each.weak]
+    return known[:limit] + episodes[:limit]
 
 
 class Context(Search):
@@ -52,10 +62,9 @@ class Context(Search):
             limit,
             MIN_CONFIDENCE,
             self._floor(min_relevance),
+            partial(_chosen, limit=limit),
         )
-        known = [hit for hit in found.hits if hit.memory_type != "episode"]
-        episodes = [hit for hit in found.hits if hit.memory_type == "episode" and not hit.weak]
-        chosen = [self._referenced(hit) for hit in (*known[:limit], *episodes[:limit])]
+        chosen = [self._referenced(hit) for hit in found.hits]
         scores = {hit.item.id: hit.score for hit in chosen}
         # What seems to be outdated comes after what is newer.
         hits = [replace(hit, score=min(hit.score, scores.get(hit.newer or hit.item.id, hit.score))) for hit in chosen]

@@ -46,20 +46,19 @@ class References:
         self._pending: dict[Place, Pending] = {}
         self._shown: dict[Place, int] = {}
         self._written: set[Place] = set()
-        self._recalled: OrderedDict[Place, tuple[datetime | None, datetime]] = OrderedDict()
+        self._recalled: OrderedDict[tuple[str, Kind, str], tuple[datetime | None, datetime]] = OrderedDict()
         self._task: asyncio.Task[None] | None = None
 
-    def last(self, kind: Kind, item: Item) -> datetime | None:
+    def last(self, tenant_id: str, kind: Kind, id_: str, last: datetime | None) -> datetime | None:
         """When a memory was last referred to, not counting the recalls through this store object: a memory that was
-        recalled once would otherwise come first ever after."""
-        before, recalled_at = self._recalled.get((item.tenant_id, kind, item.id), (None, None))
-        last = item.last_referenced_at
+        recalled once would otherwise come first ever after. `last` is what its row says."""
+        before, recalled_at = self._recalled.get((tenant_id, kind, id_), (None, None))
         return before if last is None or (recalled_at is not None and last <= recalled_at) else last
 
     def recall(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
         """Count a recall of the memory; see `last`."""
-        place = item.tenant_id, kind, item.id
-        self._recalled[place] = self.last(kind, item), now
+        place = item.tenant_id, kind, str(item.id)
+        self._recalled[place] = self.last(*place, item.last_referenced_at), now
         self._recalled.move_to_end(place)
         if len(self._recalled) > MOST_RECALLED:
             self._recalled.popitem(last=False)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from tulving import storage
 from tulving.domain import intake, questions, ranking
-from tulving.domain.model import KINDS, Found, Hit, Kind, Similar
+from tulving.domain.model import KINDS, Episode, Found, Hit, Kind, Similar
 from tulving.domain.names import Names
 from tulving.domain.ranking import MODES, Mode
 from tulving.domain.scope import Filter
@@ -19,7 +19,7 @@ from tulving.services.reranking import Reranking
 from tulving.services.service import HouseholdId, PersonaId, Service, UserId
 from tulving.storage.connection import Connection
 from tulving.storage.lanes import LaneRequest
-from tulving.storage.search import Collected, Inquiry
+from tulving.storage.search import Choice, Collected, Inquiry, Recall
 
 LARGEST_LIMIT = 1000
 RECALLED = 50
@@ -188,8 +188,9 @@ class Search(Service):
             limit,
             intake.number("min_confidence", min_confidence, 0, 1),
             self._floor(min_relevance),
+            lambda found: range(len(found))[:limit],
         )
-        return replace(found, hits=[self._referenced(hit) for hit in found.hits[:limit]])
+        return replace(found, hits=[self._referenced(hit) for hit in found.hits])
 
     async def _recall(
         self,
@@ -199,15 +200,12 @@ class Search(Service):
         most: int,
         min_confidence: float,
         min_relevance: float,
+        choice: Choice,
     ) -> Found:
-        """What fits a topic, in the order of recall: `most`, and so many of each kind that factors other than relevance
-        can raise one. The references are not counted yet."""
-        found = await self._find(
-            topic, kinds, wanted, "hybrid", most, min_confidence, min_relevance, most_of_each=RECALLED
-        )
-        scored = [self._composed(hit) for hit in found.hits]
-        scored.sort(key=lambda hit: ranking.stable_order(hit.score, hit.item.created_at, hit.item.id))
-        return replace(found, hits=scored)
+        """What is chosen of what fits a topic, in the order of recall: of `most`, and of so many of each kind that
+        factors other than relevance can raise one. The references are not counted yet."""
+        recall = Recall(self._env.config.retrieval.score_weights, self._env.references.last, choice)
+        return await self._find(topic, kinds, wanted, "hybrid", most, min_confidence, min_relevance, recall=recall)
 
     def _limit(self, limit: int | None) -> int:
         """The caller's limit, else the configured one, else the specified 10."""
@@ -229,10 +227,13 @@ class Search(Service):
         min_confidence: float,
         min_relevance: float,
         vector: Sequence[float] | None = None,
-        most_of_each: int = 0,
+        recall: Recall | None = None,
     ) -> Found:
         """The candidates of all kinds, filtered and ordered, best first."""
         now, env = self._env.clock(), self._env
+        most_of_each = RECALLED if recall else 0
+        # A reranker has to read the memories before they are in order, and what they were at a moment has to be known.
+        late = recall if env.reranker is not None or wanted.as_of is not None else None
         literal = vector is not None or env.config.retrieval.fusion == "rrf"
         by_meaning = vector is None and mode != "keyword"
         terms = lookup_terms(query) if mode != "semantic" else []
@@ -266,6 +267,7 @@ class Search(Service):
                 None if literal else questions.understand(query, _meant(names, query), now),
                 env.embedding.trust(query),
                 most_of_each,
+                None if late else recall,
             )
             collected = await self._read(self._collected, inquiry, known)
             if not isinstance(collected, Names):
@@ -275,10 +277,13 @@ class Search(Service):
         if env.reranker is not None and mode == "hybrid":
             hits, problem = await self._reranked(query, hits, env.reranker)
             warning = warning or problem
+        if late:
+            hits = sorted((self._composed(hit, late, now) for hit in hits), key=_order)
+            hits = [hits[at] for at in late.choice(hits)]
         if mode == "hybrid" and not (terms and vector is not None):
             mode = "keyword" if vector is None else "semantic"
         return Found(
-            hits=hits if most_of_each else hits[:most],
+            hits=hits if recall else hits[:most],
             mode=mode,
             candidates=collected.candidates,
             below_confidence=collected.doubted,
@@ -314,16 +319,28 @@ class Search(Service):
         ]
         return [*reranked, *hits[reranker.depth :]], warning
 
-    def _composed(self, hit: Hit) -> Hit:
+    def _composed(self, hit: Hit, recall: Recall, now: datetime) -> Hit:
         """001-032: the hit with its composite score and all its parts."""
-        last = self._env.references.last(hit.memory_type, hit.item)
-        match = ranking.Match(hit.item, hit.parts["relevance"], hit.parts["confidence"], last, self._env.clock())
-        score, factors = ranking.composite(match, self._env.config.retrieval.score_weights)
+        item, kind = hit.item, hit.memory_type
+        match = ranking.Match(
+            kind,
+            hit.parts["relevance"],
+            getattr(item, "importance", None),
+            hit.parts["confidence"],
+            (item.occurred_at or item.created_at) if isinstance(item, Episode) else None,
+            recall.last(item.tenant_id, kind, str(item.id), item.last_referenced_at),
+            now,
+        )
+        score, factors = ranking.composite(match, recall.weights)
         return replace(hit, score=score, parts={**hit.parts, **factors})
 
     def _referenced(self, hit: Hit) -> Hit:
         """001-034: the hit with its reference counted."""
         return replace(hit, item=self._env.references.recall(hit.memory_type, hit.item, self._env.clock()))
+
+
+def _order(hit: Hit) -> tuple[Any, ...]:
+    return ranking.stable_order(hit.score, hit.item.created_at, hit.item.id)
 
 
 def _meant(names: Names, query: str) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """The two lanes of a search, keyword and semantic: what is requested from the engine, and the candidates."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, cast
 
 from tulving.domain.decay import effective_confidence
@@ -45,14 +46,18 @@ class CandidateRows(dict[Key, tuple[Any, ...]]):
     def __init__(self, tenant_id: str, decode_time: Callable[[Any], datetime | None]) -> None:
         self.mark = tenant_prefix(tenant_id)
         self._decode_time = decode_time
-        self.created_at: dict[Key, Any] = {}
-        """Raw values; later times compare greater."""
 
     def add(self, kind: Kind, row: tuple[Any, ...]) -> Key:
         key = kind, row[0]
         self[key] = row
-        self.created_at[key] = row[1]
         return key
+
+    def newest_first(self, keys: Iterable[Key]) -> list[Key]:
+        """001-126: how ties are broken: the newest first, then the lowest id. Later times compare greater, decoded or
+        not."""
+        newest = sorted(keys, key=itemgetter(1))
+        newest.sort(key=lambda key: self[key][1], reverse=True)
+        return newest
 
     def moment(self, key: Key) -> datetime:
         """When it happened or became true."""
@@ -64,6 +69,12 @@ class CandidateRows(dict[Key, tuple[Any, ...]]):
             return 1.0
         confidence, rate, confirmed_at = self[key][3:6]
         return effective_confidence(confidence, rate, self._decode_time(confirmed_at), now)
+
+    def importance(self, key: Key) -> float | None:
+        return self[key][6]
+
+    def referenced(self, key: Key) -> datetime | None:
+        return self._decode_time(self[key][7])
 
     def first_words(self, key: Key) -> str:
         """The first of the words that a candidate is found by."""
@@ -80,17 +91,18 @@ class CandidateRows(dict[Key, tuple[Any, ...]]):
 
 _NONE = "CAST(NULL AS TEXT)"
 _BELIEF = "m.confidence, m.decay_rate, m.last_confirmed_at"
+_SEEN = "m.last_referenced_at"
 _OWN: dict[Kind, Sequence[str]] = {
-    "episode": (_NONE, _NONE, _NONE, "m.content", "m.source", _NONE, _NONE, "m.session_id"),
-    "fact": (_BELIEF, "m.content", "m.subject", "m.entity_id", "m.keyed", _NONE),
-    "rule": (_BELIEF, "m.content", _NONE, _NONE, _NONE, _NONE),
+    "episode": (_NONE, _NONE, _NONE, "m.importance", _SEEN, "m.content", "m.source", _NONE, _NONE, "m.session_id"),
+    "fact": (_BELIEF, "m.importance", _SEEN, "m.content", "m.subject", "m.entity_id", "m.keyed", _NONE),
+    "rule": (_BELIEF, _NONE, _SEEN, "m.content", _NONE, _NONE, _NONE, _NONE),
 }
 JUDGED = {
     kind: ", ".join(("m.id", "m.created_at", KIND[kind].dated_by, *own, "m.search_text")) for kind, own in _OWN.items()
 }
-"""The columns of a candidate: identity, times, belief, then from `CONTENT` on its content, speaker or subject, entity,
-whether it is keyed, its session and its marked words."""
-CONTENT = 6
+"""The columns of a candidate: identity, times, belief, importance, its last reference, then from `CONTENT` on its
+content, speaker or subject, entity, whether it is keyed, its session and its marked words."""
+CONTENT = 8
 
 Neighbours = dict[Key, tuple[Key | None, Key | None]]
 """For an episode the one before and the one after it in its session."""

@@ -1,19 +1,20 @@
 """The transaction of a search: the candidates of both lanes with enough confidence, and the evidence for each."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, lru_cache
-from operator import itemgetter
+from functools import cached_property, lru_cache, partial
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from tulving.domain import ranking, relevance, updates
+from tulving.domain import ranking, updates
 from tulving.domain.decay import covers_fading
 from tulving.domain.model import Fact, Hit, Kind
 from tulving.domain.questions import Question
-from tulving.domain.ranking import Mode
-from tulving.domain.relevance import Candidate, Evidence
+from tulving.domain.ranking import Match, Mode
+from tulving.domain.relevance import WEAK, Candidate, Weighed, weigh
 from tulving.domain.text import fold, search_text
 from tulving.domain.updates import Statement
 from tulving.domain.validity import as_it_was
@@ -34,7 +35,7 @@ class Inquiry:
     """What a search looks for: `most` candidates, or `most_of_each` kind, that are believed and relevant enough.
 
     Without a `question` the relevance comes from the ranks in the lanes. `trust` is how far the embedder's similarities
-    count as evidence.
+    count as evidence. With `recall`, its choice among these is found.
     """
 
     lanes: LaneRequest
@@ -45,6 +46,39 @@ class Inquiry:
     question: Question | None = None
     trust: float = 1.0
     most_of_each: int = 0
+    recall: "Recall | None" = None
+
+
+class Judged(Protocol):
+    """What a recall chooses by, beside the order."""
+
+    @property
+    def memory_type(self) -> Kind: ...
+
+    @property
+    def weak(self) -> bool: ...
+
+
+Choice = Callable[[Sequence[Judged]], Sequence[int]]
+"""Which of the memories in the order of recall are returned, by their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How recall orders what was found, and which of it is read. `last` is when a memory was last referred to, as far
+    as that counts (`References.last`)."""
+
+    weights: Mapping[str, float]
+    last: Callable[[str, Kind, str, datetime | None], datetime | None]
+    choice: Choice
+
+
+class _Recalled(NamedTuple):
+    memory_type: Kind
+    weak: bool
+    key: Key
+    score: float
+    factors: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +97,18 @@ def collect(conn: Connection, inquiry: Inquiry) -> Collected:
     """The candidates of all kinds in one order."""
     lanes, doubted = _believed(conn, inquiry)
     pool = _Pool(lanes, doubted, inquiry)
+    relevant = pool.relevance
     order = list(pool.scores)
-    fitting = [key for key in order if pool.evidence[key]["relevance"] >= inquiry.min_relevance]
+    fitting = [key for key in order if relevant[key] >= inquiry.min_relevance]
     newer = pool.newer(fitting[: max(inquiry.most, COMPARED)])
     best = _best(fitting, inquiry)
     if not fitting and order:
-        best = [max(order, key=lambda key: pool.evidence[key]["relevance"])]
+        best = [max(order, key=relevant.__getitem__)]
+    recalled = pool.recalled(best, inquiry.recall) if fitting and inquiry.recall else {}
+    best = [*recalled] or best
     found = conn.memories(inquiry.lanes.tenant_id, best)
     rows = dict(zip(found, timeline.restored(conn, [*found.values()]), strict=True))
-    hits = [pool.hit(key, rows[key], newer.get(key)) for key in best]
+    hits = [pool.hit(key, rows[key], newer.get(key), recalled.get(key)) for key in best]
     hits = _as_of(conn, hits, inquiry.lanes.filter.as_of)
     closest = None if fitting or not hits else hits.pop()
     return Collected(hits, len(order) + len(doubted), len(doubted), len(order) - len(fitting), closest)
@@ -109,7 +146,7 @@ def _believed(conn: Connection, inquiry: Inquiry) -> tuple[Lanes, set[Key]]:
             archive_lane.add(conn, deeper, lanes)
         else:
             lanes = conn.lanes(deeper)
-        if inquiry.mode == "hybrid":  # zero similarity is not a match
+        if inquiry.mode == "hybrid" and min(lanes.semantic.values(), default=1.0) <= 0:  # that is not a match
             alike = {key: similarity for key, similarity in lanes.semantic.items() if similarity > 0}
             lanes = replace(lanes, semantic=alike)
         met = lanes.semantic.keys() | lanes.keyword.keys()
@@ -133,7 +170,7 @@ def _sifted(
     """A lane without the doubted, up to the limit of each kind; True if a kind is short but may have more."""
     kept: dict[Key, float] = {}
     short = False
-    ranked = _ranked(lane, rows)
+    ranked = _ranked(lane, rows.newest_first(lane))
     for kind in request.kinds:
         of_kind = [entry for entry in ranked if entry[0][0] == kind]
         good = [entry for entry in of_kind if entry[0] not in doubted][: request.limit]
@@ -150,11 +187,14 @@ class _Pool:
         self._depth = inquiry.lanes.limit * len(inquiry.lanes.kinds)
 
     @cached_property
+    def _newest(self) -> list[Key]:
+        return self._lanes.rows.newest_first(self._lanes.rows)
+
+    @cached_property
     def ranks(self) -> tuple[dict[Key, int], dict[Key, int]]:
         """The ranks of the candidates in both lanes. All kinds share a lane before fusion, so that a fact and a rule
         compete by how well they match, not by their rank within their kind."""
-        rows = self._lanes.rows
-        ranked = (_ranked(lane, rows) for lane in (self._lanes.semantic, self._lanes.keyword))
+        ranked = (_ranked(lane, self._newest) for lane in (self._lanes.semantic, self._lanes.keyword))
         semantic, keyword = ({key: rank for rank, (key, _) in enumerate(lane, 1)} for lane in ranked)
         return semantic, keyword
 
@@ -176,17 +216,38 @@ class _Pool:
         return {key: (before.get(key), after.get(key)) for key in {**before, **after}} | known
 
     @cached_property
-    def evidence(self) -> dict[Key, Evidence]:
-        """How relevant each candidate is, and why. The neighbours of candidates are candidates too."""
-        question, request = self._inquiry.question, self._inquiry.lanes
-        if question is None:
-            both = 2 if request.terms and request.vector is not None else 1
-            return {
-                key: {"relevance": ranking.relevance(score, self._depth, both)} for key, score in self.fused.items()
-            }
-        keys = dict.fromkeys([*self._lanes.semantic, *self._lanes.keyword, *self._neighbours])
-        pool = {key: self._candidate(key, question) for key in keys if key not in self._doubted}
-        return relevance.weigh(question, pool, self._inquiry.trust, self._lanes.rows.mark)
+    def _weighed(self) -> Weighed[Key] | None:
+        """The candidates as the question weighs them. The neighbours of candidates are candidates too."""
+        if (question := self._inquiry.question) is None:
+            return None
+        rows, similarities, neighbours = self._lanes.rows, self._lanes.similarities, self._neighbours
+        pool: dict[Key, Candidate[Key]] = {}
+        for key in dict.fromkeys([*self._lanes.semantic, *self._lanes.keyword, *neighbours]):
+            if key in self._doubted:
+                continue
+            row, beside = rows[key], neighbours.get(key)
+            before, after = beside or (None, None)
+            pool[key] = Candidate(
+                row[-1] or "",
+                row[CONTENT],
+                rows.moment(key) if question.span else None,
+                similarities.get(key),
+                self._about(key) if beside or question.names else frozenset(),
+                key[0] != "episode",
+                row[-2],
+                before,
+                after,
+            )
+        return weigh(question, pool, self._inquiry.trust, rows.mark)
+
+    @cached_property
+    def relevance(self) -> Mapping[Key, float]:
+        """How relevant each candidate is."""
+        if self._weighed is not None:
+            return self._weighed
+        request = self._inquiry.lanes
+        both = 2 if request.terms and request.vector is not None else 1
+        return {key: ranking.relevance(score, self._depth, both) for key, score in self.fused.items()}
 
     @cached_property
     def scores(self) -> dict[Key, float]:
@@ -194,24 +255,44 @@ class _Pool:
         evidence or the ranks."""
         mode, lanes = self._inquiry.mode, self._lanes
         if mode != "hybrid":
-            return dict(_ranked(lanes.semantic if mode == "semantic" else lanes.keyword, lanes.rows))
+            return dict(_ranked(lanes.semantic if mode == "semantic" else lanes.keyword, self._newest))
         if self._inquiry.question is None:
             return self.fused
-        return dict(_ranked({key: each["relevance"] for key, each in self.evidence.items()}, lanes.rows))
+        return dict(_ranked(self.relevance, self._newest))
 
     def newer(self, keys: Sequence[Key]) -> dict[Key, Key]:
         """Which of these candidates seem to be outdated, and by which."""
         if self._inquiry.question is None:
             return {}
-        rows, evidence = self._lanes.rows, self.evidence
+        rows = self._lanes.rows
         found = {
-            key: Statement(key[0], self._about(key), self._said(key), rows.moment(key), evidence[key]["relevance"])
+            key: Statement(key[0], self._about(key), rows.moment(key), self.relevance[key], partial(self._said, key))
             for key in keys
         }
         return updates.newer(found)
 
-    def hit(self, key: Key, row: Row, newer: Key | None) -> Hit:
-        lanes, evidence = self._lanes, self.evidence[key]
+    def recalled(self, keys: Sequence[Key], recall: Recall) -> dict[Key, _Recalled]:
+        """001-032: the choice of a recall among these candidates, in its order."""
+        rows, request = self._lanes.rows, self._inquiry.lanes
+        found: list[_Recalled] = []
+        for key in rows.newest_first(keys):
+            kind, id_ = key
+            match = Match(
+                kind,
+                self.relevance[key],
+                rows.importance(key),
+                rows.confidence(key, request.now),
+                rows.moment(key),
+                recall.last(request.tenant_id, kind, str(id_), rows.referenced(key)),
+                request.now,
+            )
+            found.append(_Recalled(kind, self._weak(key), key, *ranking.composite(match, recall.weights)))
+        found.sort(key=attrgetter("score"), reverse=True)
+        return {found[at].key: found[at] for at in recall.choice(found)}
+
+    def hit(self, key: Key, row: Row, newer: Key | None, recalled: _Recalled | None) -> Hit:
+        lanes = self._lanes
+        evidence = {"relevance": self.relevance[key]} if self._weighed is None else self._weighed.evidence(key)
         parts = {
             "similarity": lanes.similarities.get(key),
             "rank": lanes.keyword.get(key),
@@ -222,30 +303,19 @@ class _Pool:
             semantic, keyword = (lane.get(key, self._depth + 1) for lane in self.ranks)
             rrf_score = ranking.rrf_score(semantic, keyword)
             parts |= {"semantic_rank": semantic, "keyword_rank": keyword, "rrf_score": rrf_score}
+        if recalled is not None:
+            parts |= recalled.factors
         return Hit(
             memory_type=key[0],
             item=KIND[key[0]].item(row),
-            score=self.scores[key],
+            score=self.scores[key] if recalled is None else recalled.score,
             parts={name: value for name, value in parts.items() if value is not None},
-            weak=self._inquiry.question is not None and evidence["relevance"] < relevance.WEAK,
+            weak=self._weak(key),
             newer=None if newer is None else UUID(str(newer[1])),
         )
 
-    def _candidate(self, key: Key, question: Question) -> Candidate[Key]:
-        rows = self._lanes.rows
-        content, *_, session, words = rows[key][CONTENT:]
-        before, after = self._neighbours.get(key, (None, None))
-        return Candidate(
-            words=words or "",
-            content=content,
-            moment=rows.moment(key) if question.span else None,
-            similarity=self._lanes.similarities.get(key),
-            about=self._about(key),
-            distilled=key[0] != "episode",
-            session=session,
-            before=before,
-            after=after,
-        )
+    def _weak(self, key: Key) -> bool:
+        return self._inquiry.question is not None and self.relevance[key] < WEAK
 
     def _said(self, key: Key) -> str:
         """The words of a memory; those of an unkeyed fact without its category, which many others have."""
@@ -266,9 +336,6 @@ def _named(name: str, *ids: str) -> frozenset[str]:
     return frozenset([fold(name), *ids])
 
 
-def _ranked(lane: Mapping[Key, float], rows: CandidateRows) -> list[tuple[Key, float]]:
-    """001-126: best first; ties by newest, then lowest id."""
-    keys = sorted(lane, key=itemgetter(1))
-    keys.sort(key=rows.created_at.__getitem__, reverse=True)
-    keys.sort(key=lane.__getitem__, reverse=True)
-    return [(key, lane[key]) for key in keys]
+def _ranked(lane: Mapping[Key, float], newest: Iterable[Key]) -> list[tuple[Key, float]]:
+    """001-126: best first; ties in the order of `newest`."""
+    return sorted([(key, lane[key]) for key in newest if key in lane], key=itemgetter(1), reverse=True)

@@ -1,17 +1,20 @@
 """Candidates on SQLite: FTS5 for words, the vector cache for meaning."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import accumulate, combinations, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Kind
+from tulving.errors import DamagedStore
 from tulving.storage.embeddings import active_number
 from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
 from tulving.storage.rows import Row
 from tulving.storage.sqlite.matrix import Matrix, Ranked
-from tulving.storage.sqlite.values import columns, decoded
+from tulving.storage.sqlite.values import columns, decoded, encoded
 from tulving.storage.sqlite.vectors import VectorCache
 from tulving.storage.tenant_words import prefixed
 
@@ -19,11 +22,17 @@ if TYPE_CHECKING:
     from tulving.storage.sqlite.connection import SqliteConnection
 
 _READERS = {kind: columns(table.columns) for kind, table in KIND.items()}
-_TIME = columns(["created_at"])
 # So many more than the limit are looked up by their words, because some may not pass the filter.
 _SPARE = 20
+# So many more of those are looked up each time that too few have passed it.
+_MORE = 4
 # The best candidates, in multiples of the limit, that a filter is tried on before it is applied to the whole tenant.
 _WINDOWS = (1, 2)
+SCORED = 4_000
+"""So many matches of a kind are scored by all their words; with more, those that only have common words are not scored,
+unless they have two of them (ADR 0042)."""
+PAIRED = 6
+"""Of so many common words two are looked for together."""
 
 
 def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequest) -> Lanes:
@@ -40,9 +49,12 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
         rankings = {kind: _KindSearch(conn, request, kind, rows).uncached(request.vector) for kind in request.kinds}
     for kind in request.kinds:
         search = _KindSearch(conn, request, kind, rows)
+        known = len(rankings[kind]) if kind in rankings else 0
         if request.terms:
-            lanes.keyword.update(search.keyword())
-        if kind in rankings:
+            some, many = (True, known > SCORED) if known and cached else search.size()
+            if some:
+                lanes.keyword.update(search.keyword(many))
+        if known:
             lanes.semantic.update(search.semantic(rankings[kind]))
     if request.neighbours and (turns := rows.turns()):
         lanes.neighbours.update(_KindSearch(conn, request, "episode", rows).neighbours(turns))
@@ -71,7 +83,10 @@ def match_expression(tenant_id: str, terms: Sequence[str], joint: str) -> str:
 
 
 def _decode_time(value: str | None) -> datetime | None:
-    return decoded(_TIME, (value,))["created_at"]
+    try:
+        return None if value is None else datetime.fromisoformat(value)
+    except (ValueError, TypeError) as error:
+        raise DamagedStore(f"the database file is damaged: a stored time can't be read ({error})") from error
 
 
 def _episode(id_: str | None) -> Key | None:
@@ -87,13 +102,22 @@ class _KindSearch:
         self._table = KIND[kind].table
         self._where, self._params = visible(conn, kind, request.tenant_id, request.filter, request.now)
 
-    def keyword(self) -> dict[Key, float]:
+    def size(self) -> tuple[bool, bool]:
+        """Whether the tenant has any rows of this kind, and whether it has many."""
+        mine = f"SELECT 1 FROM {self._table} WHERE tenant_id = :tenant_id LIMIT 1"
+        [(some, many)] = self._conn.tuples(
+            f"SELECT EXISTS ({mine}), EXISTS ({mine} OFFSET :most)",
+            {"tenant_id": self._request.tenant_id, "most": SCORED},
+        )
+        return some, many
+
+    def keyword(self, many: bool) -> dict[Key, float]:
         """Memories with all the words first, then those with any of them.
 
         The rank is 1 to 2 for the former and 0 to 1 for the latter, in each case by BM25.
         """
         found: dict[Key, float] = {}
-        for row in self._matches():
+        for row in self._matches(many):
             *_, complete, bm25 = row
             found[self._rows.add(self._kind, row[:-2])] = complete + bm25 / (1.0 + bm25)
         return found
@@ -156,46 +180,105 @@ class _KindSearch:
         query = numpy.asarray(vector, numpy.float32)
         return matrix.rank(query / numpy.linalg.norm(query))
 
-    def _matches(self) -> list[tuple[Any, ...]]:
+    def _matches(self, many: bool) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
-        ties with the last one are cut off (the index does not know which are newer), all matches are looked up in the
-        table: words first (CROSS JOIN), because the planner might choose an index for the filter and look up the words
-        once per row."""
+        ties with the last one are cut off (the index does not know which are newer), they are looked up further."""
         table, request = self._table, self._request
         window = request.limit + _SPARE
         params = {
             **self._params,
-            "any": match_expression(request.tenant_id, request.terms, "AND" if request.every else "OR"),
-            "limit": request.limit,
+            "any": self._expression(request.terms, "AND" if request.every else "OR"),
             "window": window,
         }
         complete = "1"
         if len(request.terms) > 1 and not request.every:
             complete = f"{table}_fts.rowid IN (SELECT rowid FROM {table}_fts WHERE {table}_fts MATCH :every)"
-            params["every"] = match_expression(request.tenant_id, request.terms, "AND")
-        head = self._conn.tuples(
-            f"""
-            SELECT {JUDGED[self._kind]}, best.complete, best.bm25, {self._where}
-            FROM (SELECT rowid AS num, {complete} AS complete, -bm25({table}_fts) AS bm25 FROM {table}_fts
-                  WHERE {table}_fts MATCH :any ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
-            JOIN {table} AS m ON m.num = best.num
-            ORDER BY best.complete DESC, best.bm25 DESC, m.created_at DESC, m.id""",
-            params,
-        )
-        found = [row[:-1] for row in head if row[-1]]
-        if len(head) < window or (len(found) >= request.limit and found[request.limit - 1][-2:] != head[-1][-3:-1]):
-            return found[: request.limit]
-        return self._conn.tuples(
-            f"""
-            SELECT {JUDGED[self._kind]}, best.complete, best.bm25
-            FROM (SELECT m.num, {complete} AS complete, -bm25({table}_fts) AS bm25
-                  FROM {table}_fts CROSS JOIN {table} AS m ON m.num = {table}_fts.rowid
-                  WHERE {table}_fts MATCH :any AND {self._where}
-                  ORDER BY 2 DESC, 3 DESC, m.created_at DESC, m.id LIMIT :limit) AS best
-            JOIN {table} AS m ON m.num = best.num
-            ORDER BY best.complete DESC, best.bm25 DESC, m.created_at DESC, m.id""",
-            params,
-        )
+            params["every"] = self._expression(request.terms, "AND")
+        scored = f"""SELECT rowid AS num, {complete} AS complete, -bm25({table}_fts) AS bm25 FROM {table}_fts
+            WHERE {table}_fts MATCH :any"""
+        if many and not request.every and (worthy := self._worthy(params)):
+            best = self._ordered(f"{scored} AND +rowid IN ({worthy}) ORDER BY 2 DESC, 3 DESC, rowid DESC", params)
+            found = self._looked_up([each] for each in best)
+            if len(found) >= request.limit:
+                return found  # else the filter lets few pass, and others must not be missing
+        if not many:
+            head = self._conn.tuples(
+                f"""
+                SELECT {JUDGED[self._kind]}, best.complete, best.bm25, {self._where}
+                FROM ({scored} ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
+                JOIN {table} AS m ON m.num = best.num
+                ORDER BY best.complete DESC, best.bm25 DESC, m.created_at DESC, m.id""",
+                params,
+            )
+            found = [row[:-1] for row in head if row[-1]]
+            cut = len(head) == window
+            if not cut or (len(found) >= request.limit and found[request.limit - 1][-2:] != head[-1][-3:-1]):
+                return found[: request.limit]
+        best = self._ordered(f"{scored} ORDER BY 2 DESC, 3 DESC", params)
+        return self._looked_up(list(ties) for _, ties in groupby(best, key=itemgetter(1, 2)))
+
+    def _ordered(self, sql: str, params: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+        """Rows that are fetched as far as they are needed."""
+        return self._conn.raw.execute(sql, encoded(params))
+
+    def _worthy(self, params: dict[str, Any]) -> str:
+        """Which of many matches are scored, as a query; empty if all are. Each row with one of the rarer words, the
+        newest with two of the others, and if there is nothing else to tell them apart, the newest ones."""
+        terms = sorted(self._request.terms, key=(counts := self._counts()).__getitem__)
+        totals = accumulate(counts[term] for term in terms)
+        rare = [term for term, total in zip(terms, totals, strict=True) if total <= SCORED]
+        if len(rare) == len(terms):
+            return ""
+        common = terms[len(rare) :][:PAIRED]
+        pairs = [self._expression(pair, "AND") for pair in combinations(common, 2)]
+        params |= {"rare": self._expression(rare, "OR"), "pairs": f"({') OR ('.join(pairs)})", "most": SCORED}
+        params["enough"] = params["window"] if rare or pairs else SCORED
+        match = f"SELECT rowid FROM {self._table}_fts WHERE {self._table}_fts MATCH"
+        parts = [f"{match} :any ORDER BY rowid DESC LIMIT :enough"]
+        if rare:
+            parts.append(f"{match} :rare")
+        if pairs:
+            parts.append(f"{match} :pairs ORDER BY rowid DESC LIMIT :most")
+        return " UNION ".join(f"SELECT rowid FROM ({part})" for part in parts)
+
+    def _counts(self) -> dict[str, int]:
+        """How many rows have each of the terms, as far as it matters."""
+        table = self._table
+        count = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table}_fts WHERE {table}_fts MATCH :term LIMIT :most)"
+        counts: dict[str, int] = {}
+        for term in self._request.terms:
+            params = {"term": self._expression([term], "OR"), "most": SCORED + 1}
+            [(counts[term],)] = self._conn.tuples(count, params)
+        return counts
+
+    def _expression(self, terms: Sequence[str], joint: str) -> str:
+        return match_expression(self._request.tenant_id, terms, joint)
+
+    def _looked_up(self, best: Iterable[list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        """The first matches that pass the filter. `best` are the numbers of rows with their ranks, best first, those
+        together of which a part must not be left out."""
+        limit, wanted = self._request.limit, self._request.limit + _SPARE
+        found: list[tuple[Any, ...]] = []
+        best = iter(best)
+        while len(found) < limit:
+            ranks: dict[int, tuple[Any, ...]] = {}
+            for ties in best:
+                ranks |= {num: rank for num, *rank in ties}
+                if len(ranks) >= wanted:
+                    break
+            if not ranks:
+                break
+            rows = self._conn.tuples(
+                f"SELECT {JUDGED[self._kind]}, m.num FROM json_each(:nums) AS chosen CROSS JOIN {self._table} AS m"
+                f" ON m.num = chosen.value WHERE {self._where}",
+                {**self._params, "nums": list(ranks)},
+            )
+            some = sorted([(*row[:-1], *ranks[row[-1]]) for row in rows], key=itemgetter(0))
+            some.sort(key=itemgetter(1), reverse=True)
+            some.sort(key=itemgetter(-2, -1), reverse=True)
+            found += some
+            wanted *= _MORE
+        return found[:limit]
 
     def _allowed(self, best: list[tuple[str, float]]) -> dict[Key, float]:
         """The candidates that pass the filter; rows that were read already have passed it."""

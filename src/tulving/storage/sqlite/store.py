@@ -41,6 +41,10 @@ T = TypeVar("T")
 MOST_PER_COMMIT = 256
 READERS = 4
 REREADS = 3
+MOST_SEGMENTS = 3
+"""Of a keyword index; maintenance merges more."""
+MERGED_AT_A_TIME = 100
+"""Pages of a keyword index that are merged while writers wait: about 5 ms."""
 LONGEST_PAUSE = 0.25
 """Seconds to wait for the write lock before checking whether all callers have given up."""
 
@@ -54,6 +58,20 @@ def _merge_segments(conn: SqliteConnection, only_stale: bool) -> list[str]:
     if merged:
         conn.execute("DELETE FROM stale_words")
     return merged
+
+
+def _scattered(conn: SqliteConnection) -> list[str]:
+    """The tables whose keyword index has many segments: a query looks up every word in each of them."""
+    count = "SELECT COUNT(DISTINCT segid) AS segments FROM {}_fts_idx"
+    return [table for table in MEMORY_TABLES if conn.fetch_all(count.format(table))[0]["segments"] > MOST_SEGMENTS]
+
+
+def _merge_some(conn: SqliteConnection, table: str, begin: bool) -> bool:
+    """One step of merging all segments of an index; whether there is more to do. FTS5 tells it by its changes."""
+    before = conn.raw.total_changes
+    pages = -MERGED_AT_A_TIME if begin else MERGED_AT_A_TIME
+    conn.execute(f"INSERT INTO {table}_fts ({table}_fts, rank) VALUES ('merge', {pages})")
+    return conn.raw.total_changes - before >= 2
 
 
 def _used_bytes(conn: SqliteConnection) -> int:
@@ -193,12 +211,17 @@ class SqliteStore:
         """Merge the segments of the keyword index, write the snapshots of vectors anew, give free pages back to the
         file system and truncate the log, so that deleted content is gone.
 
-        With `only_outgrown` an index without deleted words and a snapshot that is up to date are left alone, and the
-        file is not written anew; else all snapshots are removed, and vectors are read from their rows again.
+        With `only_outgrown` an index without deleted words is merged only if it has many segments, and step by step; a
+        snapshot that is up to date is left alone, and the file is not written anew. Else all snapshots are removed, and
+        vectors are read from their rows again.
         """
         if method is not None:
             raise InvalidInput("method", "is for PostgreSQL; SQLite chooses by the number of vectors", "no method")
         merged = await self.write(None, _merge_segments, only_outgrown)
+        for table in await self.read(None, _scattered):
+            more = await self.write(None, _merge_some, table, True)
+            while more:
+                more = await self.write(None, _merge_some, table, False)
         if only_outgrown:
             await self.read(None, self.vectors.keep)
         else:

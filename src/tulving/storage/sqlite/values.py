@@ -88,6 +88,11 @@ def _encoder(column: str) -> Callable[[Any], Any] | None:
     return _document if column in DOCUMENTS or column in ARRAYS else None
 
 
+def _parsed(document: str) -> Any:
+    """Mostly it is empty."""
+    return [] if document == "[]" else {} if document == "{}" else json.loads(document)
+
+
 def columns(names: Iterable[str]) -> Columns:
     """Columns with their decoders."""
     return [(name, _decoder(name)) for name in names]
@@ -111,5 +116,5 @@ def _decoder(column: str) -> Callable[[Any], Any] | None:
     if column in UUIDS:
         return UUID
     if column in DOCUMENTS or column in ARRAYS:
-        return json.loads
+        return _parsed
     return bool if column in FLAGS else None
