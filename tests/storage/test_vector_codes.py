@@ -144,6 +144,13 @@ def test_a_damaged_vector_is_noticed_where_it_is_read(blob, problem):
         similarities([whole, blob], numpy.eye(4, dtype="f4")[0])
 
 
+def test_a_damaged_time_is_noticed_where_it_is_read():
+    matrix = Stored(4)
+    matrix.put("one", numpy.ones(4, "<f4").tobytes(), "once upon a time")
+    with pytest.raises(DamagedStore, match="a stored time can't be read"):
+        matrix.ranked(unit(numpy.ones(4))).best(1)
+
+
 @pytest.mark.parametrize("length", [1e-30, 1e-3, 1.01, 1e20, 3e37])
 def test_a_vector_of_any_length_counts_by_its_direction(length):
     rows = length * numpy.array([[0.6, 0.8], [0.8, -0.6]])

@@ -10,8 +10,9 @@ from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
 from tulving.storage.rows import Row
-from tulving.storage.sqlite.matrix import Compared, Matrix, Ranked, Reader
+from tulving.storage.sqlite.matrix import Compared, Ranked, Ranking, Reader
 from tulving.storage.sqlite.values import columns, decoded
+from tulving.storage.sqlite.vector_codes import similarities
 from tulving.storage.sqlite.vectors import VectorCache
 from tulving.storage.tenant_words import prefixed
 
@@ -99,8 +100,8 @@ class _KindSearch:
         """
         found: dict[Key, float] = {}
         for row in self._matches():
-            *_, vector, complete, bm25 = row
-            self._keep(row, vector)
+            *_, complete, bm25 = row
+            self._keep(row, row[-3])
             found[self._rows.add(self._kind, row[:-3])] = complete + bm25 / (1.0 + bm25)
         return found
 
@@ -160,9 +161,10 @@ class _KindSearch:
                 self._params,
             )
         }
-        matrix, query = Matrix(len(vector)), numpy.asarray(vector, numpy.float32)
-        matrix.load([[(id_, blob) for id_, _, blob in kept.values()]])
-        return matrix.rank(Compared(query / numpy.linalg.norm(query), lambda ids: [kept[id_] for id_ in ids]))
+        query, places = numpy.asarray(vector, numpy.float32), {id_: at for at, id_ in enumerate(kept)}
+        compared = Compared(query / numpy.linalg.norm(query), lambda ids: [kept[id_] for id_ in ids])
+        exact = similarities([blob for *_, blob in kept.values()], compared.query)
+        return Ranking(list(kept), places, exact, exact, compared)
 
     def _matches(self) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or

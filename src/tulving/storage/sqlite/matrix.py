@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tulving.errors import DamagedStore
 from tulving.storage.sqlite.hnsw import Graph
 from tulving.storage.sqlite.vector_codes import bounds, reduced, similarities, unit_rows
 
@@ -51,8 +53,11 @@ class Compared:
             rows = list(self._read(unknown))
             found = similarities([row[2] for row in rows], self.query).tolist()
             known.update(zip([row[0] for row in rows], found, strict=True))
-            self.created_at.update([row[:2] for row in rows])
+            self.created_at.update([(row[0], _time(row[1])) for row in rows])
         return [id_ for id_ in ids if id_ in known]
+
+    def of(self, ids: Iterable[str]) -> dict[str, float]:
+        return {id_: self.similarity[id_] for id_ in self.compare(ids)}
 
 
 class Ranking:
@@ -67,8 +72,7 @@ class Ranking:
 
     def of(self, ids: Iterable[str]) -> dict[str, float]:
         """The similarities of those of these memories that have a vector."""
-        similarity = self._compared.similarity
-        return {id_: similarity[id_] for id_ in self._compared.compare(id_ for id_ in ids if id_ in self._at)}
+        return self._compared.of(id_ for id_ in ids if id_ in self._at)
 
     def has_below(self, similarity: float, count: int) -> bool:
         """Whether one of the first `count` is less similar than that."""
@@ -86,10 +90,15 @@ class Ranking:
         if among is not None:
             places = [at for id_ in among if (at := self._at.get(id_)) is not None]
             ids, least, greatest = [ids[at] for at in places], least[places], greatest[places]
-        possible = greatest > 0 if alike else numpy.ones(len(ids), bool)
+        edge = -numpy.inf
         if count < len(ids):
             # Negated: partitioning from the other end is slow when many values are equal (no similarity at all).
-            possible &= greatest >= -numpy.partition(-least, count - 1)[count - 1]
+            negated = -least
+            negated.partition(count - 1)
+            edge = -negated[count - 1]
+        possible = greatest >= edge
+        if alike:
+            possible &= greatest > 0
         best = sorted(self._compared.compare([ids[at] for at in possible.nonzero()[0].tolist()]))
         best.sort(key=self._compared.created_at.__getitem__, reverse=True)
         similarity = self._compared.similarity
@@ -109,15 +118,18 @@ class Nearest:
         return len(self._matrix.ids)
 
     def of(self, ids: Iterable[str]) -> dict[str, float]:
-        ids = list(ids)
-        return self._among(ids).of(ids)
+        with self._lock:
+            known = [self._matrix.ids[at] for at in self._matrix.places(ids)]
+        return self._compared.of(known)
 
     def best(self, count: int, among: Collection[str] | None = None, alike: bool = False) -> list[tuple[str, float]]:
         """A filter is applied before, not after: what passes it is compared exactly. Without one the graph answers,
         unless only all can tell: too many are wanted, others may be as similar as the last one, or the wanted ones are
         not similar at all, like those that are not in the graph."""
         if among is not None:
-            return self._among(among).best(count, alike=alike)
+            with self._lock:
+                passed = self._matrix.rank(self._compared, self._matrix.places(among))
+            return passed.best(count, alike=alike)
         if self._all is None:
             with self._lock:
                 near = self._matrix.near(self._compared, count)
@@ -128,10 +140,6 @@ class Nearest:
             with self._lock:
                 self._all = self._matrix.rank(self._compared)
         return self._all.best(count, alike=alike)
-
-    def _among(self, ids: Iterable[str]) -> Ranking:
-        with self._lock:
-            return self._matrix.rank(self._compared, self._matrix.places(ids))
 
 
 class Matrix:
@@ -191,17 +199,13 @@ class Matrix:
         self._linked = numpy.zeros(len(ids), bool)
 
     def put(self, id_: str, blob: bytes) -> None:
-        import numpy
-
         (codes,), (step,), (slack,) = reduced(unit_rows([blob], self._codes.shape[1]))
         at = self._at.get(id_)
         if at is None:
             at = len(self.ids)
             if at == len(self._codes):
-                room = max(64, at * 3 // 2)
-                self._codes = numpy.resize(self._codes, (room, len(codes)))
-                self._steps, self._slack = (numpy.resize(old, room) for old in (self._steps, self._slack))
-                self._linked = numpy.resize(self._linked, room)
+                arrays = (self._codes, self._steps, self._slack, self._linked)
+                self._codes, self._steps, self._slack, self._linked = map(_with_room, arrays)
             self._own()
             self.ids.append(id_)
             self._at[id_] = at
@@ -341,3 +345,20 @@ class Matrix:
         if self._lent:
             self.ids, self._at = self.ids.copy(), self._at.copy()
             self._lent = False
+
+
+def _time(stored: str) -> str:
+    """A stored time, which orders as it is, if it is one."""
+    try:
+        datetime.fromisoformat(stored)
+    except (ValueError, TypeError) as error:
+        raise DamagedStore(f"the database file is damaged: a stored time can't be read ({error})") from error
+    return stored
+
+
+def _with_room(array: Any) -> Any:
+    import numpy
+
+    grown = numpy.empty((max(64, len(array) * 3 // 2), *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
