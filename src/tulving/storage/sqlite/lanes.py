@@ -100,8 +100,9 @@ class _KindSearch:
         """
         found: dict[Key, float] = {}
         for row in self._matches():
-            *_, complete, bm25 = row
-            self._keep(row, row[-3])
+            *_, vector, complete, bm25 = row
+            if vector is not None:
+                self._vectors[row[0]] = row[0], row[1], vector
             found[self._rows.add(self._kind, row[:-3])] = complete + bm25 / (1.0 + bm25)
         return found
 
@@ -232,10 +233,7 @@ class _KindSearch:
                 " ON m.tenant_id = :tenant_id AND m.id = chosen.value",
                 {**self._params, "ids": ids},
             ):
-                self._keep(row, row[-2])
+                if row[-2] is not None:
+                    self._vectors[row[0]] = row[0], row[1], row[-2]
                 if row[-1]:
                     self._passed[row[0]] = row[:-2]
-
-    def _keep(self, row: tuple[Any, ...], vector: bytes | None) -> None:
-        if vector is not None:
-            self._vectors[row[0]] = row[0], row[1], vector

@@ -21,7 +21,7 @@ BYTES_PER_ID = 200
 """What the id of a row takes: its text, its place, and their entries."""
 
 
-Reader = Callable[[Sequence[str]], Iterable[tuple[str, str, bytes]]]
+Reader = Callable[[Sequence[str]], Sequence[tuple[str, str, bytes]]]
 """Gives the ids, creation times and vectors of those of some memories that are stored."""
 
 
@@ -50,10 +50,11 @@ class Compared:
         """Those of these memories that are stored. Their similarities are known from now on."""
         ids, known = list(ids), self.similarity
         if unknown := [id_ for id_ in ids if id_ not in known]:
-            rows = list(self._read(unknown))
-            found = similarities([row[2] for row in rows], self.query).tolist()
-            known.update(zip([row[0] for row in rows], found, strict=True))
-            self.created_at.update([(row[0], _time(row[1])) for row in rows])
+            rows = self._read(unknown)
+            read, times, blobs = zip(*rows, strict=True) if rows else ((), (), ())
+            _check(times)
+            known.update(zip(read, similarities(blobs, self.query).tolist(), strict=True))
+            self.created_at.update(zip(read, times, strict=True))
         return [id_ for id_ in ids if id_ in known]
 
     def of(self, ids: Iterable[str]) -> dict[str, float]:
@@ -347,13 +348,12 @@ class Matrix:
             self._lent = False
 
 
-def _time(stored: str) -> str:
-    """A stored time, which orders as it is, if it is one."""
+def _check(times: Iterable[str]) -> None:
+    """Stored times order as they are, if they are times."""
     try:
-        datetime.fromisoformat(stored)
+        list(map(datetime.fromisoformat, times))
     except (ValueError, TypeError) as error:
         raise DamagedStore(f"the database file is damaged: a stored time can't be read ({error})") from error
-    return stored
 
 
 def _with_room(array: Any) -> Any:
