@@ -5,16 +5,14 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from threading import Lock
 
 import numpy
 import pytest
-from vector_parts import CONFIG, NOW, ROWS, SMALL, Dense, fill, found, linked, matrix_of, recall, texts
+from vector_parts import CONFIG, ROWS, SMALL, Dense, Stored, fill, found, linked, matrix_of, recall, texts
 
 from tulving import Memory, MemoryModuleConfig, NewEpisode
 from tulving.settings import VectorsConfig
 from tulving.storage.sqlite import hnsw, vectors
-from tulving.storage.sqlite.matrix import Matrix, Nearest
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -54,11 +52,11 @@ def test_the_nearest_are_found_with_their_exact_similarities():
     matrix = linked(rows)
     assert recall(matrix, gaussian(50, seed=4)) >= 0.98
     query = unit(gaussian(1, seed=5)[0])
-    exact = dict(matrix.rank(query).best(1_000))
-    best = Nearest(matrix, Lock(), query).best(10)
+    exact = dict(matrix.ranked(query).best(1_000))
+    best = matrix.nearest(query).best(10)
     assert all(exact[id_] == similarity for id_, similarity in best)
     assert [similarity for _, similarity in best] == sorted((s for _, s in best), reverse=True)
-    assert Nearest(matrix, Lock(), query).of(["00007", "unknown"]) == {"00007": exact["00007"]}
+    assert matrix.nearest(query).of(["00007", "unknown"]) == {"00007": exact["00007"]}
 
 
 def test_other_libraries_can_be_loaded_after_it():
@@ -75,7 +73,7 @@ def test_the_same_vectors_make_the_same_graph():
 @pytest.mark.parametrize("count", [1, 10, 74, 75, 299, 300, 1_000])
 def test_as_many_as_are_wanted_are_found(count: int):
     """More than there are: all of them."""
-    nearest = Nearest(linked(gaussian(300)), Lock(), unit(gaussian(1, seed=9)[0]))
+    nearest = linked(gaussian(300)).nearest(unit(gaussian(1, seed=9)[0]))
     assert len(nearest.best(count)) == min(count, 300)
 
 
@@ -83,7 +81,7 @@ def test_a_graph_that_finds_too_few_is_not_trusted(monkeypatch):
     matrix, query = linked(gaussian(300)), unit(gaussian(1, seed=9)[0])
     nearest = hnsw.Graph.nearest
     monkeypatch.setattr(hnsw.Graph, "nearest", lambda self, *args: nearest(self, *args)[5:])
-    assert Nearest(matrix, Lock(), query).best(10) == matrix.rank(query).best(10)
+    assert matrix.nearest(query).best(10) == matrix.ranked(query).best(10)
 
 
 def test_what_was_kept_finds_the_same_in_the_same_order():
@@ -96,8 +94,8 @@ def test_a_filter_comes_before_the_choice_of_the_best():
     """Those that pass it may be the least similar of all."""
     matrix = linked(gaussian(600))
     query = unit(gaussian(1, seed=6)[0])
-    worst = matrix.rank(query).best(600)[-7:]
-    nearest = Nearest(matrix, Lock(), query)
+    worst = matrix.ranked(query).best(600)[-7:]
+    nearest = matrix.nearest(query)
     assert nearest.best(5, among={id_ for id_, _ in worst} | {"unknown"}) == worst[:5]
     assert nearest.best(50, among={id_ for id_, _ in worst}) == worst
 
@@ -106,8 +104,8 @@ def test_equal_vectors_keep_their_order():
     """Newest first, then by id, though the graph finds any of them."""
     rows = numpy.concatenate([gaussian(300), numpy.tile(gaussian(1, seed=8), (300, 1))])
     matrix = linked(rows)
-    matrix.put("00450", "2027-01-01T00:00:00+00:00", rows[450].tobytes())
-    best = Nearest(matrix, Lock(), unit(rows[-1])).best(5)
+    matrix.put("00450", rows[450].tobytes(), "2027-01-01T00:00:00+00:00")
+    best = matrix.nearest(unit(rows[-1])).best(5)
     assert [id_ for id_, _ in best] == ["00450", "00300", "00301", "00302", "00303"]
 
 
@@ -117,7 +115,7 @@ def test_vectors_of_length_zero_are_nobodys_neighbours():
     matrix = linked(rows)
     assert (matrix.graph.size, matrix.linked) == (200, 400)
     query = unit(gaussian(1, seed=6)[0])
-    assert Nearest(matrix, Lock(), query).best(400) == matrix.rank(query).best(400)
+    assert matrix.nearest(query).best(400) == matrix.ranked(query).best(400)
     for id_ in ("00000", "00001"):
         matrix.drop(id_)
     assert not matrix.misplaced()
@@ -129,8 +127,8 @@ def test_a_vector_of_length_zero_is_nearer_than_a_contrary_one():
     rows[5:15] = 0
     query = unit(numpy.ones(32))
     matrix = linked(rows)
-    best = Nearest(matrix, Lock(), query).best(12)
-    assert best == matrix.rank(query).best(12) and [similarity for _, similarity in best[5:]] == [0.0] * 7
+    best = matrix.nearest(query).best(12)
+    assert best == matrix.ranked(query).best(12) and [similarity for _, similarity in best[5:]] == [0.0] * 7
 
 
 def test_changes_are_followed():
@@ -143,7 +141,7 @@ def test_changes_are_followed():
         id_ = f"{chance.integers(700):05}"
         if step % 3:
             rows[id_] = chance.normal(size=32).astype("f4")
-            matrix.put(id_, NOW, rows[id_].tobytes())
+            matrix.put(id_, rows[id_].tobytes())
         else:
             rows.pop(id_, None)
             matrix.drop(id_)
@@ -153,7 +151,7 @@ def test_changes_are_followed():
             assert not matrix.misplaced()
             assert matrix.content().keys() == rows.keys()
             query = unit(chance.normal(size=32))
-            assert Nearest(matrix, Lock(), query).best(10)[:3] == matrix.rank(query).best(3)
+            assert matrix.nearest(query).best(10)[:3] == matrix.ranked(query).best(3)
     while matrix.link():
         pass
     assert recall(matrix, gaussian(30, seed=12)) >= 0.98
@@ -161,21 +159,21 @@ def test_changes_are_followed():
     assert (again.size, again.dead) == (matrix.graph.size, matrix.graph.dead) and again.dead
     for id_ in list(rows):
         matrix.drop(id_)
-        assert Nearest(matrix, Lock(), query).best(3) == matrix.rank(query).best(3)
+        assert matrix.nearest(query).best(3) == matrix.ranked(query).best(3)
     assert (matrix.graph.size, matrix.linked, len(matrix.ids)) == (0, 0, 0)
-    matrix.put("again", NOW, gaussian(1)[0].tobytes())
+    matrix.put("again", gaussian(1)[0].tobytes())
     matrix.link()
-    assert [id_ for id_, _ in Nearest(matrix, Lock(), query).best(3)] == ["again"]
+    assert [id_ for id_, _ in matrix.nearest(query).best(3)] == ["again"]
 
 
 def test_a_graph_comes_goes_and_is_built_anew():
-    matrix = Matrix(32)
+    matrix = Stored(32)
     rows = gaussian(300)
     for number, row in enumerate(rows[:100]):
-        matrix.put(f"{number:05}", NOW, row.tobytes())
+        matrix.put(f"{number:05}", row.tobytes())
     assert not matrix.resize(SMALL) and matrix.graph is None
     for number, row in enumerate(rows):
-        matrix.put(f"{number:05}", NOW, row.tobytes())
+        matrix.put(f"{number:05}", row.tobytes())
     assert matrix.resize(SMALL) and not matrix.searchable
     while matrix.link():
         pass
@@ -304,7 +302,7 @@ async def test_verification_compares_the_graph_with_the_rows(memory):
 async def test_the_budget_counts_the_graph(memory):
     await fill(memory)
     cache, matrix = memory._env.store.vectors, matrix_of(memory)
-    assert matrix.nbytes >= matrix.graph.nbytes + matrix._rows.nbytes
+    assert matrix.nbytes >= matrix.graph.nbytes + matrix._codes.nbytes
     assert cache._used == sum(each.nbytes for each in cache._partitions.values()) > matrix.graph.nbytes > 0
 
 

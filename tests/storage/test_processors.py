@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+from vector_parts import Stored
 
-from tulving.storage.sqlite.matrix import Matrix
 from tulving.testing import CLOSE
 
 TESTS = Path(__file__).parent.parent
-NOW = "2026-01-01T00:00:00.000000+00:00"
 VECTOR_TESTS = ("conformance", "services/test_search.py", "storage/test_processors.py")
 ABOUT_VECTORS = (
     "(vector or similar or semantic or hybrid or equal or zero)"
@@ -49,13 +48,13 @@ def test_equal_vectors_tie_in_the_order_of_their_ids(dimension: int) -> None:
 
     chance = numpy.random.default_rng(dimension)
     same, query = chance.normal(size=(2, dimension))
-    matrix = Matrix(dimension)
+    matrix = Stored(dimension)
     for number in range(200):
         vector = same if number % 3 else chance.normal(size=dimension)
-        matrix.put(f"{number:03}", NOW, vector.astype("<f4").tobytes())
+        matrix.put(f"{number:03}", vector.astype("<f4").tobytes())
     for number in range(0, 60, 3):
         matrix.drop(f"{number:03}")
-    ranked = matrix.rank((query / numpy.linalg.norm(query)).astype("f4")).best(200)
+    ranked = matrix.ranked((query / numpy.linalg.norm(query)).astype("f4")).best(200)
     equals = [(id_, similarity) for id_, similarity in ranked if int(id_) % 3]
     assert len({similarity for _, similarity in equals}) == 1
     assert [id_ for id_, _ in equals] == sorted(id_ for id_, _ in equals)
@@ -67,17 +66,17 @@ def test_equal_vectors_tie_in_the_order_of_their_ids(dimension: int) -> None:
 def test_a_vector_is_wholly_similar_to_itself(dimension: int) -> None:
     import numpy
 
-    matrix = Matrix(dimension)
-    matrix.put("it", NOW, numpy.ones(dimension, "<f4").tobytes())
-    matrix.put("its opposite", NOW, (-numpy.ones(dimension, "<f4")).tobytes())
+    matrix = Stored(dimension)
+    matrix.put("it", numpy.ones(dimension, "<f4").tobytes())
+    matrix.put("its opposite", (-numpy.ones(dimension, "<f4")).tobytes())
     query = numpy.full(dimension, dimension**-0.5, "f4")
-    assert matrix.rank(query).best(2) == [("it", 1.0), ("its opposite", -1.0)]
+    assert matrix.ranked(query).best(2) == [("it", 1.0), ("its opposite", -1.0)]
 
 
 def test_there_is_no_negative_zero() -> None:
     import numpy
 
-    matrix = Matrix(4)
-    matrix.put("it", NOW, numpy.array([-1e-9, 1, 0, 0], "<f4").tobytes())
-    (found,) = matrix.rank(numpy.array([1, 0, 0, 0], "f4")).best(1)
+    matrix = Stored(4)
+    matrix.put("it", numpy.array([-1e-9, 1, 0, 0], "<f4").tobytes())
+    (found,) = matrix.ranked(numpy.array([1, 0, 0, 0], "f4")).best(1)
     assert str(found[1]) == "0.0"

@@ -131,7 +131,7 @@ async def test_what_was_deleted_or_replaced_is_in_no_snapshot(path, kept):
         await answers(memory)
         matrix = matrix_of(memory)
         gone = [id_ for id_, _ in kept[0][:4]]
-        traces = [matrix._rows[at].tobytes() for at in matrix.places(gone)]
+        traces = [matrix._codes[at].tobytes() for at in matrix.places(gone)]
         traces += [matrix.graph._index.get(at).tobytes() for at in matrix.places(gone)]
         assert all(trace in snapshot(path).read_bytes() for trace in traces)
         for id_ in gone:
@@ -230,6 +230,17 @@ async def test_damage_in_any_region_is_noticed(path, kept, caplog):
         caplog.clear()
         assert snapshots.read(tenant, "episode", lambda reach: None) is None, name
         assert "was ignored" in caplog.text and "was ignored" in snapshots.problem, name
+
+
+async def test_one_of_an_older_release_is_ignored(path, kept, loads):
+    """Its rows have another form."""
+    whole = bytearray(snapshot(path).read_bytes())
+    whole[8:12] = (1).to_bytes(4, "little")
+    snapshot(path).write_bytes(whole)
+    loads.clear()
+    async with opened(path) as memory:
+        assert await answers(memory) == kept and loads == ["episode", "fact", "rule"]
+        assert "its format is 1, not 2" in memory._env.store.vectors._snapshots.problem
 
 
 def flipped(content: bytes, at: int, bit: int) -> bytes:

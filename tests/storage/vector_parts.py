@@ -2,13 +2,14 @@
 
 import zlib
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy
 
 from tulving import Memory, MemoryModuleConfig, NewEpisode
 from tulving.settings import VectorsConfig
-from tulving.storage.sqlite.matrix import Matrix
+from tulving.storage.sqlite.matrix import Compared, Matrix, Nearest, Ranking
 from tulving.testing import WordEmbedder
 
 SMALL = VectorsConfig(exact_rows=100, ef=50)
@@ -17,6 +18,37 @@ CONFIG = MemoryModuleConfig(vectors=SMALL)
 ROWS = 260
 NOW = "2026-01-01T00:00:00.000000+00:00"
 WORDS = [f"word{number}" for number in range(60)]
+
+
+class Stored(Matrix):
+    """A matrix, and the rows that it is made of, as a database has them."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension)
+        self.rows: dict[str, tuple[str, str, bytes]] = {}
+        self.read = 0
+        """How many rows were read."""
+
+    def put(self, id_: str, blob: bytes, created_at: str = NOW) -> None:
+        self.rows[id_] = id_, created_at, blob
+        super().put(id_, blob)
+
+    def drop(self, id_: str) -> None:
+        self.rows.pop(id_, None)
+        super().drop(id_)
+
+    def compared(self, query: Any) -> Compared:
+        def read(ids: Sequence[str]) -> list[tuple[str, str, bytes]]:
+            self.read += len(ids)
+            return [self.rows[id_] for id_ in ids if id_ in self.rows]
+
+        return Compared(query, read)
+
+    def ranked(self, query: Any) -> Ranking:
+        return self.rank(self.compared(query))
+
+    def nearest(self, query: Any) -> Nearest:
+        return Nearest(self, Lock(), self.compared(query))
 
 
 class Dense(WordEmbedder):
@@ -52,24 +84,26 @@ def matrix_of(memory: Memory, kind: Any = "episode") -> Matrix:
     return partition.matrices[kind]
 
 
-def linked(rows: Sequence[Any] | Any, limits: VectorsConfig = SMALL) -> Matrix:
+def linked(rows: Sequence[Any] | Any, limits: VectorsConfig = SMALL) -> Stored:
     """A matrix with these rows, and a graph that has them all."""
-    matrix = Matrix(len(rows[0]))
-    ids = [f"{number:05}" for number in range(len(rows))]
-    matrix.load(ids, [NOW] * len(ids), [row.astype("<f4").tobytes() for row in rows])
+    matrix = Stored(len(rows[0]))
+    for number, row in enumerate(rows):
+        matrix.rows[f"{number:05}"] = f"{number:05}", NOW, row.astype("<f4").tobytes()
+    matrix.load([[(id_, blob) for id_, _, blob in matrix.rows.values()]])
     matrix.resize(limits)
     while matrix.link():
         pass
     return matrix
 
 
-def recall(matrix: Matrix, queries: Any, count: int = 10) -> float:
+def recall(matrix: Stored, queries: Any, count: int = 10) -> float:
     """How much of the exact answer the graph gives, where it is asked."""
     shares = []
     for query in queries:
         query = (query / numpy.linalg.norm(query)).astype("f4")
-        near = matrix.near(query, count)
-        assert near is not None
-        exact = {id_ for id_, _ in matrix.rank(query).best(count)}
-        shares.append(len(exact & {id_ for id_, _ in near.best(count)}) / count)
+        nearest = matrix.nearest(query)
+        found = {id_ for id_, _ in nearest.best(count)}
+        assert nearest._all is None, "the graph has answered"
+        exact = {id_ for id_, _ in matrix.ranked(query).best(count)}
+        shares.append(len(exact & found) / count)
     return float(numpy.mean(shares))

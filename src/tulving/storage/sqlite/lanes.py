@@ -13,8 +13,9 @@ from tulving.storage.filters import visible
 from tulving.storage.kinds import KIND
 from tulving.storage.lanes import JUDGED, SIDES, CandidateRows, Key, LaneRequest, Lanes, Neighbours
 from tulving.storage.rows import Row
-from tulving.storage.sqlite.matrix import Matrix, Ranked
+from tulving.storage.sqlite.matrix import Compared, Ranked, Ranking, Reader
 from tulving.storage.sqlite.values import columns, decoded, encoded
+from tulving.storage.sqlite.vector_codes import similarities
 from tulving.storage.sqlite.vectors import VectorCache
 from tulving.storage.tenant_words import prefixed
 
@@ -39,16 +40,17 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
     """Both lanes of each kind, each up to the limit, from rows that pass the filter."""
     rows = CandidateRows(request.tenant_id, _decode_time)
     lanes = Lanes({}, {}, {}, rows)
+    searches: dict[Kind, _KindSearch] = {kind: _KindSearch(conn, request, kind, rows) for kind in request.kinds}
     rankings: dict[Kind, Ranked] = {}
     # The cache holds what is committed today. Facts beside another one are asked for by the transaction that stores it.
     cached = request.filter.as_of is None and request.filter.beside is None
     if request.vector is not None and cached:
-        rankings = vectors.rank(conn, request.tenant_id, request.kinds, request.vector, request.embedding_version)
+        readers: dict[Kind, Reader] = {kind: search.vectors for kind, search in searches.items()}
+        rankings = vectors.rank(conn, request.tenant_id, readers, request.vector, request.embedding_version)
     elif request.vector is not None and any(request.vector):
         active_number(conn, request.embedding_version, len(request.vector))
-        rankings = {kind: _KindSearch(conn, request, kind, rows).uncached(request.vector) for kind in request.kinds}
-    for kind in request.kinds:
-        search = _KindSearch(conn, request, kind, rows)
+        rankings = {kind: search.uncached(request.vector) for kind, search in searches.items()}
+    for kind, search in searches.items():
         known = len(rankings[kind]) if kind in rankings else 0
         if request.terms:
             some, many = (True, known > SCORED) if known and cached else search.size()
@@ -57,7 +59,7 @@ def find_lanes(conn: "SqliteConnection", vectors: VectorCache, request: LaneRequ
         if known:
             lanes.semantic.update(search.semantic(rankings[kind]))
     if request.neighbours and (turns := rows.turns()):
-        lanes.neighbours.update(_KindSearch(conn, request, "episode", rows).neighbours(turns))
+        lanes.neighbours.update(searches["episode"].neighbours(turns))
     for kind, ranking in rankings.items():
         found = ranking.of(id_ for of_kind, id_ in rows if of_kind == kind)  # pyright: ignore[reportArgumentType]
         lanes.similarities.update({(kind, id_): similarity for id_, similarity in found.items()})
@@ -94,13 +96,17 @@ def _episode(id_: str | None) -> Key | None:
 
 
 class _KindSearch:
-    """The search of one kind. All rows it reads are kept, so that none is fetched twice."""
+    """The search of one kind. All rows it reads are kept, with their vectors, so that none is fetched twice."""
 
     def __init__(self, conn: "SqliteConnection", request: LaneRequest, kind: Kind, rows: CandidateRows) -> None:
         self._conn, self._request, self._rows = conn, request, rows
         self._kind: Kind = kind
         self._table = KIND[kind].table
         self._where, self._params = visible(conn, kind, request.tenant_id, request.filter, request.now)
+        self._judged = f"{JUDGED[kind]}, {'NULL' if request.vector is None else 'm.embedding'}"
+        self._vectors: dict[str, tuple[str, str, bytes]] = {}
+        self._passed: dict[str, tuple[Any, ...]] = {}
+        """What was read for its vector, and may become a candidate."""
 
     def size(self) -> tuple[bool, bool]:
         """Whether the tenant has any rows of this kind, and whether it has many."""
@@ -118,8 +124,10 @@ class _KindSearch:
         """
         found: dict[Key, float] = {}
         for row in self._matches(many):
-            *_, complete, bm25 = row
-            found[self._rows.add(self._kind, row[:-2])] = complete + bm25 / (1.0 + bm25)
+            *_, vector, complete, bm25 = row
+            if vector is not None:
+                self._vectors[row[0]] = row[0], row[1], vector
+            found[self._rows.add(self._kind, row[:-3])] = complete + bm25 / (1.0 + bm25)
         return found
 
     def semantic(self, ranking: Ranked) -> dict[Key, float]:
@@ -127,13 +135,13 @@ class _KindSearch:
         limit = self._request.limit
         found: dict[Key, float] = {}
         for window in _WINDOWS:
-            best = ranking.best(window * limit)
-            found = self._allowed([entry for entry in best if entry[1] > 0] if self._request.alike else best)
-            if len(found) >= limit or len(best) == len(ranking) or (self._request.alike and best[-1][1] <= 0):
+            best = ranking.best(window * limit, alike=self._request.alike)
+            found = self._allowed(best)
+            if len(found) >= limit or len(best) < window * limit or len(best) == len(ranking):
                 break
         else:
             ids = self._conn.tuples(f"SELECT m.id FROM {self._table} AS m WHERE {self._where}", self._params)
-            found = self._allowed(ranking.best(limit, among={id_ for (id_,) in ids}))
+            found = self._allowed(ranking.best(limit, {id_ for (id_,) in ids}, self._request.alike))
         return dict(list(found.items())[:limit])
 
     def neighbours(self, turns: Sequence[Hashable]) -> Neighbours:
@@ -170,15 +178,18 @@ class _KindSearch:
         """The memories that pass the filter, by similarity, from their rows."""
         import numpy
 
-        kept = self._conn.tuples(
-            f"SELECT m.id, m.created_at, m.embedding FROM {self._table} AS m"
-            f" WHERE {self._where} AND m.embedding IS NOT NULL ORDER BY m.id",
-            self._params,
-        )
-        matrix = Matrix(len(vector))
-        matrix.load(*([row[at] for row in kept] for at in range(3)))
-        query = numpy.asarray(vector, numpy.float32)
-        return matrix.rank(query / numpy.linalg.norm(query))
+        kept = {
+            row[0]: row
+            for row in self._conn.tuples(
+                f"SELECT m.id, m.created_at, m.embedding FROM {self._table} AS m"
+                f" WHERE {self._where} AND m.embedding IS NOT NULL",
+                self._params,
+            )
+        }
+        query, places = numpy.asarray(vector, numpy.float32), {id_: at for at, id_ in enumerate(kept)}
+        compared = Compared(query / numpy.linalg.norm(query), lambda ids: [kept[id_] for id_ in ids])
+        exact = similarities([blob for *_, blob in kept.values()], compared.query)
+        return Ranking(list(kept), places, exact, exact, compared)
 
     def _matches(self, many: bool) -> list[tuple[Any, ...]]:
         """The best matches that pass the filter. First only the best of the index are filtered. If too few pass, or
@@ -204,7 +215,7 @@ class _KindSearch:
         if not many:
             head = self._conn.tuples(
                 f"""
-                SELECT {JUDGED[self._kind]}, best.complete, best.bm25, {self._where}
+                SELECT {self._judged}, best.complete, best.bm25, {self._where}
                 FROM ({scored} ORDER BY 2 DESC, 3 DESC, rowid DESC LIMIT :window) AS best
                 JOIN {table} AS m ON m.num = best.num
                 ORDER BY best.complete DESC, best.bm25 DESC, m.created_at DESC, m.id""",
@@ -269,7 +280,7 @@ class _KindSearch:
             if not ranks:
                 break
             rows = self._conn.tuples(
-                f"SELECT {JUDGED[self._kind]}, m.num FROM json_each(:nums) AS chosen CROSS JOIN {self._table} AS m"
+                f"SELECT {self._judged}, m.num FROM json_each(:nums) AS chosen CROSS JOIN {self._table} AS m"
                 f" ON m.num = chosen.value WHERE {self._where}",
                 {**self._params, "nums": list(ranks)},
             )
@@ -280,20 +291,32 @@ class _KindSearch:
             wanted *= _MORE
         return found[:limit]
 
+    def vectors(self, ids: Sequence[str]) -> list[tuple[str, str, bytes]]:
+        """The ids, creation times and vectors of those of these memories that are stored."""
+        self._read([id_ for id_ in ids if id_ not in self._vectors])
+        return [self._vectors[id_] for id_ in ids if id_ in self._vectors]
+
     def _allowed(self, best: list[tuple[str, float]]) -> dict[Key, float]:
-        """The candidates that pass the filter; rows that were read already have passed it."""
-        unknown = [id_ for id_, _ in best if (self._kind, id_) not in self._rows]
-        if unknown:
-            for row in self._conn.tuples(
-                # By id first: an index for the filter would lead to all rows of the tenant.
-                f"SELECT {JUDGED[self._kind]} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
-                f" ON m.tenant_id = :tenant_id AND m.id = chosen.value WHERE {self._where}",
-                {**self._params, "ids": unknown},
-            ):
-                self._rows.add(self._kind, row)
+        """The candidates that pass the filter; rows that were read already have passed it or not."""
+        self._read([id_ for id_, _ in best if id_ not in self._vectors and (self._kind, id_) not in self._rows])
         allowed: dict[Key, float] = {}
         for id_, similarity in best:
             key: Key = self._kind, id_
+            if key not in self._rows and id_ in self._passed:
+                self._rows.add(self._kind, self._passed[id_])
             if key in self._rows:
                 allowed[key] = similarity
         return allowed
+
+    def _read(self, ids: Sequence[str]) -> None:
+        if ids:
+            for row in self._conn.tuples(
+                # By id first: an index for the filter would lead to all rows of the tenant.
+                f"SELECT {self._judged}, {self._where} FROM json_each(:ids) AS chosen CROSS JOIN {self._table} AS m"
+                " ON m.tenant_id = :tenant_id AND m.id = chosen.value",
+                {**self._params, "ids": ids},
+            ):
+                if row[-2] is not None:
+                    self._vectors[row[0]] = row[0], row[1], row[-2]
+                if row[-1]:
+                    self._passed[row[0]] = row[:-2]

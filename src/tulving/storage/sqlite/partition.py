@@ -12,6 +12,7 @@ from tulving.settings import VectorsConfig
 from tulving.storage.kinds import KIND
 from tulving.storage.sqlite import hnsw
 from tulving.storage.sqlite.matrix import Matrix
+from tulving.storage.sqlite.vector_codes import BLOCK
 from tulving.storage.sqlite.vector_snapshot import Reach, Snapshots, Unusable, write_parts
 
 if TYPE_CHECKING:
@@ -137,11 +138,11 @@ class Partition:
 
     def _read(self, conn: "SqliteConnection", kind: Kind, matrix: Matrix) -> Matrix:
         rows = conn.raw.execute(
-            f"SELECT id, created_at, embedding FROM {KIND[kind].table} AS m"
+            f"SELECT id, embedding FROM {KIND[kind].table} AS m"
             f" WHERE tenant_id = ? AND {KIND[kind].in_use} AND embedding IS NOT NULL ORDER BY id",
             (self.tenant_id,),
-        ).fetchall()
-        matrix.load(*([row[at] for row in rows] for at in range(3)))
+        )
+        matrix.load(iter(lambda: rows.fetchmany(BLOCK), []))
         return matrix
 
     def _follow(self, conn: "SqliteConnection", seen: int, matrices: Mapping[Kind, Matrix]) -> None:
@@ -155,17 +156,16 @@ class Partition:
         for kind, ids in changed.items():
             if not ids:
                 continue
-            live = {
-                row[0]: row
-                for row in conn.raw.execute(
-                    f"SELECT id, created_at, embedding FROM {KIND[kind].table} AS m WHERE tenant_id = ?"
+            live = dict(
+                conn.raw.execute(
+                    f"SELECT id, embedding FROM {KIND[kind].table} AS m WHERE tenant_id = ?"
                     f" AND {KIND[kind].in_use} AND embedding IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
                     (self.tenant_id, json.dumps(ids)),
                 )
-            }
+            )
             for id_ in ids:
                 if id_ in live:
-                    matrices[kind].put(*live[id_])
+                    matrices[kind].put(id_, live[id_])
                 else:
                     matrices[kind].drop(id_)
 

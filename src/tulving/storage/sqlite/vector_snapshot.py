@@ -27,7 +27,7 @@ log = logging.getLogger("tulving")
 
 _MAGIC = b"TULVHNSW"
 _START = struct.Struct("<8sIII")
-FORMAT = 1
+FORMAT = 2
 LONGEST_HEADER = 65_536
 
 

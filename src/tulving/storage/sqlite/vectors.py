@@ -12,7 +12,7 @@ import math
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tulving.domain.model import KINDS, Kind
@@ -21,7 +21,7 @@ from tulving.settings import VectorsConfig
 from tulving.storage.embeddings import active_number, active_version
 from tulving.storage.kinds import KIND
 from tulving.storage.sqlite import hnsw
-from tulving.storage.sqlite.matrix import Nearest, Ranked
+from tulving.storage.sqlite.matrix import Compared, Nearest, Ranked, Reader
 from tulving.storage.sqlite.partition import Partition, count_imports, embedder_of, last_event
 from tulving.storage.sqlite.vector_snapshot import Snapshots
 
@@ -53,11 +53,11 @@ class VectorCache:
         self,
         conn: "SqliteConnection",
         tenant_id: str,
-        kinds: Sequence[Kind],
+        readers: Mapping[Kind, Reader],
         vector: Sequence[float],
         version: int | None,
     ) -> dict[Kind, Ranked]:
-        """All live memories of a tenant by cosine similarity; empty for a zero vector."""
+        """All live memories of a tenant, of the kinds with a reader, by cosine similarity; empty for a zero vector."""
         import numpy
 
         number = active_number(conn, version, len(vector))
@@ -69,9 +69,10 @@ class VectorCache:
         with partition.lock:
             changed = self._catch_up(partition, conn, number, len(vector))
             rankings: dict[Kind, Ranked] = {}
-            for kind in kinds:
-                matrix, unit = partition.matrices[kind], query / length
-                rankings[kind] = Nearest(matrix, partition.lock, unit) if matrix.searchable else matrix.rank(unit)
+            for kind, read in readers.items():
+                matrix, compared = partition.matrices[kind], Compared(query / length, read)
+                graph = matrix.searchable
+                rankings[kind] = Nearest(matrix, partition.lock, compared) if graph else matrix.rank(compared)
         if changed:
             self._weigh(partition)
         return rankings
