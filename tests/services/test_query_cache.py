@@ -25,7 +25,7 @@ class Counted(WordEmbedder):
 
 
 async def ask(embedding: Embedding, *lines: str) -> list[Sequence[float] | None]:
-    return [(await embedding.query(line))[0] for line in lines]
+    return [(await embedding.query("mine", line))[0] for line in lines]
 
 
 async def test_the_same_query_is_embedded_once():
@@ -34,6 +34,13 @@ async def test_the_same_query_is_embedded_once():
     assert embedder.asked == ["green tea", "black tea"]
     assert first == second == tuple(WordEmbedder().embed("green tea"))
     assert other == tuple(WordEmbedder().embed("black tea"))
+
+
+async def test_a_tenant_does_not_profit_from_what_another_has_asked():
+    embedder = Counted()
+    embedding = Embedding(embedder, 1, 10)
+    assert await embedding.query("mine", "green tea") == await embedding.query("theirs", "green tea")
+    assert embedder.asked == ["green tea"] * 2
 
 
 async def test_the_least_recently_used_query_is_forgotten_first():
@@ -55,11 +62,11 @@ async def test_a_failure_is_not_remembered(caplog: pytest.LogCaptureFixture):
     embedding = Embedding(embedder, 1, 10)
     [known] = await ask(embedding, "known")
     embedder.error = EmbedderUnavailable("down")
-    vector, warning = await embedding.query("new")
+    vector, warning = await embedding.query("mine", "new")
     assert vector is None and "down" in str(warning) and "down" in str(embedding.warning)
-    assert await embedding.query("known") == (known, None), "needs no embedder"
+    assert await embedding.query("mine", "known") == (known, None), "needs no embedder"
     embedder.problem, embedder.error = "no weights", None
-    assert await embedding.query("known") == (None, "no weights")
+    assert await embedding.query("mine", "known") == (None, "no weights")
     embedder.problem = None
     assert await ask(embedding, "new") == [tuple(WordEmbedder().embed("new"))]
 

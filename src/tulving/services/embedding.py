@@ -21,12 +21,13 @@ LONGEST_REMEMBERED = 2_000
 
 class Embedding:
     """The embedder of an open store. `version` is None while the store holds vectors of another embedder. The vectors
-    of the latest `remembered` queries are kept: agents ask the same again."""
+    of the latest `remembered` queries are kept: agents ask the same again. Those of each tenant are its own, so that
+    none can tell from the time of an answer what another has asked."""
 
     def __init__(self, embedder: Embedder, version: int | None, remembered: int = 0) -> None:
         self.embedder, self.version = embedder, version
         self._failure: str | None = None
-        self._remembered, self._queries = remembered, OrderedDict[str, tuple[float, ...]]()
+        self._remembered, self._queries = remembered, OrderedDict[tuple[str, str], tuple[float, ...]]()
 
     def trust(self, query: str) -> float:
         """How far similarities to a query count as evidence (`relevance.py`)."""
@@ -63,12 +64,13 @@ class Embedding:
             for text, vector in zip(worded, vectors, strict=True)
         ]
 
-    async def query(self, line: str) -> tuple[Sequence[float] | None, str | None]:
+    async def query(self, tenant_id: str, line: str) -> tuple[Sequence[float] | None, str | None]:
         """The vector of a query, or None and a warning if only a keyword search is possible."""
+        asked = tenant_id, line
         if unready := self.embedder.unready():  # an embedder that failed is retried
             return None, unready
-        if known := self._queries.get(line):
-            self._queries.move_to_end(line)
+        if known := self._queries.get(asked):
+            self._queries.move_to_end(asked)
             return known, None
         try:
             [vector] = await self._vectors([line], query=True)
@@ -77,7 +79,7 @@ class Embedding:
             return None, f"searched by keyword only: {error}"
         vector = tuple(unit(vector, self.embedder.dimension))
         if len(line) <= LONGEST_REMEMBERED:
-            self._queries[line] = vector
+            self._queries[asked] = vector
             while len(self._queries) > self._remembered:
                 self._queries.popitem(last=False)
         return vector, None

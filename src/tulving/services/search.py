@@ -152,7 +152,7 @@ class Search(Service):
         if embedding is not None:
             return unit(embedding, self._env.embedder.dimension), None
         line = preprocess_search_query(intake.search_query("query", query))
-        return await self._env.embedding.query(line) if line else (None, None)
+        return await self._env.embedding.query(self.caller.tenant_id, line) if line else (None, None)
 
     @operation(
         "memory_recall",
@@ -244,7 +244,7 @@ class Search(Service):
         known, warning = None if literal else names, None
         while True:
             if by_meaning and (line := preprocess_search_query(names.without(query))):
-                vector, warning = await env.embedding.query(line)
+                vector, warning = await env.embedding.query(self.caller.tenant_id, line)
             if not terms and vector is None:
                 return Found(hits=[], mode=mode, warning=warning)
             inquiry = Inquiry(
