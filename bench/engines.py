@@ -88,7 +88,7 @@ class Sqlite:
 class Postgres:
     """A database each, on one server that keeps what was committed."""
 
-    name, replayed = "PostgreSQL", "five statements by hand"
+    name, replayed = "PostgreSQL", "the statements by hand"
 
     def __init__(self, server: Server) -> None:
         self._server = server
