@@ -49,6 +49,25 @@ async def test_the_answer_shows_the_count_and_the_row_has_it_soon_after(memory, 
     assert [event.event_type for event in await memory.events("fact", fact)] == ["fact_created"]
 
 
+async def test_a_burst_of_recalls_shares_a_write(memory, sql, monkeypatch):
+    fact = (await memory.store_fact("user", "likes", "tea")).id
+    monkeypatch.setattr(references, "PAUSE", 60.0)
+    writes: list[int] = []
+    write = memory._env.store.write
+
+    async def noted(tenant_id, transaction, *args):
+        writes.append(len(args[-1]))
+        return await write(tenant_id, transaction, *args)
+
+    monkeypatch.setattr(memory._env.store, "write", noted)
+    for _ in range(5):
+        await memory.recall("tea")
+        await asyncio.sleep(0)
+    assert counts(sql) == {fact: 0}, "they are gathered"
+    await memory.settle()
+    assert (writes, counts(sql)) == ([1], {fact: 5}), "who wants them counted does not wait"
+
+
 async def test_recall_and_get_answer_while_another_process_holds_the_write_lock(memory, url, sql):
     fact = (await memory.store_fact("user", "likes", "tea")).id
     async with locked(url):

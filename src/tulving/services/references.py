@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
@@ -21,6 +22,9 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 Place = tuple[str, Kind, UUID]
 """A memory: its tenant, its kind, its id."""
 
+PAUSE = 0.1
+"""Seconds in which references are gathered before they are written: a burst of recalls shares a commit, and readers
+keep their caches, which each commit empties."""
 CLOSE_TIMEOUT = 2.0
 """Seconds that closing waits for the last references to be counted."""
 MOST_RECALLED = 10_000
@@ -48,6 +52,7 @@ class References:
         self._written: set[Place] = set()
         self._recalled: OrderedDict[tuple[str, Kind, str], tuple[datetime | None, datetime]] = OrderedDict()
         self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     def last(self, tenant_id: str, kind: Kind, id_: str, last: datetime | None) -> datetime | None:
         """When a memory was last referred to, not counting the recalls through this store object: a memory that was
@@ -73,18 +78,21 @@ class References:
         # The row may have been read before an earlier reference was written: the shown count must never decrease.
         shown = self._shown[place] = max(item.reference_count, self._shown.get(place, 0)) + 1
         if self._task is None or self._task.done():
+            self._hurry = asyncio.Event()
             self._task = asyncio.create_task(self._write())
         return replace(item, reference_count=shown, last_referenced_at=now, accessed_at=now)
 
     async def settle(self) -> None:
         """Wait until all references so far are counted."""
         while self._task is not None and not self._task.done():
+            self._hurry.set()
             await asyncio.wait({self._task})
 
     async def close(self) -> None:
         """Write the remaining references, with a short timeout; the rest is dropped."""
         if self._task is None or self._task.done():
             return
+        self._hurry.set()
         await asyncio.wait({self._task}, timeout=CLOSE_TIMEOUT)
         if not self._task.done():
             log.warning("the last references were not counted: the store could not be written to in time")
@@ -93,6 +101,8 @@ class References:
 
     async def _write(self) -> None:
         while self._pending:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), PAUSE)
             batch, self._pending = self._pending, {}
             for tenant_id in sorted({place[0] for place in batch}):
                 mine = {place: waiting for place, waiting in batch.items() if place[0] == tenant_id}
