@@ -113,7 +113,7 @@ async def test_a_failure_costs_the_order_and_not_the_answer(opened, clock):
         assert (await memory.recall("dog at night")).warning == "not reranked: out of order"
         assert "dog" in await memory.context("dog at night", butler="b")
         memory._env.embedder.error = EmbedderUnavailable("no vectors")
-        assert "no vectors" in (await memory.search("dog at night")).warning, "the first problem is told"
+        assert "no vectors" in (await memory.search("a cat at night")).warning, "the first problem is told"
 
 
 async def test_a_wrong_number_of_scores_is_a_bug_and_told(opened, clock):
