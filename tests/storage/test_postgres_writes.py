@@ -17,7 +17,7 @@ from fault_parts import DIMENSION, opened, problems
 from query_plans import plan_of
 from raw_sql import run_sql
 
-from tulving import Caller, NewEpisode, NewFact, NewRule
+from tulving import Caller, NewEpisode, NewFact, NewRule, storage
 from tulving.domain.scope import Filter
 from tulving.errors import EmbedderMismatch, IntegrityError
 from tulving.services.memory import Memory
@@ -217,6 +217,28 @@ async def test_a_new_table_is_analyzed_when_it_has_some_rows(postgres_url: str) 
     async with reached("borrowed", postgres_url, sent) as memory:
         await memory.store_facts(facts(planning.ENOUGH_ROWS, 2000))
     assert analyzed not in sent
+
+
+async def test_a_tenant_that_the_statistics_do_not_know_is_not_read_as_a_whole(postgres_url: str) -> None:
+    """A plan for its name would take it for empty, and look a fact up by whatever index leads to the tenant."""
+
+    def explain(conn: Any) -> str:
+        asked: list[tuple[str, Any]] = []
+        fetch_all = conn.fetch_all
+        conn.fetch_all = lambda sql, params=None: asked.append((sql, params)) or fetch_all(sql, params)
+        storage.facts.holder(conn, fact)
+        [(sql, params)] = asked
+        text, names = conn._form.numbered(sql)
+        values = ", ".join("NULL" if params[name] is None else f"'{params[name]}'" for name in names)
+        conn.execute(f"PREPARE looked_up AS {text}")
+        return "\n".join(row[0] for row in conn.records(f"EXPLAIN EXECUTE looked_up ({values})"))
+
+    async with reached("own", postgres_url) as memory:
+        await memory.store_facts(facts(300))
+        other = memory.bind(caller=Caller("unknown"))
+        fact = other._fact(NewFact(subject="ann", predicate="likes", content="tea"), other.now())
+        plan = await other._write(explain)
+        assert "facts_slot" in plan and "tenant_id = $" in plan, plan
 
 
 def _large(exact_rows: int) -> MemoryModuleConfig:
