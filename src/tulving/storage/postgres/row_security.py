@@ -52,7 +52,7 @@ async def enable_row_security(raw: Raw, roles: Roles) -> None:
             for role in (roles.service, roles.maintenance):
                 if not await raw.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
                     await raw.execute(f"CREATE ROLE {quoted(role)} NOLOGIN")
-            # First, because GRANT changes what ANALYZE, which holds a table, changes too: autovacuum gives way only here.
+            # First: GRANT changes what ANALYZE, which holds a table, changes too, and autovacuum gives way only here.
             await raw.execute(f"LOCK TABLE {', '.join(SECURED_TABLES)} IN ACCESS EXCLUSIVE MODE")
             # Migrations and index builds run as this user and must still see all tenants.
             await raw.execute(f"GRANT {maintenance} TO CURRENT_USER")
