@@ -31,7 +31,7 @@ _COLUMNS = ("num", "id", "kind", "content", "importance", "created_at")
 
 
 class ByHand:
-    """Rows, words and vectors of some tenants, in a file that nobody else writes to."""
+    """Rows, words and vectors of some tenants, in a file with no other writer."""
 
     def __init__(self, path: str | Path, embedder: Embedder) -> None:
         self._raw = sqlite3.connect(path, isolation_level=None)
