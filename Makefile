@@ -18,7 +18,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench quality postgres soak scenarios specification lock clean
+.PHONY: help demo test lint bench quality postgres extras soak scenarios specification lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,9 @@ quality: $(VENV)/.dev $(VENV)/.project ## measure how well it finds, on data tha
 
 postgres: $(VENV)/.dev $(VENV)/.project ## run a throw-away PostgreSQL with pgvector, and print its URL
 	@$(BIN)/python tests/postgres_server.py
+
+extras: $(VENV)/.dev $(VENV)/.project ## install each extra into an environment of its own, and use it there
+	$(BIN)/python -m pytest -m install --timeout 900 $(ARGS)
 
 soak: $(VENV)/.dev $(VENV)/.project ## run the long tests: load, kills, faults
 	$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)

@@ -27,6 +27,7 @@ from tulving.errors import EmbedderMismatch as EmbedderMismatch
 from tulving.errors import EmbedderUnavailable as EmbedderUnavailable
 from tulving.errors import IntegrityError as IntegrityError
 from tulving.errors import InvalidInput as InvalidInput
+from tulving.errors import MissingExtra as MissingExtra
 from tulving.errors import ModelUnavailable as ModelUnavailable
 from tulving.errors import NotFound as NotFound
 from tulving.errors import RerankerUnavailable as RerankerUnavailable

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from tulving import extras
 from tulving.config import own_config
 from tulving.domain.events import Audit, AuditOf
 from tulving.domain.scope import Bound, Caller, Owner
@@ -217,9 +218,7 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
         if is_postgres(place := str(url) if url is not None else None):
             if create == "never" and (await migrate_store(place, config, dry_run=True)).before is None:
                 raise no_memory(field, place)
-            from tulving.storage.postgres.pool import open_postgres
-
-            return await open_postgres(str(place), config.postgres)
+            return await _pools().open_postgres(str(place), config.postgres)
         new_file(place, create, field)
         from tulving.storage.sqlite.store import SqliteStore
 
@@ -230,9 +229,15 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
             cache_bytes=config.vector_cache_mb * 1024 * 1024,
             vectors=config.vectors,
         )
-    from tulving.storage.postgres.pool import borrow_postgres
+    return await _pools().borrow_postgres(url, config.postgres)
 
-    return await borrow_postgres(url, config.postgres)
+
+def _pools():
+    """The module that opens PostgreSQL."""
+    extras.require("postgres", "a store on PostgreSQL")
+    from tulving.storage.postgres import pool
+
+    return pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +261,7 @@ async def migrate_store(
         from tulving.storage.sqlite import database
 
         return Migration(*await asyncio.to_thread(database.migrate, database_path(url), config.busy_timeout, dry_run))
-    from tulving.storage.postgres import pool
-
+    pool = _pools()
     before, applied = await pool.migrate(str(url), config.postgres, dry_run, roles)
     if not dry_run:
         store = await pool.open_postgres(str(url), config.postgres)

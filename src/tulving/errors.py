@@ -13,6 +13,7 @@
     │   └── DiskFull                     no room; nothing was acknowledged, nothing is lost
     ├── EmbedderUnavailable (RuntimeError)
     │   └── WeightsError                 the model's weights are missing, incomplete or not the right ones
+    ├── MissingExtra (ImportError)       a part that was not installed is needed; says how to install it
     ├── RerankerUnavailable (RuntimeError)
     └── ModelUnavailable (RuntimeError)  the language model can't be asked
         ├── SpendLimitReached            its tokens for this run or this day are used up
@@ -43,6 +44,10 @@ class NotFound(TulvingError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "not found"
+
+
+class MissingExtra(TulvingError, ImportError):
+    """A part of Tulving is needed that was not installed. Says how to install it."""
 
 
 class IntegrityError(TulvingError):

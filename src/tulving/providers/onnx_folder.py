@@ -3,11 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from tulving import extras
 from tulving.domain.vectors import unit
 from tulving.errors import ConfigError, EmbedderUnavailable, InvalidInput
 from tulving.providers import POOLINGS
@@ -70,9 +70,7 @@ class OnnxFolder:
 
     def unready(self) -> str | None:
         """Whether the package that reads the tokenizer is missing."""
-        if find_spec("tokenizers") is None:
-            return "the embedder `onnx` needs the package tokenizers: pip install 'tulving[onnx]'"
-        return None
+        return extras.missing("onnx", "the embedder `onnx`")
 
     def problems(self) -> list[str]:
         """Hashes the files, whatever was recorded."""

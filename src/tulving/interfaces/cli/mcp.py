@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tulving import extras
 from tulving.errors import InvalidInput
 
 
@@ -20,6 +21,7 @@ def mcp(
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     from tulving.location import is_postgres, new_file
 
+    extras.require("mcp", "an MCP server")
     config = context.obj.config()
     if not is_postgres(config.url) and (file := new_file(config.url)):
         typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)

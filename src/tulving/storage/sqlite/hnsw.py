@@ -8,8 +8,9 @@ import ctypes
 import struct
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
+
+from tulving.extras import is_installed
 
 CONNECTIVITY = 16
 EXPANSION_ADD = 200
@@ -19,7 +20,7 @@ _SHAPE = struct.Struct("<II")
 @cache
 def available() -> bool:
     """Whether the extra `hnsw` is installed."""
-    return find_spec("usearch") is not None
+    return is_installed("hnsw")
 
 
 @cache

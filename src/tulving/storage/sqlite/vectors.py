@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tulving.domain.model import KINDS, Kind
+from tulving.extras import hint
 from tulving.ports import Finding
 from tulving.settings import VectorsConfig
 from tulving.storage.embeddings import active_number, active_version
@@ -151,7 +152,7 @@ class VectorCache:
             way = "; the graph is loaded at the first search"
         notes = [f"{total:,} vectors{way}"]
         if large and not hnsw.available():
-            notes.append("searches of many are faster with a graph: `pip install 'tulving[hnsw]'`")
+            notes.append(f"searches of many are faster with a graph: `{hint('hnsw')}`")
         if self._snapshots.problem:
             notes.append(self._snapshots.problem)
         warming = f"the graph is being built: {linked:,} of {rows:,} vectors; the others are compared one by one"
