@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -94,6 +95,7 @@ class Plain(ast.NodeTransformer):
 
 def called(function: Function, value: Any, module: str, imports: dict[str, str]) -> ast.FunctionDef:
     """A function as a plain call."""
+    function = deepcopy(function)
     plain, taken, signature = Plain(module, imports), function.args, inspect.signature(value)
     for each in (*taken.args, *taken.kwonlyargs):
         each.annotation = each.annotation and plain.visit(each.annotation)
@@ -132,10 +134,10 @@ def opener(imports: dict[str, str]) -> str:
     """`open_memory_sync` with the parameters of `open_memory`."""
     module = bootstrap.__name__
     functions = {each.name: each for each in parsed(module).body if isinstance(each, Function)}
-    function = functions["_open"]
-    function.name, function.returns = blocking.open_memory_sync.__name__, None
+    function = deepcopy(functions["_open"])
+    function.returns = None  # it would be imported
     made = called(function, bootstrap._open, module, imports)
-    made.returns = ast.Name("BlockingMemory")
+    made.name, made.returns = blocking.open_memory_sync.__name__, ast.Name("BlockingMemory")
     made.body = [ast.Expr(ast.Constant(blocking.open_memory_sync.__doc__)), *made.body]
     return ast.unparse(made)
 
