@@ -15,6 +15,7 @@ from threading import enumerate as enumerate_threads
 import pytest
 
 from tulving import (
+    BlockingMemory,
     Caller,
     InvalidInput,
     Memory,
@@ -38,6 +39,9 @@ def test_every_method_of_the_memory_is_a_plain_call(memory):
             assert not inspect.iscoroutinefunction(getattr(memory, name)), name
             assert getattr(memory, name).__doc__ == method.__doc__
             assert name in dir(memory)
+    for name in ("bind", "session", "messages"):
+        assert inspect.signature(getattr(BlockingMemory, name)) == inspect.signature(getattr(Memory, name))
+        assert getattr(memory, name).__doc__ == getattr(Memory, name).__doc__
 
 
 def test_store_and_recall(memory):
@@ -176,6 +180,29 @@ def test_what_nobody_closes_is_closed_at_the_end(path: Path, ending: str, code: 
     assert not path.with_name(f"{path.name}-wal").exists(), "it was closed properly"
     with open_memory_sync(path, embedder=WordEmbedder()) as memory:
         assert memory.recall("color")[0].content == "green"
+
+
+FORKED = """
+import os, sys
+from tulving import MemoryClosed, open_memory_sync
+from tulving.testing import WordEmbedder
+
+with open_memory_sync(sys.argv[1], embedder=WordEmbedder()) as memory:
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+        memory.store_fact("Anna", "color", "green")
+    else:
+        try:
+            memory.store_fact("Anna", "color", "blue")
+        except MemoryClosed as error:
+            assert "parent process" in str(error)
+            sys.exit(0)
+        sys.exit(1)
+"""
+
+
+def test_a_child_process_opens_its_own(path: Path):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED, str(path)], check=True, timeout=60)
 
 
 def test_who_waits_while_it_is_closed_is_told(path: Path):

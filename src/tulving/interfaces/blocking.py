@@ -8,6 +8,7 @@ import atexit
 import concurrent.futures.thread  # noqa: F401, its own work at exit is registered before ours, and so done after it
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
@@ -26,7 +27,7 @@ class LoopThread:
     """An event loop in a thread of its own, which calls of other threads wait for."""
 
     def __init__(self) -> None:
-        self._turn, self._ended = threading.Lock(), False
+        self._turn, self._ended = threading.Lock(), ""
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         # A daemon: what nobody closes must not keep the interpreter from ending.
         self._thread = threading.Thread(target=lambda: asyncio.run(_run(started)), name="tulving-loop", daemon=True)
@@ -39,7 +40,7 @@ class LoopThread:
             raise RuntimeError("this is the memory's own thread, where a subscriber can't wait for it")
         with self._turn:
             if self._ended:
-                raise MemoryClosed
+                raise MemoryClosed(self._ended)
             running = asyncio.run_coroutine_threadsafe(_done(work, args, kwargs), self._loop)
         try:
             return running.result()
@@ -53,10 +54,13 @@ class LoopThread:
         """Cancel what still runs and end the thread."""
         with self._turn:
             if not self._ended:
-                self._ended = True
+                self._ended = "this memory was closed"
                 self._loop.call_soon_threadsafe(self._end.set)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
+
+    def forget(self) -> None:
+        """In a child process, which has no such thread."""
+        self._turn, self._ended = threading.Lock(), "this memory was opened by the parent process; open it again"
 
 
 async def _run(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
@@ -89,9 +93,11 @@ class BlockingMemory:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @functools.wraps(Memory.bind)
     def bind(self, **bound: Any) -> "BlockingMemory":
         return BlockingMemory(self._memory.bind(**bound), self._loop)
 
+    @functools.wraps(Memory.session)
     @contextmanager
     def session(self, *args: Any, **kwargs: Any) -> "Iterator[BlockingMemory]":
         block = self._memory.session(*args, **kwargs)
@@ -103,6 +109,7 @@ class BlockingMemory:
             raise
         self._loop.wait(block.__aexit__, None, None, None)
 
+    @functools.wraps(Memory.messages)
     def messages(self, *args: Any, **kwargs: Any) -> Iterator[Message]:
         found = self._memory.messages(*args, **kwargs)
         try:
@@ -166,5 +173,12 @@ def _close_all() -> None:
             log.warning("a memory could not be closed at the end: %s", error)
 
 
+def _forget_all() -> None:
+    for loop in _OPEN:
+        loop.forget()
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 # While threads can still be started, which closing needs; `atexit` comes after that.
 getattr(threading, "_register_atexit", atexit.register)(_close_all)
