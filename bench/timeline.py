@@ -77,7 +77,7 @@ async def measure(engine: str, url: str, size: int) -> None:
     async with open_memory(url, **open_) as memory:
         assert await memory.check_segments() == 0
         ready = perf_counter() - begun
-        archived = (await memory.stats())["episodes"]["archived"]
+        archived = (await memory.stats()).episodes.archived
         print(f"{engine}: ready {ready:.2f} s after it is opened, with {archived:,} archived episodes")
         times = []
         for number in range(ROUNDS):

@@ -26,6 +26,7 @@ from tulving.domain.text import count_tokens
 from tulving.embedders import choose_embedder
 from tulving.errors import InvalidInput
 from tulving.location import Create, database_path, is_postgres, new_file, no_memory, store_name
+from tulving.opening import Opening, taking
 from tulving.ports import Clock, Embedder, Ids, Llm, Measurable, Reranker, Store
 from tulving.services.administration import Administration
 from tulving.services.bridge import Bridge
@@ -87,8 +88,7 @@ class TimeOrderedIds:
 uuid7 = TimeOrderedIds()
 
 
-@asynccontextmanager
-async def open_memory(
+async def _open(
     url: "str | Path | asyncpg.Pool | None" = None,
     *,
     tenant: str | None = None,
@@ -103,18 +103,7 @@ async def open_memory(
     background: bool = True,
     may_reembed: bool = False,
     create: Create = "file",
-) -> AsyncIterator[Memory]:
-    """Open the memory at a URL or path, else the configured one, else that of the project or the user.
-
-    A missing store is created, but not its folder: a mistyped path is an error unless `create` is "folders".
-
-    A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
-
-    `embedder` is a name or an object of your own; `reranker` and `llm` are such objects, instead of the configured
-    ones. With `background`, unless the settings disable it, memories that were stored before the embedder was ready get
-    their vectors in the background, and due jobs are run. `may_reembed` also opens a store with vectors of another
-    embedder, to convert it.
-    """
+) -> Memory:
     config = config or own_config()
     if embedder is None or isinstance(embedder, str):
         embedder = choose_embedder(config, embedder)
@@ -129,41 +118,63 @@ async def open_memory(
     by_itself: AuditOf = lambda tenant_id: Audit(Caller(tenant_id, MAINTENANCE), clock(), ids)  # noqa: E731
     store: Any = BoundedWrites(engine, time.monotonic, by_itself, **asdict(config.writes))
     references, streams = References(store), Streams(engine)
-    helper: asyncio.Task[None] | None = None
-    try:
+    async with AsyncExitStack() as parts:
+        for part in (store, references, streams):
+            parts.push_async_callback(part.close)
         await store.begin()
         version = await adopt(store, embedder, clock, may_reembed)
         embedding = Embedding(embedder, version, config.query_cache)
-        parts = {"tokens": tokens, "reranker": reranking, "model": model}
-        env = Env(config, store, embedding, clock, ids, references, streams, **parts)
+        given = {"tokens": tokens, "reranker": reranking, "model": model}
+        env = Env(config, store, embedding, clock, ids, references, streams, **given)
         engine.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)
             helper = asyncio.create_task(tend(Administration(env, caller), schedule))
             helper.add_done_callback(_log_failure)
+            parts.push_async_callback(_end, helper)
         if config.bridge.enabled:
             bridge = Bridge(env, caller)
             await bridge.begin_bridge()
             if background and config.schedule.background:
                 streams.start(bridge.carry_on())
-        yield Memory(env, caller, bound)
-    finally:
-        if helper is not None:
-            helper.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await helper
-        await streams.close()
-        await references.close()
-        await store.close()
+        env.closing = parts.pop_all()
+        return Memory(env, caller, bound)
 
 
-@asynccontextmanager
-async def open_administration(
-    url: "str | Path | asyncpg.Pool | None" = None, **options: Any
-) -> AsyncIterator[Administration]:
+@taking(_open)
+def open_memory(*args: Any, **options: Any) -> Opening[Memory]:
+    """Open the memory at a URL or path, else the configured one, else that of the project or the user.
+
+    Either `memory = await open_memory(...)`, closed by `await memory.close()`, or `async with open_memory(...) as
+    memory:`, which closes it at the end of the block.
+
+    A missing store is created, but not its folder: a mistyped path is an error unless `create` is "folders".
+
+    A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
+
+    `embedder` is a name or an object of your own; `reranker` and `llm` are such objects, instead of the configured
+    ones. With `background`, unless the settings disable it, memories that were stored before the embedder was ready get
+    their vectors in the background, and due jobs are run. `may_reembed` also opens a store with vectors of another
+    embedder, to convert it.
+    """
+    return Opening("open_memory", lambda: _open(*args, **options))
+
+
+async def _end(helper: asyncio.Task[None]) -> None:
+    helper.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await helper
+
+
+@taking(open_memory)
+def open_administration(*args: Any, **options: Any) -> Opening[Administration]:
     """Open the administration of a whole store, with the arguments of `open_memory`, without background work."""
-    async with open_memory(url, **{"background": False, **options}) as memory:
-        yield Administration(memory._env, memory.caller)
+
+    async def administration() -> Administration:
+        memory = await open_memory(*args, **{"background": False, **options})
+        return Administration(memory._env, memory.caller)
+
+    return Opening("open_administration", administration)
 
 
 @dataclass(frozen=True, slots=True)

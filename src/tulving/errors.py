@@ -10,7 +10,8 @@
     │   └── EmbedderMismatch             the store holds vectors of another embedder
     ├── StoreUnavailable (OSError)       the store can't be reached or written now
     │   ├── StoreBusy                    another process held the write lock for too long
-    │   └── DiskFull                     no room; nothing was acknowledged, nothing is lost
+    │   ├── DiskFull                     no room; nothing was acknowledged, nothing is lost
+    │   └── MemoryClosed (RuntimeError)  this memory was closed; open it again
     ├── EmbedderUnavailable (RuntimeError)
     │   └── WeightsError                 the model's weights are missing, incomplete or not the right ones
     ├── MissingExtra (ImportError)       a part that was not installed is needed; says how to install it
@@ -76,6 +77,13 @@ class StoreBusy(StoreUnavailable):
 
 class DiskFull(StoreUnavailable):
     """There is no room to write. Nothing was acknowledged and nothing is lost."""
+
+
+class MemoryClosed(StoreUnavailable, RuntimeError):
+    """This memory was closed. Open it again."""
+
+    def __init__(self, problem: str = "this memory was closed") -> None:
+        super().__init__(problem)
 
 
 class EmbedderUnavailable(TulvingError, RuntimeError):

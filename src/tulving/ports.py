@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from tulving.domain.events import Event
+from tulving.domain.records import Record
 
 
 class Clock(Protocol):
@@ -133,8 +134,8 @@ class Publisher(Protocol):
     def __call__(self, events: Sequence[Event]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Record):
     """The result of one check of `verify` or `health`. No problems means that it passed; `warming` says what is not
     ready yet; `note` is information worth showing either way."""
 

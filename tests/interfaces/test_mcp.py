@@ -139,7 +139,7 @@ async def test_a_fact_that_is_stored_again_takes_over_only_what_is_given(connect
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryModuleConfig, mode: str):
     specified = {
-        "memory_store_episode": {"content": REQUIRED, "butler": REQUIRED, "session_id": None, "importance": 5.0},
+        "memory_store_episode": {"content": REQUIRED, "butler": None, "session_id": None, "importance": 5.0},
         "memory_store_fact": {
             "subject": REQUIRED,
             "predicate": REQUIRED,
@@ -162,7 +162,7 @@ async def test_tools_have_the_specified_parameters_and_defaults(config: MemoryMo
         "memory_get": {"memory_type": REQUIRED, "memory_id": REQUIRED},
         "memory_confirm": {"memory_type": REQUIRED, "memory_id": REQUIRED},
         "memory_forget": {"memory_type": REQUIRED, "memory_id": REQUIRED},
-        "memory_context": {"trigger_prompt": REQUIRED, "butler": REQUIRED, "token_budget": 3000},
+        "memory_context": {"trigger_prompt": REQUIRED, "butler": None, "token_budget": 3000},
         "memory_mark_helpful": {"rule_id": REQUIRED},
         "memory_mark_harmful": {"rule_id": REQUIRED, "reason": None},
         "memory_run_consolidation": {"butler": None, "dry_run": False},

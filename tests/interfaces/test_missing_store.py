@@ -125,7 +125,7 @@ async def test_the_library_sets_up_a_database_unless_it_is_told_not_to(empty: st
         async with open_memory(empty, embedder="hashing", create="never"):
             pass
     async with open_memory(empty, embedder="hashing") as memory:
-        assert (await memory.stats())["facts"]["total"] == 0
+        assert (await memory.stats()).facts.total == 0
 
 
 async def test_the_library_makes_a_file_but_no_folder(environ: dict[str, str], tmp_path: Path):

@@ -172,14 +172,14 @@ async def test_each_protocol_and_fallback_is_counted(memory: Memory):
         "vcp": {"texts": 1, "fallbacks": {"no ABP marker": 1}},
         "plain-text": {"texts": 4, "fallbacks": {"ABP call can't be read": 1, "no ABP marker": 3}},
     }
-    assert (await memory.overview())["tool_text"] == counted
+    assert (await memory.overview()).tool_text == counted
     assert (await memory.health()).tool_text == counted
-    assert set(await memory.stats()) == {"episodes", "facts", "rules"}
+    assert set((await memory.stats()).to_dict()) == {"episodes", "facts", "rules"}
     other = memory.bind(caller=Caller("other"))
     nothing = {name: {"texts": 0, "fallbacks": {}} for name in counted}
-    assert (await other.overview())["tool_text"] == (await other.health()).tool_text == nothing
+    assert (await other.overview()).tool_text == (await other.health()).tool_text == nothing
     await ToolRunner(other).run(plain)
-    assert (await memory.overview())["tool_text"] == counted
+    assert (await memory.overview()).tool_text == counted
 
 
 @pytest.mark.scenario("000-004")

@@ -126,7 +126,7 @@ async def test_of_hundreds_of_bad_outputs_only_what_is_meant_is_carried_out(memo
         carried_out += len(recorded.calls)
     assert carried_out >= 50
     assert len(await events(memory)) == known
-    counted = (await memory.overview())["tool_text"]
+    counted = (await memory.overview()).tool_text
     assert sum(each["texts"] for each in counted.values()) == len(CORPUS)
     assert min(each["texts"] for each in counted.values()) > 0
 

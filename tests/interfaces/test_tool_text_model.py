@@ -29,4 +29,4 @@ async def test_what_a_real_model_says_is_answered(path: Path, language_model_url
             print(f"said {text!r}, answered {answer}")
             assert answer.called or (answer.prose, answer.text) == (text, "")
             assert all(each.ok or each.error for each in answer.results)
-        assert sum(counted["texts"] for counted in (await memory.overview())["tool_text"].values()) == 2
+        assert sum(counted["texts"] for counted in (await memory.overview()).tool_text.values()) == 2

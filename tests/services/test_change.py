@@ -29,7 +29,7 @@ async def lives(memory, content, since=None, **more):
 
 async def told(memory, **more):
     """The history of where Anna lives, as content and state."""
-    return [(fact.content, fact.state) for fact in await memory.fact_history("anna", "lives in", **more)]
+    return [(fact.content, fact.state) for fact in await memory.history("anna", "lives in", **more)]
 
 
 async def held(memory, moment, kind="fact", state=None):
@@ -63,7 +63,7 @@ async def test_another_spelling_is_the_same_slot(memory, sql, subject, predicate
         {"subject": subject.strip(), "predicate": predicate, "validity": "active"},
     ], "stored as given"
     for spelling in (("Anna", "favorite_drink"), (subject, predicate), ("aNNa", "favorite -_ drink")):
-        assert [fact.content for fact in await memory.fact_history(*spelling)] == ["tea", "coffee"]
+        assert [fact.content for fact in await memory.history(*spelling)] == ["tea", "coffee"]
     assert (await administer(memory).verify()).ok
 
 
@@ -113,7 +113,7 @@ async def test_a_batch_of_several_spellings_and_dates(memory):
         stored[0].id,
         stored[5].id,
     ]
-    past = await memory.fact_history("anna", "lives_in")
+    past = await memory.history("anna", "lives_in")
     assert [(fact.content, fact.state) for fact in past] == [
         ("Rome", "superseded"),
         ("Paris", "superseded"),
@@ -132,7 +132,7 @@ async def test_bad_names_are_refused_by_field(memory, name):
             await memory.store_fact(**{"subject": "Anna", "predicate": "likes", "content": "tea", field: name})
         assert refused.value.field == field
         with pytest.raises(InvalidInput) as refused:
-            await memory.fact_history(**{"subject": "Anna", "predicate": "likes", field: name})
+            await memory.history(**{"subject": "Anna", "predicate": "likes", field: name})
         assert refused.value.field == field
 
 
@@ -163,7 +163,7 @@ async def test_plain_rows_get_their_slot_when_they_are_completed(memory, sql, cl
         sql(PLAIN, "Anna", predicate, content, since, since)
     assert len((await memory.list_memories("fact")).items) == 3
     assert await memory.embed_pending() == 2
-    past = await memory.fact_history("anna", "lives_in")
+    past = await memory.history("anna", "lives_in")
     assert [(fact.content, fact.state) for fact in past] == [
         ("Rome", "superseded"),
         ("Oslo", "superseded"),
@@ -181,7 +181,7 @@ async def test_plain_rows_get_their_slot_when_they_are_completed(memory, sql, cl
 async def test_a_plain_row_is_in_its_slot_at_once_if_it_is_spelled_alike(memory, sql):
     sql(PLAIN, "Anna", "lives_in", "Rome", year(2020), year(2020))
     (plain,) = (await memory.list_memories("fact")).items
-    assert [fact.id for fact in await memory.fact_history("Anna", "lives_in")] == [plain.id]
+    assert [fact.id for fact in await memory.history("Anna", "lives_in")] == [plain.id]
     assert (await memory.store_fact("Anna", "lives_in", "Ulm", occurred_at=year(2019))).outcome == "outdated"
     assert (await memory.store_fact("Anna", "lives_in", "Oslo")).superseded_id == plain.id
     await memory.embed_pending()
@@ -288,7 +288,7 @@ async def test_a_repetition_for_a_later_time_keeps_the_start(memory):
     assert (fact.occurred_at, fact.restated_at) == (year(2015), year(2020))
     between = await lives(memory, "Rome", year(2018))
     assert (between.outcome, between.superseded_by) == ("outdated", oslo.id)
-    past = await memory.fact_history("Anna", "lives_in")
+    past = await memory.history("Anna", "lives_in")
     assert [(fact.content, fact.occurred_at.year, fact.state) for fact in past] == [
         ("Oslo", 2015, "superseded"),
         ("Rome", 2018, "superseded"),
@@ -356,10 +356,10 @@ async def test_a_past_day_shows_what_held_then(memory, clock):
     assert await told(memory, as_of=year(2023)) == past
     assert await told(memory, as_of=year(2021)) == [("Rome", "superseded"), ("Bonn", "active")]
     assert await told(memory, as_of=year(2017)) == []
-    (bonn,) = (await memory.fact_history("anna", "lives in", as_of=year(2021)))[1:]
+    (bonn,) = (await memory.history("anna", "lives in", as_of=year(2021)))[1:]
     assert bonn.ended_at is None
     with pytest.raises(InvalidInput, match="as_of"):
-        await memory.fact_history("anna", "lives in", as_of="2021")
+        await memory.history("anna", "lives in", as_of="2021")
 
 
 async def test_what_a_person_forgot_or_deleted_is_not_shown_as_of_any_day(memory, clock):

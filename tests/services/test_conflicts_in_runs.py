@@ -72,11 +72,11 @@ async def test_what_a_model_learns_supersedes_a_note_or_is_outweighed_or_is_held
     [report] = await memory.runs(held.run_id)
     assert (report.conflicts_held, report.run.counts["conflicts_held"], report.run.status) == (1, 1, "done")
     assert [each.conflicts_held for each in await memory.runs()] == [1, 0, 0]
-    assert (await memory.overview())["conflicts"] == {"held": 1}
-    assert (await memory.bind(user_id="anna").overview())["conflicts"] == {"held": 0}
+    assert (await memory.overview()).conflicts == {"held": 1}
+    assert (await memory.bind(user_id="anna").overview()).conflicts == {"held": 0}
     await memory.accept_conflict(held.stored[0].conflict.id)
     [report] = await memory.runs(held.run_id)
-    assert (report.conflicts_held, (await memory.overview())["conflicts"]) == (0, {"held": 0})
+    assert (report.conflicts_held, (await memory.overview()).conflicts) == (0, {"held": 0})
     assert sql("SELECT * FROM forgotten_values") == []
 
 
@@ -89,7 +89,7 @@ async def test_a_merge_in_a_run_is_made_if_it_need_not_be_reviewed_and_counts_as
     made = await fact(memory, merged.stored[0].id)
     assert (made.run_id, made.id) == (merged.run_id, merged.stored[0].conflict.merged_id)
     assert await facts(memory) == sorted([made.content, "Plays chess"])
-    assert (await memory.stats())["facts"]["pending_vectors"] == 0
+    assert (await memory.stats()).facts.pending_vectors == 0
     set_conflicts(memory, review_model_merges_below=0.61)
     clock.advance(microseconds=1)
     held = await learn(memory, said("Does not play chess", 1.0))
@@ -270,7 +270,7 @@ async def test_a_model_writes_the_merged_note_if_the_rule_says_so(memory, sql, c
     assert data.index("> The user drinks green tea") < data.index("> The user does not drink green tea")
     [revision] = await memory.revisions("fact", note.id)
     assert "green tea" in revision.content
-    assert (await memory.stats())["facts"]["pending_vectors"] == 0
+    assert (await memory.stats()).facts.pending_vectors == 0
     [hit] = await memory.recall("sencha", types=["fact"])
     assert (hit.item.id, hit.parts["semantic_rank"]) == (note.id, 1)
     [report] = await memory.runs()
@@ -286,7 +286,7 @@ async def test_a_model_writes_the_merged_note_if_the_rule_says_so(memory, sql, c
     assert (undone.restored, undone.refused) == ([note.id], [])
     assert (await fact(memory, note.id)).content == revision.content
     assert [each.content for each in await memory.revisions("fact", note.id)] == [revision.content, note.content]
-    assert (await memory.stats())["facts"]["pending_vectors"] == 1
+    assert (await memory.stats()).facts.pending_vectors == 1
     await memory.revert_conflict(stored.conflict.id)
     assert len(await facts(memory)) == 2
 
@@ -318,7 +318,7 @@ async def test_an_answer_that_is_of_no_use_leaves_the_summary_of_words(memory, s
         assert (failed.run.status, failed.run.counts) == ("failed", {"notes_rewritten": 0})
     _, _, longest = await merge(memory.bind(user_id="longest"), "y" * (2 * both))
     assert longest.content == "y" * (2 * both)
-    assert (await memory.stats())["facts"]["pending_vectors"] == 0
+    assert (await memory.stats()).facts.pending_vectors == 0
 
 
 async def test_a_model_that_may_not_be_asked_is_not(memory):

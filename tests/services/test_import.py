@@ -222,7 +222,7 @@ async def test_an_export_of_before_facts_had_slots_and_an_end_is_taken(memory, n
     async with open_memory(new_url(), embedder=embedder, clock=clock, background=False) as other:
         await other.import_(write(tmp_path / "b.jsonl", lines))
         await other.embed_pending()
-        past = await other.fact_history("user", "likes")
+        past = await other.history("user", "likes")
         assert [(fact.content, fact.state) for fact in past] == [
             ("tea", "superseded"),
             ("coffee", "superseded"),
@@ -373,7 +373,7 @@ async def use(memory, path):
     for name in ("Ann", "annie", "an"):
         for candidate in await memory.resolve_entity(name):
             await memory.get_entity(candidate.entity_id)
-    await memory.fact_history("user", "likes")
+    await memory.history("user", "likes")
     await memory.merge_rules()
     await use_conflicts(memory)
     await memory.stats()

@@ -79,7 +79,7 @@ async def test_a_huge_memory_leaves_room_for_the_others(memory):
         assert all(one["content"] == "tea" and "content_length" not in one for one in others)
     whole = wire.answer(OPERATIONS["memory_get"], await memory.get("fact", giant.id))
     assert len(whole["memory"]["content"]) == 1_999_999
-    history = wire.answer(OPERATIONS["memory_fact_history"], await memory.fact_history("user", "wrote"))
+    history = wire.answer(OPERATIONS["memory_history"], await memory.history("user", "wrote"))
     assert len(str(history)) < 20_000
 
 

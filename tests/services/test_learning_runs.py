@@ -406,7 +406,7 @@ async def test_what_a_question_cost_replaces_what_it_might_have_cost(memory, scr
     assert during[0]["input_tokens"] > 1000, "the longest answer is counted before the question is asked"
     (run,) = runs(sql)
     assert (run["input_tokens"], run["output_tokens"]) == (120, 30)
-    assert (await memory.overview())["learning"]["tokens_today"] == 150
+    assert (await memory.overview()).learning["tokens_today"] == 150
 
 
 @pytest.mark.parametrize("answer", [Completion(" ", False, 500, 20), Completion("{", True, 500, 20)])

@@ -35,7 +35,7 @@ async def test_a_conversation(opened: Callable[..., Any], stream: bool) -> None:
         except UnusableAnswer as error:
             print(f"unusable: {error}")
             taught = 0
-        assert (await memory.stats())["facts"]["total"] == taught
+        assert (await memory.stats()).facts.total == taught
         [report] = await memory.runs()
         assert report.run.status in ("done", "failed")
         assert report.run.model == f"smollm2 at {memory._env.config.llm.url}"
@@ -51,7 +51,7 @@ async def test_episodes(opened: Callable[..., Any]) -> None:
         assert (result["groups_consolidated"], result["facts_created"]) == (0, 0)
         assert (episode.consolidation_status, episode.consolidation_attempts) == ("pending", 1)
         assert episode.last_consolidation_error == "UnusableAnswer"
-        assert (await memory.overview())["learning"]["tokens_today"] > 500
+        assert (await memory.overview()).learning["tokens_today"] > 500
 
 
 async def test_a_model_that_is_too_slow(opened: Callable[..., Any]) -> None:
@@ -62,4 +62,4 @@ async def test_a_model_that_is_too_slow(opened: Callable[..., Any]) -> None:
         assert (await memory.get("episode", stored.id)).consolidation_attempts == 0
         with pytest.raises(ModelUnavailable):
             await memory.learn("User: I moved to Lyon.")
-        assert (await memory.overview())["learning"]["tokens_today"] == 0
+        assert (await memory.overview()).learning["tokens_today"] == 0

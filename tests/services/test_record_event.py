@@ -45,7 +45,7 @@ async def test_an_event_is_kept_with_what_is_known_of_it(memory, clock, sql):
     assert (change.event_type, change.payload["importance"]) == ("episode_created", 9.0)
     assert (await memory.search("garden", mode="semantic"))[0].item.id == stored.id
     plain = await memory.get("episode", (await memory.record_event("Rang", "custom", user_id="ada")).id)
-    assert (plain.butler, plain.occurred_at, plain.importance) == ("episodic", clock.now, 5.0)
+    assert (plain.butler, plain.occurred_at, plain.importance) == ("agent", clock.now, 5.0)
     butler = memory.bind(caller=Caller(actor="butler"), user_id="ada")
     assert (await butler.get("episode", (await butler.record_event("Rang twice", "custom")).id)).butler == "butler"
 

@@ -225,7 +225,7 @@ async def test_no_answer_says_forgotten_of_a_fact(memory, sql):
     answers = [
         await memory.get("fact", id_),
         await memory.list_memories("fact", state="forgotten"),
-        await memory.fact_history("user", "likes"),
+        await memory.history("user", "likes"),
         await memory.edit("fact", id_, tags=["x"]),
     ]
     for answer in answers:

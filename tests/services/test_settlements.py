@@ -117,7 +117,7 @@ async def test_notes_that_nothing_tells_apart_are_merged_into_a_new_one(memory, 
     for side in sides:
         assert (await look(memory, side)).validity == "superseded"
     assert await contents(memory) == [merged.content]
-    assert (await memory.stats())["facts"]["pending_vectors"] == 0  # it is found by meaning at once
+    assert (await memory.stats()).facts.pending_vectors == 0  # it is found by meaning at once
     assert (await memory.store_note(merged.content)).outcome == "duplicate"
 
 
@@ -294,7 +294,7 @@ async def test_a_held_merge_is_made_when_it_is_accepted(memory):
     assert (new.outcome, new.conflict.action, new.conflict.merged_id) == ("held", "merge", None)
     done = await memory.accept_conflict(str(new.conflict.id))
     assert await contents(memory) == [(await look(memory, done.merged_id)).content]
-    assert (await memory.stats())["facts"]["pending_vectors"] == 0
+    assert (await memory.stats()).facts.pending_vectors == 0
 
 
 async def test_a_held_settlement_may_be_dismissed_or_come_too_late(memory, clock):

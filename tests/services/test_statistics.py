@@ -12,7 +12,7 @@ def config() -> MemoryModuleConfig:
 
 
 async def test_an_empty_memory(memory):
-    assert await memory.stats() == {
+    assert (await memory.stats()).to_dict() == {
         "episodes": {
             "total": 0,
             "unconsolidated": 0,
@@ -49,7 +49,7 @@ async def test_an_empty_memory(memory):
 
 
 def without_zeros(counts):
-    return {name: count for name, count in counts.items() if count}
+    return {name: count for name, count in counts.to_dict().items() if count}
 
 
 @pytest.mark.scenario("001-093")
@@ -65,7 +65,7 @@ async def test_episodes(memory, clock, sql, embedder):
     await memory.forget("episode", ids[3])
     embedder.problem = "no weights"
     await memory.store_episode("event 7", butler="b", type="change")
-    assert without_zeros((await memory.stats())["episodes"]) == {
+    assert without_zeros((await memory.stats()).episodes) == {
         "total": 8,
         "unconsolidated": 4,
         "consolidated": 1,
@@ -76,9 +76,9 @@ async def test_episodes(memory, clock, sql, embedder):
         "backlog_age_hours": 4.5,
     }
     clock.advance(days=8)
-    assert (await memory.stats())["episodes"]["expired"] == 6, "neither the forgotten one nor the one that lasts"
+    assert (await memory.stats()).episodes.expired == 6, "neither the forgotten one nor the one that lasts"
     clock.advance(days=-1000)
-    assert (await memory.stats())["episodes"]["backlog_age_hours"] == 0.0, "no negative age"
+    assert (await memory.stats()).episodes.backlog_age_hours == 0.0, "no negative age"
 
 
 @pytest.mark.scenario("001-094")
@@ -94,7 +94,7 @@ async def test_facts(memory, clock, sql):
     await memory.store_fact("f", "p", "6")
     clock.advance(days=105)
     await memory.run_decay_sweep()
-    facts = (await memory.stats())["facts"]
+    facts = (await memory.stats()).facts
     assert without_zeros(facts) == {
         "total": 7,
         "active": 1,
@@ -104,7 +104,7 @@ async def test_facts(memory, clock, sql):
         "retracted": 2,
     }
     states = ("active", "fading", "superseded", "expired", "retracted")
-    assert sum(facts[state] for state in states) == facts["total"]
+    assert sum(getattr(facts, state) for state in states) == facts.total
 
 
 @pytest.mark.scenario("001-095")
@@ -116,7 +116,7 @@ async def test_rules_are_counted_once(memory, sql):
     for _ in range(3):
         await memory.mark_harmful(ids[7])
     sql("UPDATE rules SET status = 'fading' WHERE id = ?", ids[6])
-    rules = (await memory.stats())["rules"]
+    rules = (await memory.stats()).rules
     assert without_zeros(rules) == {
         "total": 8,
         "candidate": 3,
@@ -128,7 +128,7 @@ async def test_rules_are_counted_once(memory, sql):
         "needs_inversion": 1,
     }
     states = ("candidate", "established", "proven", "anti_pattern", "forgotten")
-    assert sum(rules[state] for state in states) == rules["total"], "a forgotten anti-pattern is forgotten"
+    assert sum(getattr(rules, state) for state in states) == rules.total, "a forgotten anti-pattern is forgotten"
 
 
 @pytest.mark.scenario("001-096")
@@ -138,7 +138,7 @@ async def test_a_scope_is_that_and_the_global_one(memory):
         await memory.store_rule("greet", scope=scope)
     await memory.store_episode("hello", butler="health")
     totals = {
-        scope: {kind: counts["total"] for kind, counts in (await memory.stats(scope)).items()}
+        scope: {kind: counts["total"] for kind, counts in (await memory.stats(scope)).to_dict().items()}
         for scope in (None, "health", "work", "none")
     }
     assert totals == {
@@ -156,7 +156,7 @@ async def test_only_ones_own_are_counted(memory):
     await anna.store_fact("user", "likes", "tea")
     await memory.bind(user_id="bob", project="atlas").store_fact("user", "likes", "coffee")
     await memory.bind(caller=Caller("other")).store_fact("user", "likes", "milk")
-    totals = [(await who.stats())["facts"]["total"] for who in (memory, anna, memory.bind(project="atlas"))]
+    totals = [(await who.stats()).facts.total for who in (memory, anna, memory.bind(project="atlas"))]
     assert totals == [2, 1, 1]
 
 
@@ -191,6 +191,8 @@ async def test_counts_are_numbers(memory):
         await memory.forget("rule", (await memory.store_rule(f"rule {number}")).id)
         await memory.forget("episode", (await memory.store_episode(f"episode {number}", butler="b")).id)
     stats = await memory.stats()
-    assert (stats["rules"]["forgotten"], stats["episodes"]["forgotten"]) == (2, 2)
-    counts = [value for states in stats.values() for name, value in states.items() if name != "backlog_age_hours"]
+    assert (stats.rules.forgotten, stats.episodes.forgotten) == (2, 2)
+    counts = [
+        value for states in stats.to_dict().values() for name, value in states.items() if name != "backlog_age_hours"
+    ]
     assert {type(value) for value in counts} == {int}

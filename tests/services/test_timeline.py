@@ -109,8 +109,8 @@ async def test_the_oldest_beyond_the_capacity_are_archived(memory: Memory, sql: 
     hours = [memory.now() + timedelta(hours=number) for number in range(6)]
     assert spans == [(hours[0], hours[2]), (hours[3], hours[5])]
     assert await memory.rotate_timeline() == {"archived": 0, "segments": 0, "merged": 0, "pruned": 0, "damaged": 0}
-    stats = (await memory.stats())["episodes"]
-    assert (stats["total"], stats["archived"], stats["pending_vectors"]) == (10, 6, 0)
+    stats = (await memory.stats()).episodes
+    assert (stats.total, stats.archived, stats.pending_vectors) == (10, 6, 0)
     assert not await problems(memory)
 
 

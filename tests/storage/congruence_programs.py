@@ -463,10 +463,10 @@ def edit(random: Random) -> tuple[str, dict[str, Any]]:
     return "edit", {"memory_type": kind, "memory_id": _ref(random, kind), **changes}
 
 
-def fact_history(random: Random) -> tuple[str, dict[str, Any]]:
+def history(random: Random) -> tuple[str, dict[str, Any]]:
     key = {"subject": random.choice(("garden", "river")), "predicate": random.choice(("plan", "box"))}
     some = {"scope": lambda: "work", "limit": lambda: random.choice((1, 3)), "as_of": lambda: _moment(random)}
-    return "fact_history", {**key, **_some(random, 0.3, **some)}
+    return "history", {**key, **_some(random, 0.3, **some)}
 
 
 def create_entity(random: Random) -> tuple[str, dict[str, Any]]:
@@ -743,7 +743,7 @@ WEIGHTS = {
     on_one("events"): 2,
     on_one("revisions"): 2,
     edit: 5,
-    fact_history: 2,
+    history: 2,
     mark_helpful: 6,
     mark_harmful: 12,
     invert: 2,

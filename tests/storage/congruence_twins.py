@@ -43,7 +43,7 @@ from tulving.storage.moving import MOVED
 from tulving.testing import CLOSE, ManualClock, ScriptedLlm, SequentialIds, WordEmbedder
 
 OFFERS: dict[str, Any] = {"store_facts": NewFact, "store_episodes": NewEpisode, "store_rules": NewRule}
-READING = {"search", "search_similar", "all_pages", "get", "get_links", "events", "fact_history", "revisions", "stats"}
+READING = {"search", "search_similar", "all_pages", "get", "get_links", "events", "history", "revisions", "stats"}
 READING |= {"get_entity", "resolve_entity", "profile", "derived", "merge_rules"}
 BESIDE = ("entities", "learning_runs", "proposals", "profile_blocks", "settlements", "merge_rules")
 """Tables of which a tenant's rows are compared as they are."""

@@ -330,7 +330,7 @@ async def test_conflicts_concern_one_tenant_only(crowd: Crowd, url: str) -> None
         assert _of_others(url, name) == before, verb
         assert {report.settlement.tenant_id for report in await actor.conflicts()} == {name}
     assert len(await crowd.memories["default"].merge_rules()) == 1
-    assert (await crowd.memories["default"].overview())["tool_text"]["abp"]["texts"] == 0
+    assert (await crowd.memories["default"].overview()).tool_text["abp"]["texts"] == 0
     assert not problems(await administer(crowd.memories["a"]).verify())
 
 
@@ -353,7 +353,7 @@ async def _disagree(actor: Memory, held: UUID, verb: str) -> None:
         assert len(await actor.merge_rules()) == 2
     else:
         await actor.count_tool_text("abp", "")
-        assert (await actor.overview())["tool_text"]["abp"]["texts"] == 1
+        assert (await actor.overview()).tool_text["abp"]["texts"] == 1
 
 
 async def test_a_vector_that_comes_late_goes_to_its_own_tenant(crowd: Crowd) -> None:

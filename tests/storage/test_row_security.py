@@ -214,7 +214,7 @@ async def test_the_service_learns_for_its_tenant(secured):
         assert await memory.delete_profile() == 1
         for texts in (1, 2):
             await memory.count_tool_text("abp", "")
-            assert (await memory.overview())["tool_text"]["abp"]["texts"] == texts, "none of the bank's"
+            assert (await memory.overview()).tool_text["abp"]["texts"] == texts, "none of the bank's"
         await memory.store_episode("Always offer tea", butler="c")
         rule = {"new_rules": [{"content": "Always offer tea"}]}
         assert (await memory.run_consolidation(lambda **asked: json.dumps(rule)))["held"] == 1
@@ -242,7 +242,7 @@ async def test_the_service_settles_conflicts_of_its_tenant(secured):
         assert stored.outcome == "merged" and stored.conflict is not None
         assert [report.merged and report.merged.id for report in await memory.conflicts()] == [stored.id]
         assert (await memory.revert_conflict(stored.conflict.id)).status == "reverted"
-        tool_text = (await memory.overview())["tool_text"]
+        tool_text = (await memory.overview()).tool_text
         assert (tool_text["vcp"]["texts"], tool_text["abp"]["texts"]) == (1, 0)
     async with open_memory(secured, embedder=WordEmbedder(), tenant="bank", background=False) as memory:
         assert [report.settlement for report in await memory.conflicts()] == [theirs]

@@ -118,7 +118,7 @@ async def test_spellings_that_become_one_slot_leave_the_newest(old_url: str, ins
         await memory.embed_pending()
         kept = {item.id for item in (await memory.list_memories("fact")).items}
         assert kept >= {newest, later, mine} and not kept & {oldest, middle, earlier, yours, alone}
-        past = await memory.fact_history("anna", "FAVORITE-DRINK")
+        past = await memory.history("anna", "FAVORITE-DRINK")
         assert [fact.id for fact in past] == [oldest, middle, newest]
         for id_, by, end in (
             (middle, newest, NOW - DAY),

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tulving.domain import intake
+from tulving.domain.records import Record
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
 
@@ -18,8 +19,8 @@ SECRET_PREFIX = "tulving_"
 _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Token(Record):
     """What the store knows of a token. Only its holder knows the secret."""
 
     tenant_id: str

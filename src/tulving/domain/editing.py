@@ -9,13 +9,14 @@ from uuid import UUID
 from tulving.domain.decay import next_review_at
 from tulving.domain.intake import classify
 from tulving.domain.model import Episode, Fact, Item, Rule
+from tulving.domain.records import Record
 from tulving.domain.text import content_hash
 
 Decaying = TypeVar("Decaying", bound=Fact | Rule)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Revision(Record):
     """What a memory was before an edit; `created_at` is the time of that edit. Numbers start at 1."""
 
     number: int

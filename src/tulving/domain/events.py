@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from tulving.domain.records import Record
 from tulving.domain.scope import Caller
 
 
@@ -33,9 +34,11 @@ class Unkeyed:
         return self.new_id().hex + self.new_id().hex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Event(Record):
     """What changed, when, and who changed it. The payload holds ids, hashes and numbers, never content."""
+
+    _shown = ("event_type", "entity_id", "occurred_at", "actor", "payload")
 
     tenant_id: str
     id: UUID

@@ -104,9 +104,7 @@ def content(value: object, field: str = "content", most: int | None = None) -> s
 
 
 def search_query(field: str, value: object, *, cut: bool = False) -> str:
-    """A query. None is an empty one, which finds nothing; one that is too long is refused, or cut."""
-    if value is None:
-        return ""
+    """A query. An empty one finds nothing; one that is too long is refused, or cut."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {type(value).__name__}", "a string")
     if len(value) > MAX_QUERY and not cut:

@@ -8,6 +8,7 @@ from typing import Literal
 from uuid import UUID
 
 from tulving.domain.model import KIND_OF, Episode, Fact, Hit, Item, Kind
+from tulving.domain.records import Listing, Record
 from tulving.domain.text import found_by
 
 MOST_TOKENS = 100
@@ -19,8 +20,8 @@ _FLATTENED = 4 * LONGEST_TITLE
 Position = Literal["before", "anchor", "after"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactHit:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompactHit(Record):
     """Layer 1: enough of a hit to choose by."""
 
     id: UUID
@@ -31,16 +32,22 @@ class CompactHit:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactFound:
-    """The compact hits of a search, best first."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompactFound(Record, Listing[CompactHit]):
+    """The compact hits of a search, best first: a sequence of them."""
+
+    _told_if_given = frozenset({"warning"})
 
     hits: list[CompactHit]
     warning: str | None = None
 
+    @property
+    def _listed(self) -> list[CompactHit]:
+        return self.hits
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineEntry:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TimelineEntry(Record):
     """Layer 2: a memory near another one in time. The distance is that from the anchor, in either direction."""
 
     id: UUID
@@ -53,8 +60,8 @@ class TimelineEntry:
     distance_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detail:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Detail(Record):
     """Layer 3: a whole memory."""
 
     memory_type: Kind

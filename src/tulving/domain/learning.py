@@ -11,6 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from tulving.domain.model import Episode, Fact
+from tulving.domain.records import Record
 from tulving.domain.scope import Owner
 
 FACTS_SHOWN, RULES_SHOWN = 100, 50
@@ -101,13 +102,15 @@ class Group:
     episodes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Run(Record):
     """One run of a model over the episodes of an agent, or over a conversation. Its id is in every event it caused.
 
     While it is `open`, its episodes are leased to it until `lease_until`. `shown` has the ids that the
     prompt showed; `counts` says what came of it.
     """
+
+    _shown = ("id", "job", "butler", "status", "counts", "created_at")
 
     tenant_id: str
     id: UUID
@@ -130,8 +133,8 @@ class Run:
     finished_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Proposal(Record):
     """Something that a run would do but a person must decide. `offer` is emptied when that is done."""
 
     tenant_id: str

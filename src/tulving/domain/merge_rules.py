@@ -24,6 +24,7 @@ from tulving.domain.merge_rule_config import (
 )
 from tulving.domain.merging import MergePolicy
 from tulving.domain.model import Fact
+from tulving.domain.records import Record
 from tulving.errors import InvalidInput, NotFound
 
 MOST_BASES = 10
@@ -31,8 +32,8 @@ MOST_BASES = 10
 Change = Literal["rule:registered", "rule:updated", "rule:deleted"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedRule:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ResolvedRule(Record):
     """A rule as it is applied: with all that it inherits. `own` is what it says itself."""
 
     name: str

@@ -14,6 +14,7 @@ from uuid import UUID
 from tulving.domain.editing import is_forgotten
 from tulving.domain.events import Event
 from tulving.domain.model import Episode, Fact, Item, Kind
+from tulving.domain.records import Record
 from tulving.domain.scope import Bound
 from tulving.errors import InvalidInput
 
@@ -48,8 +49,8 @@ class Cursor(NamedTuple):
         return f"{self.transaction_id}.{self.seq}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Message(Record):
     """One message. Who has handled it may continue after its `cursor` later, in another process too."""
 
     topic: str

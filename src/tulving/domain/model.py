@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from tulving.domain.records import Listing, Record
+
 Kind = Literal["episode", "fact", "rule"]
 KINDS: tuple[Kind, ...] = ("episode", "fact", "rule")
 
@@ -46,8 +48,8 @@ def canonical_state(state: str) -> str:
     return "retracted" if state == "forgotten" else state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Memory:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Memory(Record):
     """The fields of all three kinds. A row that was inserted by plain SQL has no hash until it is completed; storing
     counts as the first access."""
 
@@ -71,10 +73,12 @@ class _Memory:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Episode(_Memory):
     """What happened: dated, and short-lived unless it has a type. A recorded event has an `event_key`, under which it
     is kept once. The content of an archived episode lies in a segment of the timeline."""
+
+    _shown = ("id", "butler", "type", "title", "content")
 
     butler: str
     title: str | None = None
@@ -92,7 +96,7 @@ class Episode(_Memory):
     segment_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Fact(_Memory):
     """What is true: keyed by subject and predicate (or entity and predicate), or unkeyed by content.
 
@@ -100,6 +104,8 @@ class Fact(_Memory):
     `restated_at` is the latest later time for which it was stated. The folded names are what is compared. `run_id` is
     the run of a model that learned it.
     """
+
+    _shown = ("id", "subject", "predicate", "content", "state")
 
     subject: str
     predicate: str
@@ -134,10 +140,16 @@ class Fact(_Memory):
         """004's five states: fading is an active fact whose status says so."""
         return "fading" if self.validity == "active" and self.status == "fading" else self.validity
 
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON can hold, with its state."""
+        return {**_with_status(self), "state": self.state}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Rule(_Memory):
     """How to act: born a candidate, proven or refuted by use. `ended_at` is when it had faded."""
+
+    _shown = ("id", "content", "maturity", "effectiveness_score")
 
     scope: str = "global"
     maturity: str = "candidate"
@@ -160,6 +172,16 @@ class Rule(_Memory):
     last_confirmed_at: datetime | None = None
     next_review_at: datetime | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON can hold."""
+        return _with_status(self)
+
+
+def _with_status(item: Fact | Rule) -> dict[str, Any]:
+    """One that is fading also says so in its metadata, where the specification has it."""
+    values = Record.to_dict(item)
+    return {**values, "metadata": {**values["metadata"], "status": "fading"}} if item.status == "fading" else values
+
 
 Item = Episode | Fact | Rule
 KIND_OF: dict[type, Kind] = {Episode: "episode", Fact: "fact", Rule: "rule"}
@@ -167,10 +189,11 @@ KIND_OF: dict[type, Kind] = {Episode: "episode", Fact: "fact", Rule: "rule"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEpisode:
-    """An episode as a caller offers it. A typed episode is a project memory and has no expiry."""
+    """An episode as a caller offers it. Without a butler, the agent is the caller itself. A typed episode is a project
+    memory and has no expiry."""
 
     content: str
-    butler: str
+    butler: str | None = None
     session_id: MemoryId | None = None
     importance: float = 5.0
     title: str | None = None
@@ -224,8 +247,8 @@ class NewRule:
     metadata: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Link(Record):
     """A directed edge between two memories: where something came from, what it replaced."""
 
     source_type: Kind
@@ -236,9 +259,11 @@ class Link:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Session(Record):
     """A stretch of an agent's work, whose memories carry its id. An abandoned one was never ended."""
+
+    _shown = ("id", "status", "project", "butler", "summary", "started_at")
 
     tenant_id: str
     id: UUID
@@ -256,9 +281,11 @@ class Session:
     ended_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Entity(Record):
     """Someone or something that facts are about, under one name and several others. Belongs to its whole tenant."""
+
+    _shown = ("id", "canonical_name", "entity_type", "aliases")
 
     tenant_id: str
     id: UUID
@@ -271,15 +298,15 @@ class Entity:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityCreated:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EntityCreated(Record):
     """The answer of `create_entity`."""
 
     entity_id: UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityCandidate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EntityCandidate(Record):
     """An entity that a name may refer to. `similarity` is that of its most similar name, from 0 to 1; it counts if
     similar names were asked for."""
 
@@ -292,8 +319,8 @@ class EntityCandidate:
     similarity: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntitiesMerged:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EntitiesMerged(Record):
     """The answer of `merge_entities`."""
 
     target_entity_id: UUID
@@ -303,11 +330,13 @@ class EntitiesMerged:
     aliases_added: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Settlement(Record):
     """How a conflict between two unkeyed facts was settled: 000's ArbitrationResult, the signals of the conflict
     (`conflicts.Signal`), and the merge rule that was applied. A `held` one waits for a person; until then both facts
     stay in use."""
+
+    _shown = ("id", "outcome", "action", "status", "candidate_id", "existing_id")
 
     tenant_id: str
     id: UUID
@@ -334,10 +363,12 @@ class Settlement:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Stored(Record):
     """The answer of every store verb: the outcome of the offer, and the ids concerned. An outdated fact was stored as
     history, and `superseded_by` is the current one. `conflict` says how one with a known fact was settled."""
+
+    _told_if_given = frozenset({"ref", "warning", "superseded_by", "conflict"})
 
     id: UUID
     outcome: Outcome
@@ -349,22 +380,28 @@ class Stored:
     conflict: Settlement | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """One page of a listing; `next_cursor` continues it and is None at the end."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Page(Record, Listing[Item]):
+    """One page of a listing, and the sequence of its items; `next_cursor` continues it and is None at the end."""
 
     items: list[Item]
     next_cursor: str | None = None
 
+    @property
+    def _listed(self) -> list[Item]:
+        return self.items
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Hit(Record):
     """A memory that was found, with every part of its score: the values from the lanes (`similarity`, `semantic_rank`,
     `rank`, `keyword_rank`, `rrf_score`), its effective `confidence`, its `relevance` and the signals that it is made of
     (`relevance.SIGNALS`), and after a recall the other factors (`ranking.FACTORS`).
 
     A `weak` hit probably does not answer the query. `newer` is a later memory that seems to say the same thing anew.
     """
+
+    _shown = ("memory_type", "score", "weak", "id", "content")
 
     memory_type: Kind
     item: Item
@@ -373,11 +410,31 @@ class Hit:
     weak: bool = False
     newer: UUID | None = None
 
+    @property
+    def id(self) -> UUID:
+        """That of the memory."""
+        return self.item.id
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The hits of a search, best first, and how they were found. Without hits, `closest` is the best of the candidates
-    that fit too little."""
+    @property
+    def content(self) -> str:
+        """That of the memory."""
+        return self.item.content
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON can hold: the memory, without what has no value, and its score."""
+        item = {name: value for name, value in self.item.to_dict().items() if value is not None}
+        marks = {"weak": True} if self.weak else {}
+        marks |= {"newer": str(self.newer)} if self.newer else {}
+        return {"memory_type": self.memory_type, **item, "score": self.score, **marks, "parts": dict(self.parts)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Found(Record, Listing[Hit]):
+    """The hits of a search, best first, and how they were found: a sequence of them. Without hits, `closest` is the
+    best of the candidates that fit too little."""
+
+    _shown = ("hits", "mode", "closest", "warning")
+    _told_if_given = frozenset({"closest", "warning"})
 
     hits: list[Hit]
     mode: str
@@ -387,17 +444,12 @@ class Found:
     closest: Hit | None = None
     warning: str | None = None
 
-    def __iter__(self):
-        return iter(self.hits)
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __getitem__(self, index: int) -> Hit:
-        return self.hits[index]
+    @property
+    def _listed(self) -> list[Hit]:
+        return self.hits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Similar(Found):
     """The hits of a search by similarity alone. `filtered` counts what would have been among them without a condition:
     `below_similarity` those of the nearest in the window that are not similar enough, `outside_window` those of the

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tulving.domain import intake
 from tulving.domain.model import Episode
+from tulving.domain.records import Listing, Record
 from tulving.domain.scope import Bound
 from tulving.errors import InvalidInput
 
@@ -34,9 +35,9 @@ class WindowRequest:
     min_importance: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowDiagnostics:
-    """000-013, 000-015: how many episodes there are in the caller's context (`scanned`), how many of them are returned,
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WindowDiagnostics(Record):
+    """How many episodes there are in the caller's context (`scanned`), how many of them are returned,
     and how many were dropped for which reason. An episode counts for the first condition that it does not meet, so
     `scanned` is the sum of the others. There is an entry for each condition that was asked for. Of those outside the
     window at most 1,000 are counted on either side."""
@@ -46,21 +47,16 @@ class WindowDiagnostics:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The episodes of a window, newest first."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Window(Record, Listing[Episode]):
+    """The episodes of a window, newest first: a sequence of them."""
 
     events: list[Episode]
     diagnostics: WindowDiagnostics
 
-    def __iter__(self):
-        return iter(self.events)
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def __getitem__(self, index: int) -> Episode:
-        return self.events[index]
+    @property
+    def _listed(self) -> list[Episode]:
+        return self.events
 
 
 def event_key(bound: Bound, event_type: str, happened_at: datetime, content_hash: str) -> str:

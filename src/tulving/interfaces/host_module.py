@@ -82,7 +82,7 @@ class MemoryModule(Module):
         return "memory"
 
     async def on_startup(self, config: MemoryModuleConfig | Mapping[str, Any] | None, db: Any) -> None:
-        """001-113, 004-016: keep the host's database, bring the schema up to date there and open the memory.
+        """Keep the host's database, bring the schema up to date there and open the memory.
 
         Without `config` the settings are those of the environment and, in a trusted folder, of `butler.toml`;
         without `db` the memory is at the configured URL. A second start ends the first.
@@ -100,7 +100,7 @@ class MemoryModule(Module):
                 raise
 
     async def on_shutdown(self) -> None:
-        """001-114: close the memory, but not the host's pool."""
+        """Close the memory, but not the host's pool."""
         async with self._turn:
             await self._close()
 
@@ -124,7 +124,7 @@ class MemoryModule(Module):
             mcp.tool(name=name, **known)(self._function(operation, settings))
 
     def _get_embedding_engine(self) -> Embedder:
-        """001-115: the engine that the process shares, fetched at the first access; its model loads at first use."""
+        """The engine that the process shares, fetched at the first access; its model loads at first use."""
         if self._embedding_engine is None:
             self._embedding_engine = choose_embedder(self._config or _settings(None))
         return self._embedding_engine

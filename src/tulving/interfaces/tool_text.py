@@ -109,7 +109,7 @@ class ToolRunner:
         self._registered[name] = host_tool(name, function, description, parameters)
 
     async def run(self, text: str) -> TextAnswer:
-        """000-001: carry out the calls in a text. Each call stands alone, in order: one that is refused or fails has an
+        """Carry out the calls in a text. Each call stands alone, in order: one that is refused or fails has an
         error as its result, and the others are carried out all the same."""
         if not isinstance(text, str):
             raise InvalidInput("text", f"is a {type(text).__name__}", "what a model said, as text")

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 
 from tulving import storage
 from tulving.domain.model import Item, Kind
+from tulving.domain.records import Record
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderUnavailable, StoreBusy
 from tulving.ports import Checkable, Finding
@@ -28,8 +29,8 @@ REQUESTS_KEPT = timedelta(days=7)
 REQUESTS_AT_A_TIME = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification(Record):
     """The findings of `verify`; `ok` if none has problems."""
 
     findings: list[Finding]
@@ -52,7 +53,7 @@ class Administration(Moving, Abandoning, Tokens, Eviction):
         return Caller(tenant_id, MAINTENANCE, self.caller.request_id)
 
     async def reembed(self, progress: Progress | None = None, *, force: bool = False) -> int:
-        """001-120: give every memory a vector of the configured embedder; returns how many were converted.
+        """Give every memory a vector of the configured embedder; returns how many were converted.
 
         New vectors are computed beside the old ones, which stay in use; at the end all are switched at once. An
         interrupted run is resumed. If the store has this embedder already, only missing vectors are added, unless

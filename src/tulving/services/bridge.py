@@ -8,6 +8,7 @@ from tulving import storage
 from tulving.domain.events import Audit
 from tulving.domain.messages import PRUNED, SAVED, TOPIC_OF
 from tulving.domain.model import Episode, Fact
+from tulving.domain.records import Record
 from tulving.domain.routing import as_fact, becomes_fact, lag_ms
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.errors import InvalidInput, StoreUnavailable
@@ -24,8 +25,8 @@ RETRY = 5.0
 """Seconds until it tries again after a failure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BridgeStatus:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BridgeStatus(Record):
     """How far the bridge of a tenant has come.
 
     `timeline_lag_ms` is how long the oldest of the `waiting` events (at most 500 are counted) has waited. `suspended`
@@ -54,7 +55,7 @@ class Bridge(Facts):
     """Verbs of the bridge."""
 
     async def run_bridge(self, *, from_start: bool = False) -> dict[str, int]:
-        """000-019 to 000-021: handle what has happened to episodes since the last time; counts of what came of it.
+        """Handle what has happened to episodes since the last time; counts of what came of it.
 
         The first run begins with the present, later ones continue where the last one ended, whichever process ran it.
         `from_start` begins with the oldest event; what was handled before is not done twice.

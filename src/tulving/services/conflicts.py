@@ -11,6 +11,7 @@ from tulving.domain import intake, prompts
 from tulving.domain.editing import in_use
 from tulving.domain.events import Audit
 from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Settlement
+from tulving.domain.records import Record
 from tulving.domain.scope import GLOBAL, Owner, address_of
 from tulving.domain.text import content_hash
 from tulving.errors import InvalidInput, ModelUnavailable, NotFound, UnusableAnswer
@@ -31,8 +32,8 @@ REWRITTEN = "notes_rewritten"
 Change = Callable[[Connection, Settlement, Audit], Settlement]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ConflictReport(Record):
     """A conflict with both sides as they are today, and what was merged of them."""
 
     settlement: Settlement

@@ -41,7 +41,7 @@ class Context(Search):
     async def context(
         self,
         trigger_prompt: Annotated[str, "What the session is about; of a very long text only the beginning is used"],
-        butler: Annotated[str, "The agent: its own memories and the global ones are used"],
+        butler: Annotated[str | None, "The agent, you if left out: uses its own memories and the global ones"] = None,
         token_budget: Annotated[int | None, "How long the block may be"] = None,
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
@@ -58,7 +58,7 @@ class Context(Search):
         found = await self._recall(
             intake.search_query("trigger_prompt", trigger_prompt, cut=True),  # hosts pass whole prompts
             KINDS,
-            self._filter(scope=intake.name("butler", butler), as_of=as_of),
+            self._filter(scope=self._agent(butler), as_of=as_of),
             limit,
             MIN_CONFIDENCE,
             self._floor(min_relevance),

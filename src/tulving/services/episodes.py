@@ -1,6 +1,6 @@
 """Verbs on episodes: what happened."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -11,9 +11,10 @@ from tulving.domain import intake
 from tulving.domain.events import Event
 from tulving.domain.model import Episode, MemoryId, NewEpisode, Stored
 from tulving.domain.windows import EVENT_TYPES, event_key
+from tulving.services.offers import each_of, offered, read_offers
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId, offered
+from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
@@ -32,7 +33,7 @@ class Episodes(Service):
     async def store_episode(
         self,
         content: Annotated[str, "What happened, in plain words"],
-        butler: Annotated[str, "The agent that observed it"],
+        butler: Annotated[str | None, "The agent that observed it, you if left out"] = None,
         session_id: Annotated[MemoryId | None, "Its session (a UUID); turns of a session are found together"] = None,
         importance: Annotated[float, "0 to 10"] = 5.0,
         title: Annotated[str | None, "A short heading"] = None,
@@ -51,9 +52,10 @@ class Episodes(Service):
         return await self._store_episodes([offered(NewEpisode, locals())], itemgetter(0))
 
     @once
-    async def store_episodes(self, offers: Sequence[NewEpisode]) -> list[Stored]:
-        """Remember many things that happened: one embedding batch, one transaction, all or none."""
-        return await self._store_episodes(offers, list)
+    async def store_episodes(self, offers: Sequence[NewEpisode | Mapping[str, Any]]) -> list[Stored]:
+        """Remember many things that happened: one embedding batch, one transaction, all or none. A mapping has the
+        fields of `NewEpisode`."""
+        return await self._store_episodes(read_offers(NewEpisode, offers), list)
 
     @operation(
         "memory_record_event",
@@ -74,7 +76,7 @@ class Episodes(Service):
         persona_id: PersonaId = None,
         importance: Annotated[float, "0 to 10"] = 5.0,
         source: Annotated[str | None, "Who said or reported it"] = None,
-        butler: Annotated[str | None, "The agent that observed it"] = None,
+        butler: Annotated[str | None, "The agent that observed it, you if left out"] = None,
         title: Annotated[str | None, "A short heading"] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
         session_id: Annotated[MemoryId | None, "Its session (a UUID)"] = None,
@@ -88,7 +90,7 @@ class Episodes(Service):
         """
         offer = NewEpisode(
             content=content,
-            butler=self.caller.actor or "episodic" if butler is None else butler,
+            butler=butler,
             session_id=session_id,
             importance=importance,
             title=title,
@@ -105,20 +107,20 @@ class Episodes(Service):
     @once
     async def record_events(
         self,
-        offers: Sequence[NewEpisode],
+        offers: Sequence[NewEpisode | Mapping[str, Any]],
         user_id: str | None = None,
         household_id: str | None = None,
         persona_id: str | None = None,
     ) -> list[Stored]:
         """Record many events of a user's timeline: one embedding batch, one transaction, all or none. Each needs a
-        type."""
+        type; a mapping has the fields of `NewEpisode`."""
         mine = self._within(user_id, household_id, persona_id, of_a_user=True)
-        return await mine._record_events(offers, list)
+        return await mine._record_events(read_offers(NewEpisode, offers), list)
 
     async def _record_events(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
         """000-012: `of` makes the verb's answer from the results."""
         now = self._env.clock()
-        rows = await self._created([self._event(offer, now) for offer in offers], now)
+        rows = await self._created(each_of(offers, lambda offer: self._event(offer, now)), now)
         warning = self.warning
 
         def record(conn: Connection) -> T:
@@ -139,7 +141,7 @@ class Episodes(Service):
     async def _store_episodes(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
         """`of` makes the verb's answer from the results."""
         now = self._env.clock()
-        episodes = [self._episode(offer, now) for offer in offers]
+        episodes = each_of(offers, lambda offer: self._episode(offer, now))
         rows = await self._created(episodes, now)
         warning = self.warning
         stored = [
@@ -168,7 +170,7 @@ class Episodes(Service):
 
     def _episode(self, offer: NewEpisode, now: datetime) -> Episode:
         title = intake.optional_name("title", offer.title)
-        butler = self.bound.scope or intake.name("butler", offer.butler)
+        butler = self.bound.scope or self._agent(offer.butler)
         intake.key("butler", self.caller.tenant_id, butler)
         days = None if offer.type is not None else self._env.config.episode_ttl_days
         common = self._common(offer, self._env.ids(), now)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from tulving import storage
 from tulving.domain.events import AuditOf
 from tulving.domain.eviction import is_full, surplus_bytes
+from tulving.domain.records import Record
 from tulving.ports import Finding, Store
 from tulving.services.service import Service, log
 from tulving.storage.rows import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
+@dataclass(frozen=True, slots=True, repr=False)
+class Evicted(Record):
     """How many episodes were evicted, how many of them were not learned from yet, and the bytes in use before and
     after; what a dry run says is an estimate. `protected` counts the episodes that are never evicted."""
 
@@ -29,7 +30,7 @@ class Eviction(Service):
     """The verb that keeps a file within its limit."""
 
     async def evict(self, dry_run: bool = False) -> Evicted:
-        """002-013: when a file has reached `max_size_bytes`, delete the least recently used episodes of all tenants
+        """When a file has reached `max_size_bytes`, delete the least recently used episodes of all tenants
         until it is below 85 % of it.
 
         Decisions, episodes of active sessions, and archived ones stay, as do all facts and rules. Each batch is its own

@@ -1,6 +1,6 @@
 """Verbs on facts: what is true."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
@@ -13,9 +13,10 @@ from tulving.domain.decay import decay_rate, next_review_at
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Settlement, Stored
 from tulving.domain.vectors import pack_given
 from tulving.errors import InvalidInput
+from tulving.services.offers import each_of, offered, read_offers
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId, offered
+from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId
 from tulving.storage.embeddings import Indexed
 
 SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
@@ -154,16 +155,17 @@ class Facts(Service):
         return await mine._store_facts([offer], itemgetter(0), given)
 
     @once
-    async def store_facts(self, offers: Sequence[NewFact]) -> list[Stored]:
-        """Remember many facts: one embedding batch, one transaction, in order, all or none."""
-        return await self._store_facts(offers, list)
+    async def store_facts(self, offers: Sequence[NewFact | Mapping[str, Any]]) -> list[Stored]:
+        """Remember many facts: one embedding batch, one transaction, in order, all or none. A mapping has the fields of
+        `NewFact`."""
+        return await self._store_facts(read_offers(NewFact, offers), list)
 
     async def _store_facts(
         self, offers: Sequence[NewFact], of: Callable[[list[Stored]], T], vector: bytes | None = None
     ) -> T:
         """`of` makes the verb's answer from the results. A single offer may come with its vector."""
         now = self._env.clock()
-        facts = [self._fact(offer, now) for offer in offers]
+        facts = each_of(offers, lambda offer: self._fact(offer, now))
         if not facts:
             return of([])
         entries = await self._env.embedding.index(facts, given=vector)
@@ -192,14 +194,14 @@ class Facts(Service):
             await self._write(storage.embeddings.set_embeddings, made, self._audit_of())
 
     @operation(
-        "memory_fact_history",
+        "memory_history",
         effect="read",
         command="history",
         positional=("subject", "predicate"),
         answer="facts",
         standard=False,
     )
-    async def fact_history(
+    async def history(
         self,
         subject: Annotated[str, "What or whom it is about"],
         predicate: Annotated[str, "Which property, such as favorite_color"],

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from tulving import storage
+from tulving.domain.records import Record
 from tulving.domain.vectors import unit
 from tulving.errors import TulvingError
 from tulving.ports import Checkable, Embedder, Finding
@@ -22,8 +23,8 @@ PROBE = "Is the memory well?"
 State = Literal["ready", "warming", "degraded"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+@dataclass(frozen=True, slots=True, repr=False)
+class JobState(Record):
     """The state of a job after its last run, and when it is due again. The error itself is left out: it may concern
     other tenants."""
 
@@ -33,8 +34,8 @@ class JobState:
     next_run: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+@dataclass(frozen=True, slots=True, repr=False)
+class Readiness(Record):
     """Whether a memory works as it should (000-009, 000-017), and why not: it is `degraded` by problems, and `warming`
     while an index is being built; it answers then too, but slower."""
 
@@ -49,8 +50,8 @@ def readiness_of(findings: Iterable[Finding]) -> Readiness:
     return Readiness("degraded" if problems else "warming" if warming else "ready", problems + warming)
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+@dataclass(frozen=True, slots=True, repr=False)
+class Health(Record):
     """All findings; `ok` if none has problems, which is any state but `degraded`. The `reasons` of the state are for
     people. The schema was checked when the store was opened.
 
@@ -117,7 +118,7 @@ class HealthCheck(Timeline):
         return readiness_of([*await self._env.store.health(), embedder])
 
     async def ready(self, timeout: float | None = None) -> bool:
-        """000-009, 000-017: wait until the indexes of the store are warm; False if that takes more than so many
+        """Wait until the indexes of the store are warm; False if that takes more than so many
         seconds."""
         try:
             async with asyncio.timeout(timeout):

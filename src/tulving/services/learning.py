@@ -16,6 +16,7 @@ from tulving.domain import intake, prompts
 from tulving.domain.echo import without_injected
 from tulving.domain.learning import ConsolidationResult, Extraction, Group, Run, unreadable
 from tulving.domain.model import MemoryId
+from tulving.domain.records import Record
 from tulving.domain.scope import GLOBAL, Owner
 from tulving.errors import IntegrityError, InvalidInput, ModelUnavailable, StoreUnavailable, UnusableAnswer
 from tulving.parsing.consolidation import parse_consolidation_output
@@ -58,8 +59,8 @@ class Consolidated(TypedDict):
     warning: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnPrompt:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LearnPrompt(Record):
     """A prompt for any model, and the lease under which its answer is taken. Without a lease there is nothing to learn,
     or others are learning from the `episodes` that wait."""
 

@@ -21,6 +21,7 @@ from tulving.domain.learning import (
     happened_at,
 )
 from tulving.domain.model import Episode, Fact, NewFact, NewRule, Rule, Stored
+from tulving.domain.records import Record
 from tulving.domain.scope import GLOBAL, Bound, Owner, address_of
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.facts import Facts
@@ -43,8 +44,8 @@ _ACTIONS: dict[type, Action] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Learned(Record):
     """What a model's answer has taught. `held` waits for a person, and so do `conflicts_held` of what was stored; the
     run can be undone by its id."""
 

@@ -11,6 +11,7 @@ from tulving.domain import intake
 from tulving.domain.events import Audit
 from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Fact, Item, Kind, MemoryId
+from tulving.domain.records import Record
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.learning import Learning
@@ -24,8 +25,8 @@ from tulving.storage.undoing import Undone
 MOST_RUNS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RunChange(Record):
     """What a run did to one memory, and from which episodes it did that. The content is that of today; a fact is
     `about` its subject and predicate."""
 
@@ -37,15 +38,15 @@ class Change:
     sources: list[UUID] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RunReport(Record):
     """A run of a model, and how much of it waits for a person: proposals that are `held`, and conflicts of what it has
     stored. If it was asked for by its id, with its changes."""
 
     run: Run
     held: int = 0
     conflicts_held: int = 0
-    changes: list[Change] = field(default_factory=list)
+    changes: list[RunChange] = field(default_factory=list)
 
 
 class Reviewing(Learning):
@@ -163,14 +164,14 @@ def _settle(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -
     storage.runs.settle(conn, proposal.tenant_id, proposal.run_id)
 
 
-def _changes(conn: Connection, run: Run) -> list[Change]:
+def _changes(conn: Connection, run: Run) -> list[RunChange]:
     """Each memory that a run has changed, with the last thing that it did to it."""
     done = {
         event.entity_id: (event.entity_type, event.event_type)
         for event in storage.events.of_run(conn, run.tenant_id, run.id)
         if event.entity_type in ("fact", "rule")
     }
-    changes: list[Change] = []
+    changes: list[RunChange] = []
     for id_, (kind, what) in done.items():
         if id_ is None:
             continue
@@ -179,7 +180,7 @@ def _changes(conn: Connection, run: Run) -> list[Change]:
         links = storage.links.of_item(conn, address, "outgoing", Bound())
         sources = [link.target_id for link in links if link.relation == "derived_from"]
         changes.append(
-            Change(
+            RunChange(
                 what=what.partition("_")[2],
                 memory_type=address.kind,
                 memory_id=id_,

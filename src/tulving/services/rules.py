@@ -1,6 +1,6 @@
 """Verbs on rules: how to act, and how well that worked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
@@ -11,9 +11,10 @@ from tulving.domain.decay import RULE_DECAY_RATE, decay_rate, next_review_at
 from tulving.domain.model import MemoryId, NewRule, Rule, Stored
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.items import Items
+from tulving.services.offers import each_of, offered, read_offers
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import T, offered
+from tulving.services.service import T
 from tulving.services.upkeep import Upkeep
 
 INITIAL_CONFIDENCE = 0.5
@@ -44,15 +45,16 @@ class Rules(Items, Upkeep):
         return await self._store_rules([offered(NewRule, locals())], itemgetter(0))
 
     @once
-    async def store_rules(self, offers: Sequence[NewRule]) -> list[Stored]:
-        """Remember many rules: one embedding batch, one transaction, all or none."""
-        return await self._store_rules(offers, list)
+    async def store_rules(self, offers: Sequence[NewRule | Mapping[str, Any]]) -> list[Stored]:
+        """Remember many rules: one embedding batch, one transaction, all or none. A mapping has the fields of
+        `NewRule`."""
+        return await self._store_rules(read_offers(NewRule, offers), list)
 
     async def _store_rules(self, offers: Sequence[NewRule], of: Callable[[list[Stored]], T]) -> T:
         """`of` makes the verb's answer from the results."""
         now = self._env.clock()
         audit = self._audit(now)
-        rules = [self._rule(offer, now) for offer in offers]
+        rules = each_of(offers, lambda offer: self._rule(offer, now))
         rows = [
             (rule, entry, audit.event("rule_created", "rule", rule.id, content_hash=rule.content_hash))
             for rule, entry in zip(rules, await self._env.embedding.index(rules), strict=True)
@@ -82,7 +84,7 @@ class Rules(Items, Upkeep):
         return await self._mark(rule_id, "harmful", _reason(reason), circumstances)
 
     async def invert_rule(self, rule_id: MemoryId) -> Rule | None:
-        """001-013: turn a refuted rule into a warning against itself; None for a rule that is not refuted.
+        """Turn a refuted rule into a warning against itself; None for a rule that is not refuted.
 
         A rule that was inverted before stays as it is.
         """

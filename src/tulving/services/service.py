@@ -1,8 +1,10 @@
 """The base of every verb: the environment that `bootstrap` composed, the caller, and what it is bound to."""
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -33,6 +35,8 @@ log = logging.getLogger("tulving")
 
 MAINTENANCE = "maintenance"
 """The actor of work on all tenants."""
+AGENT = "agent"
+"""The agent of a caller that names none and has no actor."""
 
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
@@ -81,6 +85,9 @@ class Env:
     tokens: Callable[[str], int] = count_tokens
     reranker: Reranking | None = None
     model: LanguageModel | None = None
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """What ends all this, the last part first."""
+    closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def embedder(self) -> Embedder:
@@ -102,6 +109,11 @@ class Service:
     `requests.once` runs a verb. It is kept on the instance and not in a context variable, which tasks started by a
     subscriber would inherit.
     """
+
+    caller: Caller
+    """On whose behalf it acts."""
+    bound: Bound
+    """What it is restricted to."""
 
     def __init__(
         self,
@@ -191,6 +203,10 @@ class Service:
     def _tenant_id(self) -> str | None:
         """Whose rows the verbs work on; None means all tenants'."""
         return self.caller.tenant_id
+
+    def _agent(self, butler: object) -> str:
+        """The agent that a caller names, or itself."""
+        return intake.name("butler", self.caller.actor or AGENT if butler is None else butler)
 
     def _audit(self, now: datetime) -> Audit:
         return Audit(self.caller, now, self._env.ids)
@@ -290,7 +306,8 @@ class Service:
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._env.store.read(self._tenant_id, query, *args, **kwargs)
 
-
-def offered(offer: type[T], arguments: Mapping[str, Any]) -> T:
-    """The offer made from a verb's arguments, passed as its `locals()`."""
-    return offer(**{name: value for name, value in arguments.items() if name != "self"})
+    async def close(self) -> None:
+        """Finish what was begun and close the store, also for the memories that were bound from this one. A second time
+        does nothing."""
+        async with self._env.closing_turn:
+            await self._env.closing.aclose()

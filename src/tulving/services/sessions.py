@@ -10,6 +10,7 @@ from uuid import UUID
 from tulving import storage
 from tulving.domain import intake
 from tulving.domain.model import SESSION_STATUSES, Kind, MemoryId, Session, SessionStatus
+from tulving.domain.records import Record
 from tulving.domain.sessions import counted, idle_since
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
@@ -22,8 +23,8 @@ ABANDONED_AT_A_TIME = 200
 END = "memory_session_end"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SessionReport(Record):
     """A session, and how many memories of each kind were made in it and not forgotten."""
 
     session: Session

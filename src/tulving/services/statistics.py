@@ -2,22 +2,15 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from tulving import storage
 from tulving.domain.model import Kind
+from tulving.domain.statistics import EpisodeCounts, FactCounts, Overview, RuleCounts, Statistics
 from tulving.services.operations import operation
 from tulving.services.service import Service
 
 _HOUR = timedelta(hours=1)
-
-
-class Statistics(TypedDict):
-    """001-093 to 001-095: for each kind the total and the number in each state."""
-
-    episodes: dict[str, Any]
-    facts: dict[str, Any]
-    rules: dict[str, Any]
 
 
 class Counting(Service):
@@ -36,22 +29,29 @@ class Counting(Service):
         oldest: datetime | None = counts["episode"].pop("created_at")
         age = None if oldest is None else max(0.0, (now - oldest) / _HOUR)
         counts["episode"]["backlog_age_hours"] = age
-        return {"episodes": counts["episode"], "facts": counts["fact"], "rules": counts["rule"]}
+        return Statistics(
+            episodes=EpisodeCounts(**counts["episode"]),
+            facts=FactCounts(**counts["fact"]),
+            rules=RuleCounts(**counts["rule"]),
+        )
 
-    async def overview(self, scope: str | None = None) -> dict[str, Any]:
+    async def overview(self, scope: str | None = None) -> Overview:
         """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), how many
         conflicts are held for a person, and how tool calls in plain text were read."""
         llm, now, tenant_id = self._env.config.llm, self._env.clock(), self.caller.tenant_id
         learning = await self._read(storage.runs.summary, tenant_id, now)
         held = await self._read(storage.settlements.count_held, tenant_id, self.bound)
         model = self._env.model and self._env.model.name
-        return {
-            **await self.stats(scope),
-            "learning": {**learning, "tokens_per_day": llm.tokens_per_day, "model": model},
-            "conflicts": {"held": held.total()},
-            "tool_text": await self._read(storage.tool_texts.summary, tenant_id),
-        }
+        counts = await self.stats(scope)
+        return Overview(
+            episodes=counts.episodes,
+            facts=counts.facts,
+            rules=counts.rules,
+            learning={**learning, "tokens_per_day": llm.tokens_per_day, "model": model},
+            conflicts={"held": held.total()},
+            tool_text=await self._read(storage.tool_texts.summary, tenant_id),
+        )
 
     async def count_tool_text(self, protocol: str, reason: str) -> None:
-        """000-004: count a model's text that was read for tool calls, and the reason if ABP was not used."""
+        """Count a model's text that was read for tool calls, and the reason if ABP was not used."""
         await self._write(storage.tool_texts.count, self.caller.tenant_id, protocol, reason, self._env.clock())

@@ -26,7 +26,7 @@ PRUNED_AT_A_TIME = 200
 
 
 class Rotated(TypedDict):
-    """000-016, 000-018: how many episodes were archived into how many segments, how many segments were merged, how many
+    """How many episodes were archived into how many segments, how many segments were merged, how many
     episodes were past their retention, and how many segments can't be read."""
 
     archived: int
@@ -65,7 +65,7 @@ class Timeline(Service):
         return total
 
     async def check_segments(self) -> int:
-        """000-017: read the segments that this process has not read yet, so that what is damaged is known before it is
+        """Read the segments that this process has not read yet, so that what is damaged is known before it is
         asked for, and a file that was put back counts again; returns how many can't be read."""
         whose, damaged = self._tenant_id, 0
         for tenant_id in await self._read(storage.timeline.tenants) if whose is None else [whose]:
@@ -138,7 +138,7 @@ class Timeline(Service):
         return merged
 
     async def _prune(self, tenant_id: str, as_of: datetime) -> int:
-        """000-018: delete what happened too long ago."""
+        """Delete what happened too long ago."""
         before = segments.cutoff(as_of, self._env.config.timeline.retention_days)
         if before is None:
             return 0

@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 class CleanedUp(TypedDict):
-    """001-060: how many episodes a cleanup has deleted, and how many remain."""
+    """How many episodes a cleanup has deleted, and how many remain."""
 
     expired_deleted: int
     capacity_deleted: int
@@ -44,7 +44,7 @@ class Upkeep(Timeline):
     async def run_decay_sweep(
         self, as_of: datetime | None = None, dry_run: bool = False, progress: Progress | None = None
     ) -> dict[str, int]:
-        """001-037, 001-121: review all facts and rules that are due: let them fade, expire or recover.
+        """Review all facts and rules that are due: let them fade, expire or recover.
 
         Nothing is due at a time before the last sweep. A dry run only counts.
         """
@@ -124,7 +124,7 @@ class Upkeep(Timeline):
         }
 
     async def invert_refuted(self) -> int:
-        """001-013: turn all refuted rules into warnings against themselves; returns how many."""
+        """Turn all refuted rules into warnings against themselves; returns how many."""
         audit_of, done, last = self._audit_of(), 0, None
         while batch := await self._read(storage.rules.refuted, self._tenant_id, self.bound, INVERTED_AT_A_TIME, last):
             for rule in batch:

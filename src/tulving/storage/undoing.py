@@ -12,6 +12,7 @@ from tulving.domain.editing import edited, forgotten, in_use, is_forgotten
 from tulving.domain.events import Audit, Event
 from tulving.domain.learning import Run
 from tulving.domain.model import KIND_OF, Fact, Item, Rule
+from tulving.domain.records import Record
 from tulving.domain.scope import Address, Bound, Owner, address_of
 from tulving.domain.text import found_by, search_text
 from tulving.errors import InvalidInput
@@ -27,8 +28,8 @@ Changes = Mapping[UUID, tuple[int, str]]
 """The last thing that others did to a memory, after its place in the order of events."""
 
 
-@dataclass(slots=True)
-class Undone:
+@dataclass(slots=True, repr=False)
+class Undone(Record):
     """What was undone of a run: what it added, what it replaced or confirmed, and which blocks of the profile it wrote.
     `refused` says what was not undone, and why."""
 

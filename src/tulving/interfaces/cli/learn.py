@@ -13,7 +13,7 @@ from tulving.interfaces.cli.terminal import NOTHING, block, complain, lines, mom
 from tulving.interfaces.wire import wire
 from tulving.services.lessons import Learned
 from tulving.services.memory import Memory
-from tulving.services.reviewing import Change
+from tulving.services.reviewing import RunChange
 
 
 def learn(
@@ -46,7 +46,7 @@ def learn(
     # All parts of a pipe start at once: what the prompt was is known only when the answer has arrived.
     given = read_text(file) if apply else _conversation(file)
 
-    async def teach(memory: Memory) -> tuple[Learned, list[Change]]:
+    async def teach(memory: Memory) -> tuple[Learned, list[RunChange]]:
         if apply:
             learned = await memory.learn_apply(given, lease=lease)
         else:

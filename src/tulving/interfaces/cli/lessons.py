@@ -9,7 +9,7 @@ from tulving.domain.learning import Proposal
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment
 from tulving.services.conflicts import REWRITTEN
 from tulving.services.lessons import Learned
-from tulving.services.reviewing import Change, RunReport
+from tulving.services.reviewing import RunChange, RunReport
 from tulving.storage.undoing import Undone
 
 TAUGHT = {
@@ -32,7 +32,7 @@ ACTIONS = {"new_fact": "store fact", "updated_fact": "update fact", "new_rule": 
 STATUS_STYLES = {"done": "green", "held": "yellow", "failed": "red", "undone": "dim", "open": "cyan"}
 
 
-def learned(result: Learned, changes: Sequence[Change] = ()) -> Iterator[Line]:
+def learned(result: Learned, changes: Sequence[RunChange] = ()) -> Iterator[Line]:
     """What came of one answer of a model, and how to undo it."""
     counts: dict[str, Any] = asdict(result)
     blocks = f"; profile: {', '.join(result.profile)}" if result.profile else ""
@@ -146,7 +146,7 @@ def _run(report: RunReport) -> Iterator[Line]:
     yield from _rest({**run.counts, **held, "errors": errors})
 
 
-def _change(change: Change) -> Iterator[Line]:
+def _change(change: RunChange) -> Iterator[Line]:
     kind: Part = (change.memory_type, KIND_STYLES[change.memory_type])
     about = f"{change.about}: " if change.about else ""
     yield 2, kind, f" {change.what.replace('_', ' ')}  {about}", (change.content or "(deleted since)", "bold")

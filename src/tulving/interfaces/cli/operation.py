@@ -20,9 +20,6 @@ from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 
-BUTLER = "cli"
-"""The agent on whose behalf a person acts by hand, unless the person says otherwise."""
-
 METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
 
@@ -58,12 +55,11 @@ def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
         flag = typer.Option(f"--{parameter.name.replace('_', '-')}", help=note)
         return _keyword(parameter.name, Annotated[bool, flag], False)
     complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
-    required = BUTLER if parameter.name == "butler" else inspect.Parameter.empty
-    default = required if parameter.required else None
+    default = inspect.Parameter.empty if parameter.required else None
     if positional:
         info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
     else:
-        shown = default if default == BUTLER else parameter.default
+        shown = parameter.default
         note += "; may be repeated" if parameter.type == "array" else ""
         note += f" [default: {shown:g}]" if isinstance(shown, float) else f" [default: {shown}]" if shown else ""
         metavar = "TIME" if parameter.is_time else "|".join(words) or METAVARS.get(parameter.type, "TEXT")

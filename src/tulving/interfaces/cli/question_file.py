@@ -10,7 +10,6 @@ from uuid import UUID
 from tulving.domain import intake
 from tulving.domain.quality import Question
 from tulving.errors import InvalidInput
-from tulving.interfaces.cli.operation import BUTLER
 from tulving.interfaces.parameters import accept
 from tulving.services.memory import Memory
 from tulving.services.operations import OPERATIONS, Operation
@@ -69,8 +68,6 @@ def _offered(rows: object) -> dict[str, Offered]:
         key = _text(f"{place}.key", fields.pop("key", None))
         if key in found:
             raise InvalidInput(f"{place}.key", f"{key!r:.80} is used twice", "a key of its own for each memory")
-        if kind == "episode":
-            fields.setdefault("butler", BUTLER)
         try:
             found[key] = Offered(place, STORING[kind], accept(STORING[kind], fields))
         except InvalidInput as error:

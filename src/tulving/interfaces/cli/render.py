@@ -10,6 +10,7 @@ from tulving.domain.events import Event
 from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.relevance import SIGNALS, why
+from tulving.domain.statistics import Overview, Statistics
 from tulving.domain.validity import start
 from tulving.domain.windows import Window
 from tulving.interfaces.cli import conflicts, layers, lessons, timeline
@@ -22,7 +23,6 @@ from tulving.services.lessons import Learned
 from tulving.services.operations import Operation
 from tulving.services.reviewing import RunReport
 from tulving.services.search import POOL
-from tulving.services.statistics import Statistics
 from tulving.services.timeline import Rotated
 from tulving.storage.undoing import Undone
 
@@ -244,18 +244,10 @@ def _details(record: Any, leave_out: Sequence[str]) -> Iterator[Line]:
         yield 2, (name.ljust(width), "dim"), "  ", _cell(value)
 
 
-def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
+def _statistics(counts: Overview) -> Iterator[Line]:
     """Each state with its share of the kind as a bar; states without memories are left out."""
-    for kind, states in counts.items():
-        if kind == "learning":
-            yield from lessons.overview(states)
-            continue
-        if kind == "tool_text":
-            yield from tool_texts(states)
-            continue
-        if kind == "conflicts":
-            yield from conflicts.waiting(states["held"])
-            continue
+    for kind, states in {"episodes": counts.episodes, "facts": counts.facts, "rules": counts.rules}.items():
+        states = states.to_dict()
         total, style = states["total"], KIND_STYLES[kind.removesuffix("s")]
         yield 0, (kind, style), "  ", (f"{total:,}", "bold")
         for state, count in states.items():
@@ -264,6 +256,9 @@ def _statistics(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
                 yield 2, name, f"{count:12,.1f}"
             elif isinstance(count, int) and count and state != "total":
                 yield 2, name, f"{count:12,}  ", ("█" * max(1, round(BAR * count / total)), style)
+    yield from lessons.overview(counts.learning)
+    yield from conflicts.waiting(counts.conflicts["held"])
+    yield from tool_texts(counts.tool_text)
 
 
 def tool_texts(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:

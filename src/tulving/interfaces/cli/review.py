@@ -36,7 +36,7 @@ def review(
         )
 
     async def look(memory: Memory) -> tuple[list[Proposal], int]:
-        return await memory.proposals(), (await memory.overview())["conflicts"]["held"]
+        return await memory.proposals(), (await memory.overview()).conflicts["held"]
 
     async def decide(memory: Memory) -> Learned | int | None:
         chosen = ids or [proposal.id for proposal in await memory.proposals()]

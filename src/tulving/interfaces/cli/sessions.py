@@ -9,7 +9,6 @@ import typer
 from tulving.domain.model import SESSION_STATUSES, Session
 from tulving.domain.text import shortened
 from tulving.errors import InvalidInput, NotFound
-from tulving.interfaces.cli.operation import BUTLER
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import Line, lines, moment, print_json
 from tulving.interfaces.wire import wire
@@ -31,7 +30,7 @@ def sessions(
     project: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Start one of this project, or list only its")
     ] = None,
-    butler: Annotated[str, typer.Option(metavar="TEXT", help="Start one of this agent")] = BUTLER,
+    butler: Annotated[str | None, typer.Option(metavar="TEXT", help="Start one of this agent")] = None,
     summary: Annotated[str | None, typer.Option(metavar="TEXT", help="End it with this: what was done")] = None,
     tool_calls: Annotated[
         str | None, typer.Option(metavar="NUMBER|JSON", help='End it with these: a number, or {"edit": 3}')

@@ -14,7 +14,7 @@ import asyncpg
 from asyncpg import exceptions as pg
 
 from tulving.domain.events import Event
-from tulving.errors import ConfigError, IntegrityError, StoreUnavailable
+from tulving.errors import ConfigError, IntegrityError, MemoryClosed, StoreUnavailable
 from tulving.ports import Finding
 from tulving.storage.postgres.announcements import Announcements
 from tulving.storage.postgres.connection import STORE_LOCK, PostgresConnection
@@ -130,7 +130,7 @@ class PostgresStore:
     async def connection(self):
         """A connection of the pool, without a transaction."""
         if self._closed:
-            raise StoreUnavailable("this memory was closed")
+            raise MemoryClosed
         self._calls += 1
         self._idle.clear()
         try:

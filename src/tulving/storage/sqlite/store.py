@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tulving.domain.events import Event
-from tulving.errors import DamagedStore, IntegrityError, InvalidInput, StoreBusy, StoreUnavailable, TulvingError
+from tulving.errors import DamagedStore, IntegrityError, InvalidInput, MemoryClosed, StoreBusy, TulvingError
 from tulving.ports import Finding
 from tulving.settings import VectorsConfig
 from tulving.storage import facts, items, timeline
@@ -199,7 +199,7 @@ class SqliteStore:
         """Run a read in one snapshot, concurrently with the writer. One that is overtaken each time becomes a write:
         then nobody replaces a file that its snapshot names."""
         if self._closed:
-            raise StoreUnavailable("this memory was closed")
+            raise MemoryClosed
         try:
             return await asyncio.wrap_future(self._pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
         except Interrupted:
@@ -276,7 +276,7 @@ class SqliteStore:
 
     def _check(self) -> None:
         if self._closed:
-            raise StoreUnavailable("this memory was closed")
+            raise MemoryClosed
         self._place.check_writable()
         if self._damage:
             raise self._damage
