@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tulving.interfaces.parameters import describe, parameters, schema
+from tulving.interfaces.parameters import describe, schema
 from tulving.services.operations import Operation
 from tulving.settings import MemoryModuleConfig
 
@@ -49,8 +49,13 @@ class Tool(NamedTuple):
 
 
 def described(operation: Operation, config: MemoryModuleConfig) -> Tool:
-    """An operation as a tool, with its configured defaults."""
-    return Tool(operation.tool, describe(operation), schema(parameters(operation, config)))
+    """An operation as a tool, with its configured defaults; in the minimal tool set, in few words."""
+    from tulving.interfaces.answers import offered_parameters  # a client is greeted before it is loaded
+
+    description = describe(operation)
+    if config.tools == "minimal":
+        description = description.split(PARAGRAPH)[0]
+    return Tool(operation.tool, description, schema(offered_parameters(operation, config)))
 
 
 def tool_prompt(tools: Iterable[Tool]) -> str:

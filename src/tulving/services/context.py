@@ -33,6 +33,7 @@ class Context(Search):
     @operation(
         "memory_context",
         effect="read",
+        minimal=(),
         command="context",
         positional=("trigger_prompt",),
         answer="context",

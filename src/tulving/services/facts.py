@@ -37,6 +37,7 @@ class Facts(Service):
     @operation(
         "memory_store_fact",
         effect="write",
+        minimal=("importance",),
         command="store fact",
         positional=("subject", "predicate", "content"),
         defaults=DEFAULTS,

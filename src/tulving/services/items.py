@@ -47,7 +47,15 @@ class Items(Service):
         """The time of this memory's clock, for displaying its memories."""
         return self._env.clock()
 
-    @operation("memory_get", effect="read", command="get", positional=ONE_MEMORY, answer="memory", by_person="look")
+    @operation(
+        "memory_get",
+        effect="read",
+        minimal=(),
+        command="get",
+        positional=ONE_MEMORY,
+        answer="memory",
+        by_person="look",
+    )
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
         """Read one memory in full, in any state; nothing if there is none.
 
@@ -114,7 +122,13 @@ class Items(Service):
         return await self._write_once(lambda conn: storage.reviews.confirm(conn, address, event))
 
     @operation(
-        "memory_forget", effect="destroy", command="forget", positional=ONE_MEMORY, answer="forgotten", idempotent=True
+        "memory_forget",
+        effect="destroy",
+        minimal=(),
+        command="forget",
+        positional=ONE_MEMORY,
+        answer="forgotten",
+        idempotent=True,
     )
     @once
     async def forget(

@@ -159,6 +159,7 @@ class Search(Service):
     @operation(
         "memory_recall",
         effect="read",
+        minimal=("types", "limit"),
         command="recall",
         positional=("topic",),
         defaults={"limit": WRITTEN_LIMIT},
