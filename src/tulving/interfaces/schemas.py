@@ -76,7 +76,7 @@ def _of(hint: Any) -> dict[str, Any]:
         return _object({**_memory(*MEMORIES)["properties"], **_FOUND}, PROMISED[Hit])
     if origin is Literal:
         return {"type": "string", "enum": [*parts]}
-    if origin in (list, Sequence):
+    if origin in (list, tuple, Sequence):
         return {"type": "array", "items": _described(parts[0])}
     if origin in (dict, Mapping):
         values = _described(parts[1])

@@ -83,7 +83,7 @@ class ToolRunner:
     def prompt(self) -> str:
         """The instructions that teach a model the protocol and all tools."""
         known = [described(operation, self._config) for operation in self._operations.values()]
-        return tool_prompt([*known, *(each.tool for each in self._registered.values())])
+        return tool_prompt(self._config.tools, [*known, *(each.tool for each in self._registered.values())])
 
     def register(
         self,

@@ -43,12 +43,15 @@ class Context(Search):
     async def context(
         self,
         trigger_prompt: Annotated[str, "What the session is about; of a very long text only the beginning is used"],
-        butler: Annotated[str, "The agent: its own memories and the global ones are used"],
+        butler: Annotated[str, "The agent, which is you: its own memories and the global ones are used"],
         token_budget: Annotated[int | None, "How long the block may be, in tokens", BUDGETS] = None,
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
     ) -> str:
-        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes."""
+        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes.
+
+        It is for the start of a session. Later, recall what is known about a topic.
+        """
         settings = self._env.config.retrieval
         given = settings.context_token_budget if token_budget is None else token_budget
         budget = intake.whole("token_budget", given, *BUDGETS)

@@ -32,7 +32,7 @@ class Episodes(Service):
     async def store_episode(
         self,
         content: Annotated[str, "What happened, in plain words"],
-        butler: Annotated[str, "The agent that observed it"],
+        butler: Annotated[str, "The agent that observed it, which is you"],
         session_id: Annotated[MemoryId | None, "Its session (a UUID); turns of a session are found together"] = None,
         importance: Annotated[float, "How much it matters, 0 to 10", intake.IMPORTANCE] = 5.0,
         title: Annotated[str | None, "A short heading"] = None,

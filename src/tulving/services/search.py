@@ -69,7 +69,10 @@ class Search(Service):
         min_relevance: MinRelevance = None,
         archived: Annotated[bool, "Also look through the archive of old episodes, by words only"] = False,
     ) -> Found:
-        """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
+        """Look for particular memories by words and by meaning, of any type, time, project or tag.
+
+        To learn what is known about a topic, recall it instead.
+        """
         kinds = kinds_of(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
@@ -179,9 +182,9 @@ class Search(Service):
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
     ) -> Found:
-        """Recall what fits a topic, by relevance, importance, recency and confidence.
+        """Recall what is known about a topic: the best by relevance, importance, recency and confidence.
 
-        Each memory returned counts one more reference.
+        To look for one particular memory, search for it instead. Each memory returned counts one more reference.
         """
         limit = self._limit(limit)
         found = await self._recall(

@@ -22,7 +22,7 @@ def prompt(context: typer.Context, tools: Tools = None) -> None:
     config = context.obj.config()
     operations = tool_set(tools or config.tools).values()
     shown = replace(config, tools=tools or config.tools)
-    text = tool_prompt(described(each, shown) for each in operations)
+    text = tool_prompt(shown.tools, (described(each, shown) for each in operations))
     block(text)
     typer.echo(f"{len(operations)} tools, about {count_tokens(text):,} tokens", err=True)
 
