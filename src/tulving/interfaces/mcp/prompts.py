@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
+from tulving.domain.decay import PERMANENCE
 from tulving.domain.text import escape_markup
 from tulving.interfaces import answers
 from tulving.interfaces.mcp.principal import Principal, refused
@@ -82,6 +83,8 @@ def _remember(what: str, kind: str | None, permanence: str | None, tools: Collec
     known = {name: how for name, how in STORES.items() if how.partition(",")[0] in tools}
     if kind and kind not in known:
         raise refused(f"kind: {kind!r:.80} is not known; allowed: {', '.join(known)}")
+    if permanence and permanence not in PERMANENCE:
+        raise refused(f"permanence: {permanence!r:.80} is not known; allowed: {', '.join(PERMANENCE)}")
     tool = known[kind].partition(",")[0] if kind else "; ".join(known.values())
     fading = f" Its permanence is {permanence}." if permanence else ""
     return (
