@@ -159,7 +159,9 @@ def text(operation: Operation, value: Mapping[str, Any], form: Form) -> str:
     """The same answer to be read: a line for each memory. In full it is JSON, since nothing is to be left out."""
     if operation.answer and isinstance(bare := value[operation.answer], str):
         return bare
-    return json.dumps(value, ensure_ascii=False) if form == "full" else "\n".join(_readable(value))
+    if form == "full":
+        return json.dumps(value, ensure_ascii=False)
+    return "\n".join(_readable(value)) or f"{operation.answer}: none"
 
 
 def _readable(value: Mapping[str, Any]) -> Iterator[str]:
