@@ -13,6 +13,7 @@ from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.providers import DIALECTS, EMBEDDERS, POOLINGS
 
+TOOL_SETS = ("minimal", "standard", "all")
 CRONS = {
     "consolidation": "0 */6 * * *",
     "decay_sweep": "0 3 * * *",
@@ -368,7 +369,7 @@ class MemoryModuleConfig:
         _check("episode_max_entries", 0 <= self.episode_max_entries < 2**31, "0 to 2147483647")
         most = self.max_content_characters
         _check("max_content_characters", most is None or most >= 1, "1 or more, or none")
-        _check("tools", self.tools in ("standard", "all"), "standard, all")
+        _check("tools", self.tools in TOOL_SETS, ", ".join(TOOL_SETS))
         _check("busy_timeout", 0 <= self.busy_timeout <= 3600, "seconds from 0 to 3600")
         most = self.max_size_bytes
         _check("max_size_bytes", most is None or most >= 1_000_000, "1000000 or more, or none")

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 from tulving import DamagedStore, InvalidInput, Memory, NotFound, StoreUnavailable
-from tulving.interfaces.calls import call, open_lazily
+from tulving.interfaces.calls import invoke, open_lazily
 from tulving.interfaces.parameters import accept, parameters
+from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS
 from tulving.settings import MemoryModuleConfig, RetrievalConfig
+
+
+async def call(memory, operation, arguments):
+    return answer(operation, await invoke(memory, operation, arguments))
 
 
 class Failing:

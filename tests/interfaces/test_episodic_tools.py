@@ -23,7 +23,9 @@ async def test_a_model_records_and_reads_a_timeline(connect):
         again = await ask(client, "memory_record_event", **ROSES, user_id="ada")
         assert (first["outcome"], again["outcome"], again["id"]) == ("stored", "duplicate", first["id"])
         assert "user_id: is missing" in await refused(client, "memory_record_event", **ROSES)
-        window = await ask(client, "memory_query_window", **NEW_YEAR, user_id="ada", event_types=["conversation"])
+        window = await ask(
+            client, "memory_query_window", **NEW_YEAR, user_id="ada", event_types=["conversation"], detail="full"
+        )
         (event,) = window["events"]
         assert (event["type"], event["importance"]) == ("conversation", 7)
         assert event["occurred_at"] == "2026-01-01T12:00:00+00:00" and "event_key" not in event

@@ -95,6 +95,8 @@ async def hosting(
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    if tool in ("memory_get", "memory_recall", "memory_search"):
+        arguments["detail"] = "full"
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content[0].text
     assert json.loads(result.content[0].text) == result.structured_content
@@ -602,7 +604,7 @@ async def test_what_a_model_reads_is_counted_at_the_latest_when_the_host_ends(db
     await module.register_tools(Collecting())
     fact = (await tools["memory_store_fact"](**TEA))["id"]
     for expected in (1, 2):
-        answer = await tools["memory_get"](memory_type="fact", memory_id=fact)
+        answer = await tools["memory_get"](memory_type="fact", memory_id=fact, detail="full")
         assert answer["memory"]["reference_count"] == expected
     await module.on_shutdown()
     assert run_sql(url, "SELECT reference_count FROM facts") == [{"reference_count": 2}]

@@ -7,6 +7,7 @@ from typing import Annotated, get_origin, get_type_hints, is_typeddict
 import pytest
 
 from tulving import Found, Memory
+from tulving.interfaces.answers import takes_detail
 from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
@@ -69,7 +70,8 @@ def test_what_is_for_python_only_may_be_left_out(operation):
 @EVERY
 def test_it_is_a_tool_with_all_its_parameters(operation):
     made = tool(operation, MemoryModuleConfig())
-    assert list(made.input_schema["properties"]) == signature(operation)
+    extra = ["detail"] if takes_detail(operation) else []
+    assert list(made.input_schema["properties"]) == signature(operation) + extra
     assert made.description == describe(operation)
     assert made.description.startswith(" ".join((operation.method.__doc__ or "").split(".")[0].split()))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -11,10 +12,13 @@ from typing import Any
 
 import anyio
 import asking
+import httpx2
 import model_command
 import pytest
 from asking import ASK, Script, ask_model
+from http_parts import bearer
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CreateMessageResult, ErrorData, TextContent
 
 from tulving import open_memory
@@ -354,6 +358,27 @@ async def test_progress_is_reported_over_stdio(over_stdio: Connect, mode: str, m
         assert steps == [(1, 3), (2, 3), (3, 3)]
         await ask(client, 1)
         assert len(steps) == 3, "only who asks is told"
+
+
+@BOTH_ERAS
+async def test_progress_is_reported_over_http_to_who_asks(path: Path, server, token, mode: str):
+    """Of a real call: a command is the model."""
+    steps: list[Any] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, total))
+
+    secret = token()["secret"]
+    served = server(TULVING_LLM__COMMAND=shlex.join([sys.executable, model_command.__file__]))
+    web = httpx2.AsyncClient(headers=bearer(secret), timeout=60)
+    async with web, Client(streamable_http_client(served.url, http_client=web), mode=mode) as client:
+        for butler in ("anna", "ben"):
+            await client.call_tool("memory_store_episode", {"content": "I moved to Berlin", "butler": butler})
+        learned = await client.call_tool("memory_run_consolidation", {}, progress_callback=note)
+        assert learned.structured_content["episodes_consolidated"] == 2
+        assert steps == [(1, 2), (2, 2)]
+        again = await client.call_tool("memory_run_consolidation", {})
+        assert (again.structured_content["episodes_processed"], len(steps)) == (0, 2)
 
 
 @pytest.mark.parametrize("model", [None, Model()], ids=["alone", "sampling"])

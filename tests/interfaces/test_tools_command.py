@@ -91,8 +91,8 @@ def test_the_instructions_need_no_store(cli, path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["run", "--tools", "most", "{said}"], "allowed: standard, all"),
-        (["prompt", "--tools", "most"], "allowed: standard, all"),
+        (["run", "--tools", "most", "{said}"], "allowed: minimal, standard, all"),
+        (["prompt", "--tools", "most"], "allowed: minimal, standard, all"),
         (["run", "{empty}"], "is empty"),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 
 from tulving import Found, Memory, Page, Stored
 from tulving.domain.relevance import SIGNALS
-from tulving.interfaces.wire import answer, schema, wire
+from tulving.interfaces.schemas import schema
+from tulving.interfaces.wire import answer, wire
 from tulving.services.operations import OPERATIONS
 from tulving.testing import ManualClock
 
@@ -147,42 +148,6 @@ async def test_links_and_events_are_objects(memory: Memory):
 def test_what_has_no_form_is_refused():
     with pytest.raises(TypeError, match="object has no form"):
         wire(object())
-
-
-def test_every_operation_declares_what_it_answers():
-    for operation in OPERATIONS.values():
-        declared = schema(operation)
-        assert declared["type"] == "object"
-        assert declared["properties"]
-        if operation.answer:
-            assert declared["required"] == [operation.answer]
-
-
-def test_a_schema_is_the_record_that_is_answered():
-    text, maybe_text, count = {"type": "string"}, {"type": ["string", "null"]}, {"type": "integer"}
-    rows = {"type": "array", "items": {"type": "object"}}
-    stored = {"id": text, "outcome": text, "superseded_id": maybe_text, "expires_at": maybe_text}
-    assert schema(OPERATIONS["memory_store_fact"]) == {
-        "type": "object",
-        "properties": {**stored, "superseded_by": text, "ref": text, "warning": text, "conflict": {"type": "object"}},
-        "required": list(stored),
-    }
-    found = {"results": rows, "mode": text, "candidates": count, "below_confidence": count, "warning": text}
-    found |= {"below_relevance": count, "closest": {"type": "object"}}
-    assert schema(OPERATIONS["memory_recall"]) == {"type": "object", "properties": found}, "it fails open"
-    assert schema(OPERATIONS["memory_health"])["properties"] == {
-        "ok": {"type": "boolean"},
-        "schema": text,
-        "pending": {"type": ["integer", "null"]},
-        "findings": rows,
-        "jobs": {"type": ["array", "null"], "items": {"type": "object"}},
-        "tool_text": {"type": ["object", "null"]},
-        "state": text,
-        "reasons": {"type": "array", "items": text},
-    }
-    counts = schema(OPERATIONS["memory_stats"])
-    assert counts["properties"] == {kind: {"type": "object"} for kind in ("episodes", "facts", "rules")}
-    assert schema(OPERATIONS["memory_confirm"])["properties"] == {"confirmed": {"type": "boolean"}}
 
 
 async def test_a_conflict_is_told_only_where_there_was_one_and_as_its_schema_says(memory: Memory, clock: ManualClock):

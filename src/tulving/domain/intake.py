@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tulving.domain.text import clean
@@ -18,6 +18,21 @@ MAX_TAGS = 100
 MAX_DEPTH = 32
 MAX_DIGITS = 300
 T = TypeVar("T", bound=str)
+
+
+class Between(NamedTuple):
+    """The numbers that a value may be, both included: what is checked here, and what schemas tell beforehand."""
+
+    low: int
+    high: int
+
+
+class OneOf(tuple[str, ...]):
+    """The words that a value may be, for schemas; `one_of` checks them."""
+
+
+IMPORTANCE = Between(0, 10)
+FRACTION = Between(0, 1)
 _PRIVATE = re.compile(r"<(/?)\s*private\b[^<>]*>", re.IGNORECASE)
 _PIECE = re.compile(r"[<>]|[^<>]+")
 # PostgreSQL's driver takes the very first and last moment for infinities.

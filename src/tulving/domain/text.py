@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from tulving.domain.model import Episode, Fact, Item
 from tulving.domain.stopwords import OTHER_STOP_WORDS, STOP_WORDS
@@ -166,6 +167,22 @@ def shortened(text: str, most: int) -> str:
         return text
     mark = f" … [cut: {len(text):,} characters in all]"
     return text[: max(0, most - len(mark))] + mark
+
+
+def levelled(texts: Sequence[str], budget: int, least: int, most: int) -> list[str]:
+    """Texts of at most `most` characters each and about `budget` in all: as if water were poured over them, the longest
+    are cut to one length and shorter ones stay whole. That length is never below `least`. A text that is cut ends with
+    a note of what is missing."""
+    left, waiting = budget, len(texts)
+    for length in sorted(map(len, texts)):
+        if length * waiting > left:
+            most = max(least, min(most, left // waiting))
+            break
+        left, waiting = left - length, waiting - 1
+    return [
+        text if len(text) <= most else f"{text[:most]} … [{len(text) - most:,} more characters; memory_get has all]"
+        for text in texts
+    ]
 
 
 def escape_markup(text: str) -> str:

@@ -15,7 +15,7 @@ from tulving.errors import InvalidInput
 EVENT_TYPES = ("conversation", "task", "reminder", "emotion", "preference", "custom")
 """000's types of events. Any other name is a type too."""
 DEFAULT_DAYS = 30
-MOST_DAYS = 36_500
+DAYS = intake.Between(0, 36_500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def span(since: object, until: object, last_days: object, now: datetime) -> tupl
         if begin and end and begin >= end:
             raise InvalidInput("until", "is not after since", "a later time")
         return begin, end
-    days = DEFAULT_DAYS if last_days is None else intake.number("last_days", last_days, 0, MOST_DAYS)
+    days = DEFAULT_DAYS if last_days is None else intake.number("last_days", last_days, *DAYS)
     if not days:
-        raise InvalidInput("last_days", "is 0", f"more than 0 and at most {MOST_DAYS}")
+        raise InvalidInput("last_days", "is 0", f"more than 0 and at most {DAYS.high}")
     return now - timedelta(days=days), now + timedelta.resolution

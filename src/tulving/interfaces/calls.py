@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tulving.errors import IntegrityError, InvalidInput, NotFound, TulvingError
-from tulving.interfaces import wire
 from tulving.interfaces.parameters import undescribed
 from tulving.services.operations import Operation
 
@@ -106,10 +105,3 @@ async def invoke(
             raise
         failed(operation, error)
         return operation.fallback(error)
-
-
-async def call(
-    memory: "Opened[Memory]", operation: Operation, arguments: Mapping[str, Any], **offers: Any
-) -> dict[str, Any]:
-    """The answer of an operation, in wire form."""
-    return wire.answer(operation, await invoke(memory, operation, arguments, offers=offers))

@@ -15,7 +15,9 @@ from tulving.config import own_config, parse
 from tulving.domain.scope import Caller
 from tulving.embedders import choose_embedder
 from tulving.errors import ConfigError, StoreUnavailable
-from tulving.interfaces.parameters import JsonType, Parameter, describe, parameters
+from tulving.interfaces.answers import offered_parameters
+from tulving.interfaces.instructions import described
+from tulving.interfaces.parameters import JsonType, Parameter
 from tulving.ports import Embedder
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation, offered
@@ -130,7 +132,7 @@ class MemoryModule(Module):
         return self._embedding_engine
 
     def _function(self, operation: Operation, settings: MemoryModuleConfig) -> Callable[..., Awaitable[dict[str, Any]]]:
-        """An operation as a function of its parameters only. It returns the wire form, or raises what to tell."""
+        """An operation as a function of its parameters only. It returns what a model is told, or raises it."""
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import TextContent
 
@@ -151,7 +153,7 @@ class MemoryModule(Module):
             return result.structured_content or {}
 
         function.__name__ = function.__qualname__ = operation.tool
-        function.__doc__ = describe(operation)
+        function.__doc__ = described(operation, settings).description
         function.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
         function.__annotations__["return"] = signature.return_annotation
         function.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
@@ -196,7 +198,7 @@ def _signature(operation: Operation, settings: MemoryModuleConfig) -> inspect.Si
             default=inspect.Parameter.empty if each.required else each.default,
             annotation=_annotation(each),
         )
-        for each in parameters(operation, settings)
+        for each in offered_parameters(operation, settings)
     ]
     return inspect.Signature(taken, return_annotation=dict[str, Any])
 

@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from tulving.domain.intake import Between, OneOf
 from tulving.errors import InvalidInput
 from tulving.services.operations import Operation
 from tulving.settings import MemoryModuleConfig
@@ -29,6 +30,7 @@ class Parameter:
     required: bool
     default: Any = None
     choices: tuple[str, ...] = ()
+    bounds: Between | None = None
     is_time: bool = False
     items: JsonType = "string"
     """What an array is of."""
@@ -42,6 +44,8 @@ class Parameter:
             schema["items"] = {"type": self.items, **words}
         else:
             schema.update(words)
+        if self.bounds:
+            schema |= {"minimum": self.bounds.low, "maximum": self.bounds.high}
         if self.is_time:
             schema["format"] = "date-time"
         if self.default is not None:
@@ -174,21 +178,27 @@ def _declared(method: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 
 def parameter(name: str, hint: Any, default: Any) -> Parameter:
-    """A parameter of a function. Its type may be annotated with a description."""
-    hint, note, *_ = get_args(hint) if get_origin(hint) is Annotated else (hint, name)
-    present = without_none(hint)
-    element = get_args(present)[0] if json_type(present) == "array" else present
+    """A parameter of a function. Its type may be annotated with a description, and then with what is allowed."""
+    hint, note, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint, name)
+    words = get_args(element) if get_origin(element := _element(hint)) is Literal else ()
     required = default is inspect.Parameter.empty
     return Parameter(
         name=name,
         help=note,
-        type=json_type(present),
+        type=json_type(hint),
         required=required,
         default=None if required else default,
-        choices=get_args(element) if get_origin(element) is Literal else (),
+        choices=next((each for each in allowed if isinstance(each, OneOf)), words),
+        bounds=next((each for each in allowed if isinstance(each, Between)), None),
         is_time=element is datetime,
         items=json_type(element),
     )
+
+
+def _element(hint: Any) -> Any:
+    """The type of a value, or of the values in a list."""
+    present = without_none(hint)
+    return get_args(present)[0] if json_type(present) == "array" else present
 
 
 def _numbers(parameter: Parameter, value: Any) -> list[float]:

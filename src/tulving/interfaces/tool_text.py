@@ -4,30 +4,23 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 from tulving.domain.access import RIGHTS
-from tulving.domain.model import Found
 from tulving.errors import InvalidInput
-from tulving.interfaces import wire
+from tulving.interfaces import answers
 from tulving.interfaces.calls import invoke, log_failure, told
 from tulving.interfaces.host_tools import HostTool, host_tool
 from tulving.interfaces.instructions import described, tool_prompt
-from tulving.interfaces.parameters import accept, returned
 from tulving.parsing.tool_calls import Protocol, TextCall, ToolText, read
 from tulving.services.memory import Memory
 from tulving.services.operations import OPERATIONS, Operation, offered
+from tulving.settings import TOOL_SETS
 
 log = logging.getLogger("tulving")
 
-TOOL_SETS = ("standard", "all")
-BOOKKEEPING = frozenset(
-    "tenant_id parts keyed validity decay_rate reference_count last_referenced_at accessed_at updated_at"
-    " last_confirmed_at next_review_at".split()
-)
-"""Fields of a hit that would fill the small context of such a model and tell it nothing; `memory_get` has them."""
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _MARKERS = re.compile(r"\[(?=\[)|<(?=<)|「")
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
@@ -68,8 +61,8 @@ class TextAnswer:
 class ToolRunner:
     """Carries out the tool calls in a model's text, on the memory of one caller and with the caller's rights.
 
-    `tools` is the tool set, `standard` or `all`; `rights` are the effects that its tools may have; with `dual`, a text
-    without ABP calls may have calls in VCP. What is not given is as configured.
+    `tools` is the tool set, `minimal`, `standard` or `all`; `rights` are the effects that its tools may have; with
+    `dual`, a text without ABP calls may have calls in VCP. What is not given is as configured.
     """
 
     def __init__(
@@ -82,14 +75,15 @@ class ToolRunner:
     ) -> None:
         self._memory, self._settings = memory, memory.config.tool_text
         self._operations = tool_set(memory.config.tools if tools is None else tools, rights)
+        self._config = memory.config if tools is None else replace(memory.config, tools=tools)
         self._dual = self._settings.dual_protocol if dual is None else dual
         self._registered: dict[str, HostTool] = {}
 
     @property
     def prompt(self) -> str:
         """The instructions that teach a model the protocol and all tools."""
-        known = [described(operation, self._memory.config) for operation in self._operations.values()]
-        return tool_prompt([*known, *(each.tool for each in self._registered.values())])
+        known = [described(operation, self._config) for operation in self._operations.values()]
+        return tool_prompt(self._config.tools, [*known, *(each.tool for each in self._registered.values())])
 
     def register(
         self,
@@ -138,8 +132,8 @@ class ToolRunner:
             if call.tool in self._registered:
                 value = await self._registered[call.tool].call(call.parameters)
             elif operation := self._operations.get(call.tool):
-                given = accept(operation, call.parameters)
-                value = wire.answer(operation, await invoke(self._opened, operation, given, note))
+                given, form = answers.accepted(operation, call.parameters)
+                value = answers.answer(operation, await invoke(self._opened, operation, given, note), form)
             else:
                 raise self._unknown(call.tool)
         except Exception as error:
@@ -171,10 +165,10 @@ def tool_set(tools: str, rights: Collection[str] = RIGHTS) -> dict[str, Operatio
 
 def _rendered(found: ToolText, results: Collection[CallResult]) -> str:
     """The results, and after them what could not be read, in the protocol of the calls."""
-    answers = [(each.tool, _shown(each) if each.error is None else {"error": each.error}) for each in results]
-    answers += [("unreadable", {"error": problem}) for problem in found.problems]
+    told = [(each.tool, each.value if each.error is None else {"error": each.error}) for each in results]
+    told += [("unreadable", {"error": problem}) for problem in found.problems]
     form = _VCP if found.protocol == "vcp" else _ABP
-    return "\n".join(form.format(name=_NOT_IN_NAMES.sub("_", name)[:80], value=_json(value)) for name, value in answers)
+    return "\n".join(form.format(name=_NOT_IN_NAMES.sub("_", name)[:80], value=_json(value)) for name, value in told)
 
 
 _ABP = """\
@@ -188,19 +182,6 @@ tool_name:「始」{name}「末」,
 result:「始」{value}「末」
 <<<[END_TOOL_RESULT]>>>
 """
-
-
-def _shown(result: CallResult) -> Any:
-    """The value of a result, in which the hits of a search have only what a model can use."""
-    operation = OPERATIONS.get(result.tool)
-    if operation is None or returned(operation) is not Found:
-        return result.value
-    hits = [{name: part for name, part in hit.items() if _is_useful(name, part)} for hit in result.value["results"]]
-    return {**result.value, "results": hits}
-
-
-def _is_useful(name: str, value: Any) -> bool:
-    return name not in BOOKKEEPING and value not in (None, [], {})
 
 
 def _json(value: Any) -> str:

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 from uuid import UUID
 
 from tulving.domain.layers import CompactFound
 from tulving.domain.learning import Proposal, Run
 from tulving.domain.model import Episode, Fact, Found, Hit, Rule, Session, Settlement, Stored
 from tulving.domain.text import shortened
-from tulving.interfaces.parameters import json_type, returned, without_none
 from tulving.services.operations import Operation
 
 LONGEST_CONTENT = 4_000
@@ -20,10 +18,8 @@ INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predica
 LEFT_OUT = frozenset({"ref", "warning", "closest", "superseded_by", "conflict"})
 """Parts of an answer that are there only when they have a value."""
 RENAMED = {"hits": "results"}
-PROMISED = {
-    Rule: "id content maturity effectiveness_score applied_count success_count harmful_count".split(),
-}
-"""The fields that an answer's schema names, where it does not name them all."""
+DIAGNOSTICS = frozenset({"candidates", "below_confidence", "below_relevance"})
+"""How a search went, of which a model is told only when nothing was found."""
 
 
 def answer(operation: Operation, result: Any) -> dict[str, Any]:
@@ -31,7 +27,7 @@ def answer(operation: Operation, result: Any) -> dict[str, Any]:
     value = wire(result)
     if operation.answer:
         return {operation.answer: value}
-    return {name: part for name, part in value.items() if _is_told(name, part)}
+    return {name: part for name, part in value.items() if is_told(name, part)}
 
 
 def wire(value: Any) -> Any:
@@ -53,7 +49,7 @@ def wire(value: Any) -> Any:
             marks |= {"newer": str(value.newer)} if value.newer else {}
             return {"memory_type": value.memory_type, **item, "score": value.score, **marks, "parts": dict(value.parts)}
         case Found() | CompactFound() | Stored():
-            return {RENAMED.get(name, name): part for name, part in _plain(value).items() if _is_told(name, part)}
+            return {RENAMED.get(name, name): part for name, part in _plain(value).items() if is_told(name, part)}
         case Mapping():
             return {str(key): wire(inner) for key, inner in value.items()}
         case list() | tuple():
@@ -61,27 +57,6 @@ def wire(value: Any) -> Any:
         case _ if is_dataclass(value):
             return _plain(value)
     raise TypeError(f"{type(value).__name__} has no form on the wire")
-
-
-def schema(operation: Operation) -> dict[str, Any]:
-    """The JSON schema of what an operation answers, as far as it is fixed."""
-    result = returned(operation)
-    if operation.answer:
-        simple = {"type": json_type(result)} if result in (bool, str) else {}
-        return {"type": "object", "properties": {operation.answer: simple}, "required": [operation.answer]}
-    hints = get_type_hints(result)
-    told = [name for name in PROMISED.get(result, hints) if name not in INTERNAL]
-    properties = {RENAMED.get(name, name): _property(name, hints[name]) for name in told}
-    # An operation that fails open may answer in another shape, so nothing can be promised.
-    required = [] if operation.fallback else [name for name in properties if name not in LEFT_OUT]
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
-
-
-def _property(name: str, hint: Any) -> dict[str, Any]:
-    kind = json_type(hint)
-    nullable = NoneType in get_args(hint) and name not in LEFT_OUT
-    items = {"items": {"type": json_type(*get_args(without_none(hint)))}} if kind == "array" else {}
-    return {"type": [kind, "null"] if nullable else kind, **items}
 
 
 def _item(item: Episode | Fact | Rule) -> dict[str, Any]:
@@ -104,5 +79,6 @@ def _plain(record: Any) -> dict[str, Any]:
     return {field.name: wire(getattr(record, field.name)) for field in fields(record)}
 
 
-def _is_told(name: str, value: Any) -> bool:
+def is_told(name: str, value: Any) -> bool:
+    """Whether a part belongs in an answer."""
     return value is not None or name not in LEFT_OUT

@@ -23,7 +23,8 @@ from tulving.storage.connection import Connection
 
 log = logging.getLogger("tulving")
 
-MOST_CONFLICTS = 1000
+LISTED = intake.Between(1, 1000)
+STATUSES = intake.OneOf(SETTLEMENT_STATUSES)
 LONGEST_SUMMARY = 2
 """How many times as long as both notes what a model makes of them may be."""
 REWRITTEN = "notes_rewritten"
@@ -48,13 +49,13 @@ class Conflicts(Runs):
     @operation("memory_conflicts", effect="read", answer="conflicts", standard=False)
     async def conflicts(
         self,
-        status: Annotated[str | None, f"Only those that are {', '.join(SETTLEMENT_STATUSES)}"] = None,
-        limit: Annotated[int, "How many at most, the newest first"] = 20,
+        status: Annotated[str | None, "Only those with this status", STATUSES] = None,
+        limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
     ) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         if status is not None:
             intake.one_of("status", status, SETTLEMENT_STATUSES)
-        limit = intake.whole("limit", limit, 1, MOST_CONFLICTS)
+        limit = intake.whole("limit", limit, *LISTED)
         found = await self._read(storage.settlements.listing, self.caller.tenant_id, self.bound, limit, status)
         return [
             ConflictReport(settlement=settlement, candidate=candidate, existing=existing, merged=merged)

@@ -13,6 +13,7 @@ from tulving.services.search import MIN_CONFIDENCE, AsOf, MinRelevance, Search
 from tulving.storage.search import Judged
 
 CONTEXT_HITS = 20
+BUDGETS = intake.Between(context.SMALLEST_BUDGET, 1_000_000)
 
 
 def _header_only(error: Exception) -> str:
@@ -32,6 +33,7 @@ class Context(Search):
     @operation(
         "memory_context",
         effect="read",
+        minimal=(),
         command="context",
         positional=("trigger_prompt",),
         answer="context",
@@ -42,18 +44,17 @@ class Context(Search):
         self,
         trigger_prompt: Annotated[str, "What the session is about; of a very long text only the beginning is used"],
         butler: Annotated[str | None, "The agent, you if left out: uses its own memories and the global ones"] = None,
-        token_budget: Annotated[int | None, "How long the block may be"] = None,
+        token_budget: Annotated[int | None, "How long the block may be, in tokens", BUDGETS] = None,
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
     ) -> str:
-        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes."""
+        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes.
+
+        It is for the start of a session. Later, recall what is known about a topic.
+        """
         settings = self._env.config.retrieval
-        budget = intake.whole(
-            "token_budget",
-            settings.context_token_budget if token_budget is None else token_budget,
-            context.SMALLEST_BUDGET,
-            1_000_000,
-        )
+        given = settings.context_token_budget if token_budget is None else token_budget
+        budget = intake.whole("token_budget", given, *BUDGETS)
         limit = settings.configured_limit or CONTEXT_HITS
         found = await self._recall(
             intake.search_query("trigger_prompt", trigger_prompt, cut=True),  # hosts pass whole prompts

@@ -26,10 +26,10 @@ DEFAULT_TENANT = "default"
 """The default in the specified tools. It means the caller's own tenant, whatever its name."""
 EntityId = Annotated[MemoryId, "The id of an entity"]
 TypeOfEntity = Annotated[EntityType, "person, organization, place or other"]
-Tenant = Annotated[str, "Always your own tenant; `default` means the same"]
+Tenant = Annotated[str, "Leave it out: it is always your own tenant, and any other name is refused"]
 Aliases = Annotated[list[str] | None, "Other names; an update replaces all of them"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
-LARGEST_LIMIT = 2**31 - 1
+LIMITS = intake.Between(1, 2**31 - 1)
 MANY = 1_000
 """From this many names on, they are compared in a thread, to keep the event loop free."""
 
@@ -115,7 +115,7 @@ class Entities(Service):
             "Also find misspelt and similar names, and let similarity and the hints decide between candidates; use it "
             "for names that were heard, typed by a person or read in a document",
         ] = False,
-        limit: Annotated[int | None, "How many at most; all when left out"] = None,
+        limit: Annotated[int | None, "How many at most; all when left out", LIMITS] = None,
     ) -> list[EntityCandidate]:
         """Find out which entity a name refers to: candidates, best first. Nothing is created.
 
@@ -125,7 +125,7 @@ class Entities(Service):
         """
         self._check_tenant(tenant_id)
         if limit is not None:
-            limit = intake.whole("limit", limit, 1, LARGEST_LIMIT)
+            limit = intake.whole("limit", limit, *LIMITS)
         if entity_type is not None:
             entity_type = intake.one_of("entity_type", entity_type, ENTITY_TYPES)
         enable_fuzzy = intake.flag("enable_fuzzy", enable_fuzzy)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tulving import storage
 from tulving.domain import claims, intake
-from tulving.domain.decay import decay_rate, next_review_at
+from tulving.domain.decay import PERMANENCE, decay_rate, next_review_at
 from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Settlement, Stored
 from tulving.domain.vectors import pack_given
 from tulving.errors import InvalidInput
@@ -19,8 +19,9 @@ from tulving.services.requests import once
 from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId
 from tulving.storage.embeddings import Indexed
 
-SLOWLY = "How slowly it fades: permanent, stable, standard, volatile, ephemeral"
-LONGEST_HISTORY = 1000
+SLOWLY = "How slowly it fades"
+PERMANENCES, CATEGORY = intake.OneOf(PERMANENCE), intake.OneOf(CATEGORIES)
+HISTORY = intake.Between(1, 1000)
 DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
 """The values of a new fact that the caller leaves out."""
 _COLUMN_OF = {"category": "type"}
@@ -37,6 +38,7 @@ class Facts(Service):
     @operation(
         "memory_store_fact",
         effect="write",
+        minimal=("importance",),
         command="store fact",
         positional=("subject", "predicate", "content"),
         defaults=DEFAULTS,
@@ -47,13 +49,13 @@ class Facts(Service):
         subject: Annotated[str, "What or whom it is about"],
         predicate: Annotated[str, "Which property, such as favorite_color"],
         content: Annotated[str, "The value, in plain words"],
-        importance: Annotated[float | None, "0 to 10"] = None,
-        permanence: Annotated[str | None, SLOWLY] = None,
+        importance: Annotated[float | None, "How much it matters, 0 to 10", intake.IMPORTANCE] = None,
+        permanence: Annotated[str | None, SLOWLY, PERMANENCES] = None,
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
         entity_id: Annotated[MemoryId | None, "The entity it is about, as its key instead of the subject"] = None,
-        confidence: Annotated[float | None, "0 to 1"] = None,
-        category: Annotated[str | None, f"One of {', '.join(CATEGORIES)}"] = None,
+        confidence: Annotated[float | None, "How certain it is, 0 to 1", intake.FRACTION] = None,
+        category: Annotated[str | None, "What sort of fact it is", CATEGORY] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
         source: Annotated[str | None, "Who said it or how it is known"] = None,
         source_butler: Annotated[str | None, "The agent that learned it"] = None,
@@ -86,10 +88,10 @@ class Facts(Service):
     async def store_note(
         self,
         content: Annotated[str, "What is true, in plain words"],
-        category: Annotated[str, f"One of {', '.join(CATEGORIES)}"] = "knowledge",
-        importance: Annotated[float, "0 to 10"] = 5.0,
-        confidence: Annotated[float, "0 to 1"] = 1.0,
-        permanence: Annotated[str, SLOWLY] = "standard",
+        category: Annotated[str, "What sort of fact it is", CATEGORY] = "knowledge",
+        importance: Annotated[float, "How much it matters, 0 to 10", intake.IMPORTANCE] = 5.0,
+        confidence: Annotated[float, "How certain it is, 0 to 1", intake.FRACTION] = 1.0,
+        permanence: Annotated[str, SLOWLY, PERMANENCES] = "standard",
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
         source: Annotated[str | None, "Who said it: user, conversation, skill, system, inferred, or another"] = None,
@@ -119,13 +121,13 @@ class Facts(Service):
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
-        importance: Annotated[float, "0 to 10"] = 5.0,
+        importance: Annotated[float, "How much it matters, 0 to 10", intake.IMPORTANCE] = 5.0,
         embedding: Annotated[
             Sequence[float] | None,
             "Its vector, if you have it already from the same embedder; only its direction counts",
         ] = None,
-        category: Annotated[str, f"One of {', '.join(CATEGORIES)}"] = "knowledge",
-        confidence: Annotated[float, "0 to 1"] = 1.0,
+        category: Annotated[str, "What sort of fact it is", CATEGORY] = "knowledge",
+        confidence: Annotated[float, "How certain it is, 0 to 1", intake.FRACTION] = 1.0,
         source: Annotated[str | None, "Who said it: user, conversation, skill, system, inferred, or another"] = None,
         occurred_at: Annotated[datetime | None, "Since when it is true, if not now"] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
@@ -206,7 +208,7 @@ class Facts(Service):
         subject: Annotated[str, "What or whom it is about"],
         predicate: Annotated[str, "Which property, such as favorite_color"],
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
-        limit: Annotated[int, "How many at most; the newest are kept"] = 100,
+        limit: Annotated[int, "How many at most; the newest are kept", HISTORY] = 100,
         as_of: Annotated[datetime | None, "Only what had become true by this time, as it was then"] = None,
     ) -> list[Fact]:
         """List all facts that were ever stored for a subject and predicate, in any spelling, with the state of each.
@@ -220,7 +222,7 @@ class Facts(Service):
             intake.name("subject", subject),
             intake.name("predicate", predicate),
             self._env.clock(),
-            intake.whole("limit", limit, 1, LONGEST_HISTORY),
+            intake.whole("limit", limit, *HISTORY),
         )
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
@@ -235,7 +237,7 @@ class Facts(Service):
             name: default if (given := getattr(offer, name)) is None else given for name, default in DEFAULTS.items()
         }
         rate = decay_rate(said["permanence"])
-        confidence = intake.number("confidence", said["confidence"], 0, 1)
+        confidence = intake.number("confidence", said["confidence"], *intake.FRACTION)
         subject = intake.name("subject", offer.subject) if keyed else "user"
         predicate = intake.name("predicate", offer.predicate) if keyed else str(category)
         scope = self.bound.scope or intake.name("scope", offer.scope)
@@ -254,7 +256,7 @@ class Facts(Service):
             ref=None if keyed else f"fact_{id_.hex[-8:]}",
             entity_id=intake.optional_id("entity_id", offer.entity_id),
             scope=scope,
-            importance=intake.number("importance", said["importance"], 0, 10),
+            importance=intake.number("importance", said["importance"], *intake.IMPORTANCE),
             confidence=confidence,
             permanence=said["permanence"],
             decay_rate=rate,

@@ -34,8 +34,9 @@ from tulving.services.requests import once
 from tulving.services.service import Service
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
+FactOrRule = Annotated[Kind, "fact or rule", intake.OneOf(("fact", "rule"))]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
-LARGEST_PAGE = 1000
+PAGE = intake.Between(1, 1000)
 ONE_MEMORY = ("memory_type", "memory_id")
 
 
@@ -46,7 +47,15 @@ class Items(Service):
         """The time of this memory's clock, for displaying its memories."""
         return self._env.clock()
 
-    @operation("memory_get", effect="read", command="get", positional=ONE_MEMORY, answer="memory", by_person="look")
+    @operation(
+        "memory_get",
+        effect="read",
+        minimal=(),
+        command="get",
+        positional=ONE_MEMORY,
+        answer="memory",
+        by_person="look",
+    )
     async def get(self, memory_type: MemoryType, memory_id: Id) -> Item | None:
         """Read one memory in full, in any state; nothing if there is none.
 
@@ -70,8 +79,8 @@ class Items(Service):
         since: Annotated[datetime | None, "Not earlier than this"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
-        state: Annotated[str | None, f"For facts: {', '.join(FACT_STATES)}; any for all states"] = None,
-        limit: Annotated[int, "How many at most"] = 50,
+        state: Annotated[str | None, "For facts: only those in this state", intake.OneOf(("any", *FACT_STATES))] = None,
+        limit: Annotated[int, "How many at most", PAGE] = 50,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
     ) -> Page:
         """List memories, newest first, page by page. Does not count as a reference."""
@@ -79,7 +88,7 @@ class Items(Service):
         if state is not None:
             allowed = ("any", *FACT_STATES) if kind == "fact" else ("any",)
             state = intake.one_of("state", canonical_state(state), allowed)
-        limit = intake.whole("limit", limit, 1, LARGEST_PAGE)
+        limit = intake.whole("limit", limit, *PAGE)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, state=state)
         items: list[Item] = await self._read(
             storage.items.listing,
@@ -97,7 +106,7 @@ class Items(Service):
         "memory_confirm", effect="write", command="confirm", positional=ONE_MEMORY, answer="confirmed", idempotent=True
     )
     @once
-    async def confirm(self, memory_type: MemoryType, memory_id: Id) -> bool:
+    async def confirm(self, memory_type: FactOrRule, memory_id: Id) -> bool:
         """Confirm that a fact or rule still holds, so that its decay restarts; an expired one comes back.
 
         False if there is none, or if it was superseded or forgotten. An expired fact whose key another one has taken
@@ -113,7 +122,13 @@ class Items(Service):
         return await self._write_once(lambda conn: storage.reviews.confirm(conn, address, event))
 
     @operation(
-        "memory_forget", effect="destroy", command="forget", positional=ONE_MEMORY, answer="forgotten", idempotent=True
+        "memory_forget",
+        effect="destroy",
+        minimal=(),
+        command="forget",
+        positional=ONE_MEMORY,
+        answer="forgotten",
+        idempotent=True,
     )
     @once
     async def forget(
@@ -169,9 +184,9 @@ class Items(Service):
         memory_id: Id,
         content: Annotated[str | None, "What it should say instead"] = None,
         tags: Annotated[list[str] | None, "All labels it should have"] = None,
-        importance: Annotated[float | None, "0 to 10; a rule has none"] = None,
-        category: Annotated[str | None, f"Of a fact: one of {', '.join(CATEGORIES)}"] = None,
-        confidence: Annotated[float | None, "Of a fact: 0 to 1"] = None,
+        importance: Annotated[float | None, "0 to 10; a rule has none", intake.IMPORTANCE] = None,
+        category: Annotated[str | None, "Of a fact: what sort it is", intake.OneOf(CATEGORIES)] = None,
+        confidence: Annotated[float | None, "Of a fact: 0 to 1", intake.FRACTION] = None,
     ) -> Item:
         """Correct a memory in place. It keeps its id and its age, and its old version is kept as a revision.
 
@@ -186,14 +201,14 @@ class Items(Service):
         if importance is not None:
             if kind == "rule":
                 raise InvalidInput("importance", "a rule has none: it is judged by its use", "for episodes and facts")
-            changes["importance"] = intake.number("importance", importance, 0, 10)
+            changes["importance"] = intake.number("importance", importance, *intake.IMPORTANCE)
         for name, given in (("category", category), ("confidence", confidence)):
             if given is not None and kind != "fact":
                 raise InvalidInput(name, f"that of the {kind} can't be changed", "for facts only")
         if category is not None:
             changes["type"] = intake.one_of("category", category, CATEGORIES)
         if confidence is not None:
-            changes["confidence"] = intake.number("confidence", confidence, 0, 1)
+            changes["confidence"] = intake.number("confidence", confidence, *intake.FRACTION)
         if not changes:
             allowed = "content, tags, importance, or category and confidence of a fact"
             raise InvalidInput("content", "nothing is to be changed", allowed)

@@ -13,11 +13,11 @@ from tulving.domain.model import KIND_OF, KINDS, Item, Kind, MemoryId
 from tulving.domain.ranking import Mode
 from tulving.services.items import Id, Items, MemoryType
 from tulving.services.operations import operation
-from tulving.services.search import MIN_CONFIDENCE, AsOf, MinRelevance, Search, Types, kinds_of
+from tulving.services.search import LIMITS, MIN_CONFIDENCE, AsOf, MinConfidence, MinRelevance, Search, Types, kinds_of
 
 COMPACT_HITS = 20
 WINDOW = 5
-LARGEST_WINDOW = 100
+WINDOWS = intake.Between(0, 100)
 MOST_DETAILS = 100
 
 Ids = Annotated[list[MemoryId], f"Their ids, of any kinds, at most {MOST_DETAILS}"]
@@ -45,8 +45,8 @@ class Layers(Items, Search):
         types: Types = None,
         scope: Annotated[str | None, "Only this namespace and the global one; for episodes, this agent"] = None,
         mode: Annotated[Mode | None, "hybrid, semantic or keyword"] = None,
-        limit: Annotated[int, "How many at most"] = COMPACT_HITS,
-        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
+        limit: Annotated[int, "How many at most", LIMITS] = COMPACT_HITS,
+        min_confidence: MinConfidence = MIN_CONFIDENCE,
         type: Annotated[str | None, "Only this type (of an episode) or category (of a fact)"] = None,
         project: Annotated[str | None, "Only this project"] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
@@ -76,7 +76,7 @@ class Layers(Items, Search):
         self,
         memory_id: Id,
         memory_type: MemoryType = "episode",
-        window: Annotated[int, "How many at most on each side"] = WINDOW,
+        window: Annotated[int, "How many at most on each side", WINDOWS] = WINDOW,
         types: Annotated[list[Kind] | None, "Which kinds are around it; its own if left out"] = None,
         type: Annotated[str | None, "Around it, only this type (of an episode) or category (of a fact)"] = None,
         project: Annotated[str | None, "Around it, only this project"] = None,
@@ -86,7 +86,7 @@ class Layers(Items, Search):
 
         An episode stands where it happened, a fact or rule where it was stored.
         """
-        window = intake.whole("window", window, 0, LARGEST_WINDOW)
+        window = intake.whole("window", window, *WINDOWS)
         session = intake.optional_id("session_id", session_id)
         kinds = kinds_of([intake.one_of("memory_type", memory_type, KINDS)] if types is None else types)
         wanted = replace(self._filter(type=type, project=project), archived=True)

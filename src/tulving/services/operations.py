@@ -14,7 +14,8 @@ class Operation:
 
     `tool` is its MCP name, `command` its name on the command line, where the parameters in `positional` come first.
     `answer` is the key of a result that is not an object. `standard` marks the specified tool set; the other tools are
-    opt-in. `by_person`, if given, names the method that the command line calls instead. `defaults` may be overridden by
+    opt-in. `minimal` marks those of the smallest tool set, and names the optional parameters that they have there.
+    `by_person`, if given, names the method that the command line calls instead. `defaults` may be overridden by
     configuration, so the method itself has None there. `fallback`, if given, turns an error into a surface's answer:
     the verb fails open.
     """
@@ -26,6 +27,7 @@ class Operation:
     positional: tuple[str, ...] = ()
     answer: str | None = None
     standard: bool = True
+    minimal: tuple[str, ...] | None = None
     idempotent: bool = False
     by_person: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +42,9 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def offered(tools: str) -> dict[str, Operation]:
-    """The operations of a tool set, `standard` or `all`, by the names of their tools."""
+    """The operations of a tool set (`settings.TOOL_SETS`), by the names of their tools."""
+    if tools == "minimal":
+        return {name: each for name, each in OPERATIONS.items() if each.minimal is not None}
     return {name: each for name, each in OPERATIONS.items() if each.standard or tools == "all"}
 
 

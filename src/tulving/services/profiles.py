@@ -14,6 +14,7 @@ from tulving.services.service import Service
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
+BUDGETS = intake.Between(1, 1_000_000)
 BLOCK = f"One of {', '.join(BLOCKS)}"
 
 
@@ -28,13 +29,13 @@ class Profiles(Service):
         standard=False,
         defaults={"max_tokens": 2000},
     )
-    async def profile(self, max_tokens: Annotated[int | None, "How long it may be"] = None) -> str:
+    async def profile(self, max_tokens: Annotated[int | None, "How long it may be, in tokens", BUDGETS] = None) -> str:
         """Show what is known about the user: what they do now, their history, and facts by confidence.
 
         Empty if nothing is known.
         """
         given = self._env.config.learning.profile_tokens if max_tokens is None else max_tokens
-        budget = intake.whole("max_tokens", given, 1, 1_000_000)
+        budget = intake.whole("max_tokens", given, *BUDGETS)
         now, tenant_id = self._env.clock(), self.caller.tenant_id
 
         def read(conn: Connection) -> tuple[dict[str, Block], list[Row]]:

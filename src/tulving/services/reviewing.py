@@ -22,7 +22,7 @@ from tulving.storage.learning import Material
 from tulving.storage.lessons import Applied
 from tulving.storage.undoing import Undone
 
-MOST_RUNS = 1000
+RUNS = intake.Between(1, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -56,10 +56,10 @@ class Reviewing(Learning):
     async def runs(
         self,
         run_id: Annotated[MemoryId | None, "Only this run, with all that it changed"] = None,
-        limit: Annotated[int, "How many at most, the newest first"] = 20,
+        limit: Annotated[int, "How many at most, the newest first", RUNS] = 20,
     ) -> list[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
-        limit = intake.whole("limit", limit, 1, MOST_RUNS)
+        limit = intake.whole("limit", limit, *RUNS)
         held = Counter(proposal.run_id for proposal in await self.proposals())
         conflicts = await self._read(storage.settlements.count_held, self.caller.tenant_id, self.bound)
         if run_id is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from tulving import storage
 from tulving.domain import intake, maturity
-from tulving.domain.decay import RULE_DECAY_RATE, decay_rate, next_review_at
+from tulving.domain.decay import PERMANENCE, RULE_DECAY_RATE, decay_rate, next_review_at
 from tulving.domain.model import MemoryId, NewRule, Rule, Stored
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.items import Items
@@ -34,7 +34,9 @@ class Rules(Items, Upkeep):
         content: Annotated[str, "How to act, in plain words"],
         scope: Annotated[str, "The namespace: global, or that of one agent"] = "global",
         tags: Annotated[list[str] | None, "Labels to filter by"] = None,
-        permanence: Annotated[str | None, "How slowly it fades; 0.01 a day if left out"] = None,
+        permanence: Annotated[
+            str | None, "How slowly it fades; 0.01 a day if left out", intake.OneOf(PERMANENCE)
+        ] = None,
         project: Annotated[str | None, "The project it belongs to"] = None,
         source_butler: Annotated[str | None, "The agent that learned it"] = None,
         source_episode_id: Annotated[MemoryId | None, "The episode it was learned from"] = None,

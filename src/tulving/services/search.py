@@ -21,16 +21,18 @@ from tulving.storage.connection import Connection
 from tulving.storage.lanes import LaneRequest
 from tulving.storage.search import Choice, Collected, Inquiry, Recall
 
-LARGEST_LIMIT = 1000
+LIMITS = intake.Between(1, 1000)
+COSINE = intake.Between(-1, 1)
 RECALLED = 50
 """How many of each kind recall judges by all its factors."""
 POOL = 100
 """How deep each lane is read for a pool of candidates, whatever the limit: so the best ones do not depend on it."""
 
 Types = Annotated[list[Kind] | None, "Which kinds: episode, fact, rule"]
-Limit = Annotated[int | None, "How many at most"]
+Limit = Annotated[int | None, "How many at most", LIMITS]
 AsOf = Annotated[datetime | None, "What was known and true at this time, instead of now"]
-MinRelevance = Annotated[float | None, "Leave out what fits less than this, 0 to 1"]
+MinRelevance = Annotated[float | None, "Leave out what fits less than this, 0 to 1", intake.FRACTION]
+MinConfidence = Annotated[float, "Leave out what is believed less than this, 0 to 1", intake.FRACTION]
 WRITTEN_LIMIT = 10
 MIN_CONFIDENCE = 0.2
 
@@ -57,7 +59,7 @@ class Search(Service):
         scope: Annotated[str | None, "Only this namespace and the global one; for episodes, this agent"] = None,
         mode: Annotated[Mode | None, "hybrid, semantic or keyword"] = None,
         limit: Limit = None,
-        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
+        min_confidence: MinConfidence = MIN_CONFIDENCE,
         type: Annotated[str | None, "Only this type (of an episode) or category (of a fact)"] = None,
         project: Annotated[str | None, "Only this project"] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
@@ -67,7 +69,10 @@ class Search(Service):
         min_relevance: MinRelevance = None,
         archived: Annotated[bool, "Also look through the archive of old episodes, by words only"] = False,
     ) -> Found:
-        """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
+        """Look for particular memories by words and by meaning, of any type, time, project or tag.
+
+        To learn what is known about a topic, recall it instead.
+        """
         kinds = kinds_of(types)
         mode = intake.one_of("mode", mode or self._env.config.retrieval.default_mode, MODES)
         wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, as_of=as_of)
@@ -78,7 +83,7 @@ class Search(Service):
             wanted,
             mode,
             self._limit(limit),
-            intake.number("min_confidence", min_confidence, 0, 1),
+            intake.number("min_confidence", min_confidence, *intake.FRACTION),
             self._floor(min_relevance),
         )
 
@@ -97,9 +102,9 @@ class Search(Service):
         types: Types = None,
         scope: Annotated[str | None, "Only this namespace and the global one; for episodes, this agent"] = None,
         limit: Limit = None,
-        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
+        min_confidence: MinConfidence = MIN_CONFIDENCE,
         query: Annotated[str | None, "What to look for, in plain words, instead of a vector"] = None,
-        min_similarity: Annotated[float | None, "Leave out what is less similar than this, -1 to 1"] = None,
+        min_similarity: Annotated[float | None, "Leave out what is less similar than this, -1 to 1", COSINE] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
         user_id: UserId = None,
@@ -117,8 +122,8 @@ class Search(Service):
         is nothing to find.
         """
         kinds, limit = kinds_of(types), self._limit(limit)
-        min_confidence = intake.number("min_confidence", min_confidence, 0, 1)
-        least = -1.0 if min_similarity is None else intake.number("min_similarity", min_similarity, -1, 1)
+        min_confidence = intake.number("min_confidence", min_confidence, *intake.FRACTION)
+        least = -1.0 if min_similarity is None else intake.number("min_similarity", min_similarity, *COSINE)
         mine = self._within(user_id, household_id, persona_id)
         wanted = mine._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags)
         vector, warning = await self._meant(query, embedding)
@@ -157,6 +162,7 @@ class Search(Service):
     @operation(
         "memory_recall",
         effect="read",
+        minimal=("types", "limit"),
         command="recall",
         positional=("topic",),
         defaults={"limit": WRITTEN_LIMIT},
@@ -168,7 +174,7 @@ class Search(Service):
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
         limit: Limit = None,
         types: Types = None,
-        min_confidence: Annotated[float, "Leave out what is believed less than this, 0 to 1"] = MIN_CONFIDENCE,
+        min_confidence: MinConfidence = MIN_CONFIDENCE,
         project: Annotated[str | None, "Only this project"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
@@ -176,9 +182,9 @@ class Search(Service):
         as_of: AsOf = None,
         min_relevance: MinRelevance = None,
     ) -> Found:
-        """Recall what fits a topic, by relevance, importance, recency and confidence.
+        """Recall what is known about a topic: the best by relevance, importance, recency and confidence.
 
-        Each memory returned counts one more reference.
+        To look for one particular memory, search for it instead. Each memory returned counts one more reference.
         """
         limit = self._limit(limit)
         found = await self._recall(
@@ -186,7 +192,7 @@ class Search(Service):
             kinds_of(types),
             self._filter(scope=scope, project=project, since=since, until=until, tags=tags, as_of=as_of),
             limit,
-            intake.number("min_confidence", min_confidence, 0, 1),
+            intake.number("min_confidence", min_confidence, *intake.FRACTION),
             self._floor(min_relevance),
             lambda found: range(len(found))[:limit],
         )
@@ -210,12 +216,12 @@ class Search(Service):
     def _limit(self, limit: int | None) -> int:
         """The caller's limit, else the configured one, else the specified 10."""
         configured = self._env.config.retrieval.configured_limit
-        return intake.whole("limit", limit if limit is not None else configured or WRITTEN_LIMIT, 1, LARGEST_LIMIT)
+        return intake.whole("limit", limit if limit is not None else configured or WRITTEN_LIMIT, *LIMITS)
 
     def _floor(self, least: float | None) -> float:
         """The caller's least relevance, else the configured one."""
         configured = self._env.config.retrieval.min_relevance
-        return configured if least is None else intake.number("min_relevance", least, 0, 1)
+        return configured if least is None else intake.number("min_relevance", least, *intake.FRACTION)
 
     async def _find(
         self,

@@ -18,7 +18,7 @@ from tulving.services.requests import once
 from tulving.services.service import Service
 from tulving.storage.connection import Connection
 
-MOST_SESSIONS = 1000
+LISTED = intake.Between(1, 1000)
 ABANDONED_AT_A_TIME = 200
 END = "memory_session_end"
 
@@ -148,14 +148,14 @@ class Sessions(Abandoning):
     @operation("memory_sessions", effect="read", answer="sessions", standard=False)
     async def sessions(
         self,
-        status: Annotated[SessionStatus | None, f"Only those that are {', '.join(SESSION_STATUSES)}"] = None,
+        status: Annotated[SessionStatus | None, "Only those with this status"] = None,
         project: Annotated[str | None, "Only of this project"] = None,
-        limit: Annotated[int, "How many at most, the newest first"] = 20,
+        limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
     ) -> list[SessionReport]:
         """List sessions, newest first, and how many memories of each kind were made in each."""
         if status is not None:
             status = intake.one_of("status", status, SESSION_STATUSES)
-        project, limit = intake.optional_name("project", project), intake.whole("limit", limit, 1, MOST_SESSIONS)
+        project, limit = intake.optional_name("project", project), intake.whole("limit", limit, *LISTED)
 
         def listed(conn: Connection) -> list[SessionReport]:
             tenant_id, bound = self.caller.tenant_id, self.bound

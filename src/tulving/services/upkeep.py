@@ -24,7 +24,7 @@ SWEPT_AT_A_TIME = 200
 EMBEDDED_AT_A_TIME = 64
 INVERTED_AT_A_TIME = 100
 MOST_TRIES = 5
-MOST_ENTRIES = 2**31 - 1
+ENTRIES = intake.Between(0, 2**31 - 1)
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -80,7 +80,7 @@ class Upkeep(Timeline):
     )
     async def run_episode_cleanup(
         self,
-        max_entries: Annotated[int | None, "How many episodes may stay"] = None,
+        max_entries: Annotated[int | None, "How many episodes may stay", ENTRIES] = None,
         as_of: Annotated[datetime | None, "As if it were this time; a future one only with dry_run"] = None,
         dry_run: Annotated[bool, "Only count what would be deleted"] = False,
     ) -> CleanedUp:
@@ -94,7 +94,7 @@ class Upkeep(Timeline):
         if as_of > now and not dry_run:
             raise InvalidInput("as_of", "is in the future, and what is deleted is gone", "a past time, or a dry run")
         configured = self._env.config.episode_max_entries
-        most = intake.whole("max_entries", configured if max_entries is None else max_entries, 0, MOST_ENTRIES)
+        most = intake.whole("max_entries", configured if max_entries is None else max_entries, *ENTRIES)
         graced = graced_before(as_of, self._env.config.episode_grace_days)
         whose, bound = self._tenant_id, self.bound
         # The capacity is per tenant.

@@ -10,7 +10,7 @@ from tulving.domain.windows import DEFAULT_DAYS, Window, WindowRequest
 from tulving.services.operations import operation
 from tulving.services.service import HouseholdId, PersonaId, Service, UserId
 
-MOST_EVENTS = 1000
+EVENTS = intake.Between(1, 1000)
 MOST_TYPES = 100
 
 
@@ -23,14 +23,18 @@ class Windows(Service):
         since: Annotated[datetime | None, "From this time on, inclusive"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
         last_days: Annotated[
-            float | None, f"How many days back from now, instead of since and until; {DEFAULT_DAYS} if nothing is given"
+            float | None,
+            f"How many days back from now, instead of since and until; {DEFAULT_DAYS} if nothing is given",
+            windows.DAYS,
         ] = None,
-        top_k: Annotated[int, "How many at most; the newest are kept"] = 10,
+        top_k: Annotated[int, "How many at most; the newest are kept", EVENTS] = 10,
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
         event_types: Annotated[list[str] | None, "Only of one of these types"] = None,
-        min_importance: Annotated[float | None, "Only what is at least this important, 0 to 10"] = None,
+        min_importance: Annotated[
+            float | None, "Only what is at least this important, 0 to 10", intake.IMPORTANCE
+        ] = None,
         project: Annotated[str | None, "Only this project"] = None,
         session_id: Annotated[MemoryId | None, "Only this session"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
@@ -48,7 +52,7 @@ class Windows(Service):
         mine = self._within(user_id, household_id, persona_id)
         wanted = WindowRequest(
             bound=mine.bound,
-            limit=intake.whole("top_k", top_k, 1, MOST_EVENTS),
+            limit=intake.whole("top_k", top_k, *EVENTS),
             since=begin,
             until=end,
             types=_names(event_types),
@@ -56,7 +60,9 @@ class Windows(Service):
             project=None if self.bound.project else intake.optional_name("project", project),
             session_id=intake.optional_id("session_id", session_id),
             tags=intake.tags(tags) or None,
-            min_importance=None if min_importance is None else intake.number("min_importance", min_importance, 0, 10),
+            min_importance=None
+            if min_importance is None
+            else intake.number("min_importance", min_importance, *intake.IMPORTANCE),
         )
         return await self._read(storage.windows.find, self.caller.tenant_id, wanted, now)
 

@@ -19,7 +19,7 @@ from tulving.interfaces.cli.terminal import print_json, progress, table, warn
 from tulving.interfaces.wire import wire
 from tulving.services.evaluation import VERBS, ask, uncounted
 from tulving.services.memory import Memory
-from tulving.services.search import LARGEST_LIMIT
+from tulving.services.search import LIMITS
 
 
 def evaluate(
@@ -39,7 +39,7 @@ def evaluate(
     Without them your own store is asked; nothing in it changes. docs/quality.md describes the file.
     """
     verb = intake.one_of("verb", verb, VERBS)
-    limit = intake.whole("limit", limit, 1, LARGEST_LIMIT)
+    limit = intake.whole("limit", limit, *LIMITS)
     if mode is not None and verb != "search":
         raise InvalidInput("mode", f"is not for {verb}", "--verb search")
     options: dict[str, Any] = {

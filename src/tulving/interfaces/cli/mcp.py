@@ -1,12 +1,14 @@
 """`tulving mcp`: the memory as a server for MCP hosts."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from tulving import extras
 from tulving.errors import InvalidInput
+from tulving.settings import TOOL_SETS
 
 
 def mcp(
@@ -17,12 +19,17 @@ def mcp(
     open_: Annotated[
         bool, typer.Option("--open", help="With --http: to every program on this machine, while there is no token")
     ] = False,
+    tools: Annotated[
+        str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which tools [default: as configured]")
+    ] = None,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     from tulving.location import is_postgres, new_file
 
     extras.require("mcp", "an MCP server")
     config = context.obj.config()
+    if tools is not None:
+        config = replace(config, tools=tools)
     if not is_postgres(config.url) and (file := new_file(config.url)):
         typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
     if http is not None:

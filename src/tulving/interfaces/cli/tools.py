@@ -1,5 +1,6 @@
 """`tulving tools`: a model that has no tool calling uses the memory by text."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from tulving.interfaces.cli.terminal import FAILED, block, print_json, read_text
 from tulving.interfaces.wire import wire
 from tulving.services.memory import Memory
 
-Tools = Annotated[str | None, typer.Option(metavar="standard|all", help="Which tools [default: as configured]")]
+Tools = Annotated[str | None, typer.Option(metavar="minimal|standard|all", help="Which tools [default: as configured]")]
 
 
 def prompt(context: typer.Context, tools: Tools = None) -> None:
@@ -20,7 +21,8 @@ def prompt(context: typer.Context, tools: Tools = None) -> None:
 
     config = context.obj.config()
     operations = tool_set(tools or config.tools).values()
-    text = tool_prompt(described(each, config) for each in operations)
+    shown = replace(config, tools=tools or config.tools)
+    text = tool_prompt(shown.tools, (described(each, shown) for each in operations))
     block(text)
     typer.echo(f"{len(operations)} tools, about {count_tokens(text):,} tokens", err=True)
 

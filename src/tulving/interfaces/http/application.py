@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 
 import typer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -28,14 +29,13 @@ log = logging.getLogger("tulving")
 
 PATH = "/mcp"
 LARGEST_BODY = 4 * 1024 * 1024
+PROGRESS = b'"progressToken"'
 HEALTH_SECONDS = 5
 
 
 def application(config: MemoryModuleConfig, served: Opened[Served], address: Endpoint, is_open: bool) -> Starlette:
     """What is served at an address, to holders of a token or, while it is open, to every local program."""
-    manager = StreamableHTTPSessionManager(
-        build_server(config, principal_of), json_response=True, stateless=True, max_request_body_size=LARGEST_BODY
-    )
+    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=LARGEST_BODY)
     authentication = TokenAuthentication(served, is_open)
     checks = [
         Middleware(AuthenticationMiddleware, backend=authentication, on_error=lambda _, error: error.args[0]),
@@ -56,11 +56,25 @@ def application(config: MemoryModuleConfig, served: Opened[Served], address: End
         routes=[
             Route("/live", live),
             Route("/health", Health(served).answer),
-            Route(PATH, manager.asgi_app, methods=["POST"], middleware=checks),
+            Route(PATH, manager, methods=["POST"], middleware=checks),
         ],
         middleware=[Middleware(HostCheck, address), *([cors] if pages else [])],
         lifespan=running,
     )
+
+
+class Manager(StreamableHTTPSessionManager):
+    """Answers a request with one JSON object; or with a stream of events, if it asks to be told of the progress and
+    accepts one."""
+
+    _streams = ContextVar("streams", default=False)
+    json_response = property(lambda self: not self._streams.get(), lambda self, value: None)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        accepted = dict(scope["headers"]).get(b"accept", b"")
+        self._streams.set(PROGRESS in message.get("body", b"") and b"text/event-stream" in accepted)
+        await self.asgi_app(scope, replayed(message, receive), send)
 
 
 def whole_requests(app: ASGIApp) -> ASGIApp:
@@ -70,17 +84,23 @@ def whole_requests(app: ASGIApp) -> ASGIApp:
     """
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        unread = [await receive()]
-
-        async def replay() -> Message:
-            return unread.pop() if unread else await receive()
-
-        if unread[0].get("more_body", unread[0]["type"] != "http.request"):
+        message = await receive()
+        if message.get("more_body", message["type"] != "http.request"):
             log.warning("a client went away before its request was whole")
         else:
-            await app(scope, replay, send)
+            await app(scope, replayed(message, receive), send)
 
     return handle
+
+
+def replayed(message: Message, receive: Receive) -> Receive:
+    """A stream whose first message was read."""
+    unread = [message]
+
+    async def replay() -> Message:
+        return unread.pop() if unread else await receive()
+
+    return replay
 
 
 async def live(request: Request) -> PlainTextResponse:

@@ -16,7 +16,7 @@ from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.hosts import error_response
-from tulving.interfaces.mcp.server import Principal
+from tulving.interfaces.mcp.principal import Principal
 from tulving.services.memory import Memory
 
 log = logging.getLogger("tulving")

@@ -16,7 +16,7 @@ from typing import Any
 
 from tulving import __version__
 from tulving.embedders import choose_embedder
-from tulving.interfaces.instructions import INSTRUCTIONS, LEARNING
+from tulving.interfaces.instructions import LEARNING, how_to_use
 from tulving.settings import MemoryModuleConfig
 
 SERVER: Mapping[str, Any] = {
@@ -24,6 +24,12 @@ SERVER: Mapping[str, Any] = {
     "title": "Tulving",
     "version": __version__,
     "description": "A memory for AI agents",
+}
+CAPABILITIES: Mapping[str, Any] = {
+    "tools": {"listChanged": False},
+    "prompts": {"listChanged": False},
+    "resources": {"listChanged": False, "subscribe": False},
+    "completions": {},
 }
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions of the protocol that begin with `initialize`."""
@@ -96,7 +102,7 @@ def greeting(line: str, config: MemoryModuleConfig) -> str | None:
             return None
     result = {
         "protocolVersion": version,
-        "capabilities": {"tools": {"listChanged": False}},
+        "capabilities": CAPABILITIES,
         "serverInfo": SERVER,
         "instructions": instructions(config),
     }
@@ -117,7 +123,7 @@ def _are_plain(capabilities: dict[str, Any]) -> bool:
 
 def instructions(config: MemoryModuleConfig) -> str:
     """How to use the memory well, and what is missing. Looks at the embedder's files but loads none."""
-    said = [INSTRUCTIONS]
+    said = [how_to_use(config.tools)]
     if config.tools == "all":
         said.append(LEARNING)
     if problem := choose_embedder(config).unready():

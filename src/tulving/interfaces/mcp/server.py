@@ -2,18 +2,32 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import Server
-from mcp_types import CallToolRequestParams, ListToolsResult, Tool
+from mcp_types import (
+    CallToolRequestParams,
+    CompleteRequestParams,
+    CompleteResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Tool,
+)
 
-from tulving.domain.access import RIGHTS
-from tulving.interfaces.calls import Opened, cancelled_once, open_lazily
+from tulving.interfaces.calls import cancelled_once, open_lazily
+from tulving.interfaces.mcp import prompts, resources
+from tulving.interfaces.mcp.completions import complete
 from tulving.interfaces.mcp.greeting import SERVER, instructions
+from tulving.interfaces.mcp.principal import Principal
 from tulving.interfaces.mcp.progress import reporting
 from tulving.interfaces.mcp.sampling import Answer, Rounds, Sampler, can_sample
 from tulving.interfaces.mcp.stdio import conversation
@@ -26,16 +40,6 @@ if TYPE_CHECKING:
     from tulving.services.memory import Memory
 
 log = logging.getLogger("tulving")
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """On whose behalf a tool is called: how to get their memory, the effects that they may have on it, and who they
-    are among those that the server knows."""
-
-    memory: "Opened[Memory]"
-    rights: Collection[str] = RIGHTS
-    who: Hashable = None
 
 
 async def converse(
@@ -58,9 +62,10 @@ async def converse(
 
 
 def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Principal]) -> Server:
-    """A server whose tools are the offered operations that the principal of a request may call.
+    """A server whose tools are the offered operations that the principal of a request may call; prompts and resources
+    are made of the same operations.
 
-    Nothing is opened before a tool is called, and the services are not loaded before the tools are asked for.
+    Nothing is opened before a memory is asked for, and the services are not loaded before the tools are.
     """
 
     @cache
@@ -74,8 +79,8 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
         return {name: tool(operation, config) for name, operation in operations().items()}
 
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
-        rights = principal_of(context).rights
-        return ListToolsResult(tools=[each for name, each in tools().items() if operations()[name].effect in rights])
+        principal = principal_of(context)
+        return ListToolsResult(tools=[each for name, each in tools().items() if principal.may(operations()[name])])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> Answer:
         return await cancelled_once(answer(context, params))
@@ -84,11 +89,8 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
         principal, operation = principal_of(context), operations().get(params.name)
         if operation is None:
             return failure(f"there is no tool {params.name!r:.80}; there are {', '.join(operations())}")
-        if operation.effect not in principal.rights:
-            return failure(
-                f"{operation.tool} needs the right to {operation.effect}, and this access token has only"
-                f" {', '.join(principal.rights)}"
-            )
+        if not principal.may(operation):
+            return failure(principal.lacks(operation))
         work = partial(run, principal.memory, operation, params.arguments or {})
         if not (wanted := undescribed(operation)):
             return await work()
@@ -99,12 +101,41 @@ def build_server(config: MemoryModuleConfig, principal_of: Callable[[Any], Princ
                 return await work(progress=progress, cc_spawner=Sampler(context, config.llm))
             return await context.lifespan_context.run(principal.who, context, params, work, progress)
 
+    async def list_prompts(context: Any, params: Any) -> ListPromptsResult:
+        return ListPromptsResult(prompts=prompts.offered(principal_of(context), operations()))
+
+    async def get_prompt(context: Any, params: GetPromptRequestParams) -> GetPromptResult:
+        principal = principal_of(context)
+        known = prompts.offered(principal, operations())
+        return await prompts.get(principal, operations(), known, params.name, params.arguments or {})
+
+    async def list_resources(context: Any, params: Any) -> ListResourcesResult:
+        return ListResourcesResult(resources=[*resources.RESOURCES] if "read" in principal_of(context).rights else [])
+
+    async def list_templates(context: Any, params: Any) -> ListResourceTemplatesResult:
+        readable = "read" in principal_of(context).rights
+        return ListResourceTemplatesResult(resource_templates=[*resources.TEMPLATES] if readable else [])
+
+    async def read_resource(context: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
+        operations()
+        return await resources.read(principal_of(context), config, params.uri)
+
+    async def completion(context: Any, params: CompleteRequestParams) -> CompleteResult:
+        operations()
+        return await complete(principal_of(context), params)
+
     return Server(
         **SERVER,
         instructions=instructions(config),
         lifespan=lambda _: aclosing(Rounds(config.llm)),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_completion=completion,
         # Otherwise every call over HTTP would list all tools to find its own.
         get_tool_input_schema=lambda name: tools()[name].input_schema if name in tools() else None,
     )

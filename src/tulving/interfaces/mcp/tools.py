@@ -1,14 +1,13 @@
 """The operations as MCP tools: how each is described, and what a call returns."""
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from tulving.interfaces import wire
-from tulving.interfaces.calls import Opened, call, told
-from tulving.interfaces.parameters import accept, describe, parameters, schema
+from tulving.interfaces import answers, schemas
+from tulving.interfaces.calls import Opened, invoke, told
+from tulving.interfaces.instructions import described
 from tulving.services.operations import Operation
 from tulving.settings import MemoryModuleConfig
 
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
 
 def tool(operation: Operation, config: MemoryModuleConfig) -> Tool:
     """An operation as a tool."""
+    shown = described(operation, config)
     title = operation.tool.removeprefix("memory_").replace("_", " ").capitalize()
     return Tool(
         name=operation.tool,
         title=title,
-        description=describe(operation),
-        input_schema=schema(parameters(operation, config)),
-        output_schema=wire.schema(operation),
+        description=shown.description,
+        input_schema={**shown.schema},
+        output_schema=schemas.schema(operation),
         annotations=ToolAnnotations(
             title=title,
             read_only_hint=operation.effect == "read",
@@ -40,11 +40,11 @@ async def run(
 ) -> CallToolResult:
     """The result of a tool call. An error is a result too, for the model to read and correct."""
     try:
-        value = await call(memory, operation, accept(operation, arguments), **offers)
+        given, form = answers.accepted(operation, arguments)
+        value = answers.answer(operation, await invoke(memory, operation, given, offers=offers), form)
     except Exception as error:
         return failure(told(operation.tool, error))
-    bare = value.get(operation.answer) if operation.answer else None
-    text = bare if isinstance(bare, str) else json.dumps(value, ensure_ascii=False)
+    text = answers.text(operation, value, form)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=value)
 
 
