@@ -34,6 +34,8 @@ log = logging.getLogger("tulving")
 MAINTENANCE = "maintenance"
 """The actor of work on all tenants."""
 
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]
