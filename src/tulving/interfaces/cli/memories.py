@@ -156,7 +156,7 @@ def _ask(yes: bool, about: Sequence[Sequence[Any]], question: str) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise InvalidInput("yes", "is missing: nobody can be asked here, and what is deleted is gone", "--yes")
+        raise InvalidInput("yes", "is needed: nobody can be asked here, and what is deleted is gone", "--yes")
     for parts in about:
         text = "".join(part if isinstance(part, str) else part[0] for part in parts)
         typer.echo(f"  {text}", err=True)

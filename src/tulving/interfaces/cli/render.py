@@ -100,7 +100,7 @@ def _nothing(found: Found) -> Iterator[Line]:
 
 def _why(hit: model.Hit) -> Iterator[Line]:
     for name, reason in why(hit.parts).items():
-        yield 9, (f"{name} {hit.parts[name]:.2f}".ljust(15), "cyan"), (reason, "dim")
+        yield 9, (f"{name} {hit.parts[name]:.2f}".ljust(16), "cyan"), (reason, "dim")
 
 
 def memory(item: Item) -> Iterator[Line]:

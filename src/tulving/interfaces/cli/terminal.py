@@ -100,12 +100,13 @@ def print_json(value: Any) -> None:
 
 
 def report(value: Any, as_json: bool, *said: str) -> None:
-    """Print an answer as JSON, or what is said to a person instead."""
+    """Print an answer as JSON, or what is said to a person instead. An indented line is to be copied: not wrapped."""
     if as_json:
         print_json(value)
     else:
         for line in (line for text in said for line in text.split("\n")):
-            typer.echo(_wrapped(printable(line)) if is_terminal() else printable(line))
+            wraps = is_terminal() and not line.startswith("  ")
+            typer.echo(_wrapped(printable(line)) if wraps else printable(line))
 
 
 def block(text: str) -> None:
@@ -168,7 +169,7 @@ def table(rows: Rows, headers: Sequence[str] = (), styles: Mapping[str, str] | N
     from rich.text import Text
 
     console, styles = _console(), styles or {}
-    if _least_width(rows) > console.width:
+    if _least_width([headers, *rows] if headers else rows) > console.width:
         lines(_as_lists(rows, headers, styles))
         return
     grid = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(headers))
@@ -187,9 +188,12 @@ def _least_width(rows: Rows) -> int:
 
 
 def _as_lists(rows: Rows, headers: Sequence[str], styles: Mapping[str, str]) -> Iterator[Line]:
-    """Each row under its first cell."""
+    """Each row under its first cell; short ones on one line."""
     width = max(map(len, headers[1:]), default=-2) + 2
     for first, *others in rows:
+        if len(others) < 3:
+            yield 0, (first, "bold"), "  ", " · ".join(filter(None, others))
+            continue
         yield 0, (first, "bold")
         for header, cell in zip(headers[1:] or [""] * len(others), others, strict=True):
             if cell:
