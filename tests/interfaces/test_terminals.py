@@ -21,7 +21,7 @@ from tulving.interfaces.cli.terminal import table
 pytestmark = pytest.mark.usefixtures("path")
 
 WIDTHS = [40, 60, 80, 120]
-HEADINGS = {"0", "id", "job", "name", "setting", "value", "from"}
+HEADINGS = {"0", "id", "job", "name", "extends", "setting", "value", "from"}
 """Of tables that are printed as lists where they do not fit."""
 DRAWN = set("█▁▂▃▄▅▆▇ ")
 COMMANDS = (
