@@ -322,11 +322,13 @@ async def open_scheduler(
         yield Scheduler(Schedule(env.store, clock, new_holder(), config.schedule), administration, jobs)
 
 
-def backup_store(config: MemoryModuleConfig, file: Path, *, force: bool = False) -> "Copy":
-    """Copy the configured store to a file, even while it is in use."""
+def backup_store(
+    config: MemoryModuleConfig, file: Path, *, force: bool = False, progress: Callable[[int, int], None] | None = None
+) -> "Copy":
+    """Copy the configured store to a file, even while it is in use; `progress` is told of the bytes."""
     from tulving.storage.sqlite import backup
 
-    return backup.backup(_own_file("backup", config), file, config.busy_timeout, force)
+    return backup.backup(_own_file("backup", config), file, config.busy_timeout, force, progress)
 
 
 def restore_store(config: MemoryModuleConfig, file: Path, *, clock: Clock = utc_now) -> "Restored":

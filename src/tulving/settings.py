@@ -355,7 +355,8 @@ class MemoryModuleConfig:
     writes: WritesConfig = field(default_factory=WritesConfig)
 
     def __post_init__(self) -> None:
-        _check("embedder", self.embedder in EMBEDDERS, ", ".join(EMBEDDERS))
+        if self.embedder not in EMBEDDERS:
+            raise ConfigError("embedder", f"{self.embedder!r:.80} is not known", ", ".join(EMBEDDERS))
         _check(
             "episode_ttl_days",
             self.episode_ttl_days is None or 0 < self.episode_ttl_days <= 36_500,

@@ -6,7 +6,7 @@ from conformance_parts import EAST, ONE, OTHER, Opened, by_vector, count, episod
 
 from tulving.domain.scope import Address
 from tulving.storage import items
-from tulving.storage.connection import Connection
+from tulving.storage.connection import Connection, check
 
 
 def test_statements_tell_what_they_did(store: Opened) -> None:
@@ -65,5 +65,6 @@ def test_a_healthy_store_is_found_healthy(store: Opened) -> None:
     store.write(put, rule(1, tenant_id=OTHER), vector=EAST, on_behalf=OTHER)
     store.write(items.forget, Address(ONE, "rule", UUID(int=3)), event(90))
     store.read(by_vector)
-    findings = [*store.read(lambda conn: conn.verify_engine(), on_behalf=None), *store.run(store.store.health())]
+    checks = store.read(lambda conn: [check(*each) for each in conn.engine_checks().items()], on_behalf=None)
+    findings = [*checks, *store.run(store.store.health())]
     assert findings and [finding for finding in findings if finding.problems] == []

@@ -270,9 +270,9 @@ def test_changing_a_memory(cli, fact: str):
     again = cli("link", "fact", fact, "related_to", "fact", note)
     assert (again.code, again.out.startswith("was there already:")) == (0, True)
     assert "related_to" in cli("links", "fact", fact).out
-    assert cli("forget", "fact", note).out == f"forgotten fact {note}\n"
+    assert cli("forget", "fact", note).out.startswith("forgotten fact ")
     assert "fact_forgotten" in cli("events", "fact", note).out
-    assert cli("delete", "fact", fact).out == f"deleted fact {fact}\n"
+    assert cli("delete", "fact", fact, "--yes").out == f"deleted fact {fact}\n"
     assert cli("show", "fact", fact).code == 3
 
 
@@ -289,7 +289,7 @@ class TestFailing:
             async def broken(*arguments, _error=error, **named):
                 raise _error
 
-            monkeypatch.setattr(Memory, "confirm", broken)
+            monkeypatch.setattr(Memory, "look", broken)
             ran = cli("confirm", "fact", UNKNOWN)
             assert (ran.code, ran.err.count("\n")) == (1, 1)
             assert said in ran.err
@@ -373,7 +373,9 @@ class TestUpkeep:
     def test_verify_lists_its_checks(self, cli, fact: str):
         ran = cli("verify")
         assert (ran.code, ran.err) == (0, "")
-        assert all(line.endswith("ok") for line in ran.out.splitlines())
+        heading, *checks = ran.out.splitlines()
+        assert heading.split() == ["check", "result"]
+        assert all(line.endswith("ok") for line in checks)
         assert json.loads(cli("verify", "--json").out)["ok"] is True
 
     def test_verify_counts_what_waits_for_vectors(self, cli):

@@ -17,9 +17,9 @@ def test_a_profile_by_hand(cli):
     refused = cli("set-profile", "hobby", "rowing")
     assert (refused.code, refused.out) == (2, "")
     assert "block: 'hobby' is not known; allowed: background, earlier, personal, recent, topOfMind, work" in refused.err
-    assert cli("delete-profile", "work").out == "deleted 1 version\n"
-    assert json.loads(cli("delete-profile", "--json").out) == {"deleted": 1}
-    assert cli("delete-profile").out == "deleted 0 versions\n"
+    assert cli("delete-profile", "work", "--yes").out == "deleted 1 version\n"
+    assert json.loads(cli("delete-profile", "--yes", "--json").out) == {"deleted": 1}
+    assert cli("delete-profile", "--yes").out == "deleted 0 versions\n"
     assert cli("profile").out == "Facts:\n- [preference | 0.60] likes tea\n"
 
 

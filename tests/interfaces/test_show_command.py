@@ -55,7 +55,7 @@ def test_an_unknown_id_has_a_code_of_its_own(cli):
 
 def test_another_tenants_memory_is_not_there(cli, changed):
     assert cli("--tenant", "other", "show", changed[1]).code == 3
-    assert cli("--tenant", "other", "history", "Anna", "drink").out == ""
+    assert cli("--tenant", "other", "history", "Anna", "drink").out == "nothing was ever stored for Anna · drink\n"
 
 
 def test_a_fact_has_a_history(cli, changed):

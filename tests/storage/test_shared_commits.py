@@ -12,7 +12,7 @@ import pytest
 from tulving import Caller, IntegrityError, InvalidInput, Memory, NewFact, open_memory
 from tulving.domain.events import Unkeyed
 from tulving.storage import facts
-from tulving.storage.connection import savepoint
+from tulving.storage.connection import check, savepoint
 
 pytestmark = pytest.mark.usefixtures("path")
 CHANGE = "UPDATE facts SET importance = 1 WHERE tenant_id = :tenant_id"
@@ -47,7 +47,7 @@ async def found(memory: Memory, word: str) -> list[str]:
 
 
 async def intact(memory: Memory) -> bool:
-    findings = await memory._read(lambda conn: conn.verify_engine())
+    findings = await memory._read(lambda conn: [check(*each) for each in conn.engine_checks().items()])
     return not any(finding.problems for finding in findings)
 
 

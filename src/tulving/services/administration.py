@@ -137,9 +137,9 @@ class Administration(Moving, Abandoning, Tokens, Eviction):
         """Whether there is a model to learn with."""
         return self._env.model is not None
 
-    async def verify(self) -> Verification:
+    async def verify(self, progress: Callable[[int, int, str], None] | None = None) -> Verification:
         """Check the database, its keyword and vector indexes against the rows, and the files of the embedder."""
-        findings = await self._read(storage.verification.verify)
+        findings = await self._read(storage.verification.verify, progress)
         embedder = self._env.embedder
         if isinstance(embedder, Checkable):
             findings.append(Finding("embedder", tuple(await asyncio.to_thread(embedder.problems))))

@@ -8,7 +8,7 @@ from tulving.domain.events import AuditOf
 from tulving.domain.eviction import is_full, surplus_bytes
 from tulving.domain.records import Record
 from tulving.ports import Finding, Store
-from tulving.services.service import Service, log
+from tulving.services.service import Progress, Service, log
 from tulving.storage.rows import Row
 
 
@@ -29,7 +29,7 @@ class Evicted(Record):
 class Eviction(Service):
     """The verb that keeps a file within its limit."""
 
-    async def evict(self, dry_run: bool = False) -> Evicted:
+    async def evict(self, dry_run: bool = False, progress: Progress | None = None) -> Evicted:
         """When a file has reached `max_size_bytes`, delete the least recently used episodes of all tenants
         until it is below 85 % of it.
 
@@ -47,7 +47,7 @@ class Eviction(Service):
         else:
             used = await _without_remains(store)
             if is_full(used, limit):
-                evicted, used = await self._make_room(used, limit)
+                evicted, used = await self._make_room(used, limit, progress)
         protected = await self._read(storage.eviction.count_protected)
         warning = None
         if is_full(used, limit):
@@ -56,7 +56,7 @@ class Eviction(Service):
         unlearned = sum(not row["consolidated"] for row in evicted)
         return Evicted(len(evicted), unlearned, protected, limit, before, used, warning)
 
-    async def _make_room(self, used: int, limit: int) -> tuple[list[Row], int]:
+    async def _make_room(self, used: int, limit: int, progress: Progress | None) -> tuple[list[Row], int]:
         """What was evicted, and the bytes in use after it. Ends when a round frees nothing: then the room is taken by
         something else."""
         evicted, audit_of, last = [], self._audit_of(), used + 1
@@ -64,7 +64,7 @@ class Eviction(Service):
             chosen = await self._read(storage.eviction.least_used, room)
             if not chosen:
                 break
-            evicted += await self._evict(chosen, limit, audit_of)
+            evicted += await self._evict(chosen, limit, audit_of, progress)
             last, used = used, await _without_remains(self._env.store)
             if last - used < room / 2 and sum(row["size"] for row in chosen) >= room:
                 # The rows that are left lie scattered over half-empty pages.
@@ -72,12 +72,16 @@ class Eviction(Service):
                 used = await self._env.store.used_bytes() or 0
         return evicted, used
 
-    async def _evict(self, chosen: Sequence[Row], limit: int, audit_of: AuditOf) -> list[Row]:
+    async def _evict(
+        self, chosen: Sequence[Row], limit: int, audit_of: AuditOf, progress: Progress | None
+    ) -> list[Row]:
         """The chosen ones take about as much room as is needed; fewer will do if that was too low an estimate."""
         evicted: list[Row] = []
         for start in range(0, len(chosen), storage.eviction.AT_A_TIME):
             batch = chosen[start : start + storage.eviction.AT_A_TIME]
             evicted += await self._write(storage.eviction.evict, batch, audit_of)
+            if progress:
+                progress(start + len(batch), len(chosen))
             if not surplus_bytes(await self._env.store.used_bytes() or 0, limit):
                 break
         return evicted

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from tulving import storage
+from tulving.domain.model import Kind
 from tulving.domain.records import Record
 from tulving.domain.vectors import unit
 from tulving.errors import TulvingError
@@ -69,8 +70,26 @@ class Health(Record):
     reasons: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What can be told of a memory in milliseconds: how many memories of each kind there are, how many wait for their
+    vectors, the jobs (None if the database user may not see them), and the engine."""
+
+    memories: dict[Kind, int]
+    pending: int
+    jobs: list[JobState] | None
+    engine: dict[str, Any]
+
+
 class HealthCheck(Timeline):
-    """The verb for monitoring."""
+    """The verbs for monitoring."""
+
+    async def glance(self) -> Glance:
+        """Count the memories and look at the jobs, without trying anything."""
+        counts, pending = await self._read(storage.health.glance, self.caller.tenant_id)
+        entries = await self._env.store.read(None, storage.health.job_entries)
+        jobs = None if entries is None else [_state(entry) for entry in entries]
+        return Glance(counts, pending, jobs, await self._read(lambda conn: conn.about()))
 
     @operation("memory_health", effect="read", command="health", standard=False)
     async def health(self) -> Health:

@@ -11,6 +11,7 @@ from tulving.services.health import HealthCheck
 from tulving.services.layers import Layers
 from tulving.services.merge_rules import MergeRules
 from tulving.services.moving import Moving
+from tulving.services.naming import Naming
 from tulving.services.profiles import Profiles
 from tulving.services.reviewing import Reviewing
 from tulving.services.sessions import Sessions
@@ -30,6 +31,7 @@ class Memory(
     Layers,
     Sessions,
     Counting,
+    Naming,
     Moving,
     Bus,
     Bridge,

@@ -38,6 +38,8 @@ MAINTENANCE = "maintenance"
 AGENT = "agent"
 """The agent of a caller that names none and has no actor."""
 
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]

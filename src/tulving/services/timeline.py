@@ -15,7 +15,7 @@ from tulving.domain.events import Audit
 from tulving.domain.segments import Contents, DamagedSegment, Segment
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
-from tulving.services.service import Service
+from tulving.services.service import Progress, Service
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
@@ -44,6 +44,7 @@ class Timeline(Service):
         self,
         as_of: Annotated[datetime | None, "As if it were this time; a future one only with dry_run"] = None,
         dry_run: Annotated[bool, "Only count what would be archived and deleted"] = False,
+        progress: Progress | None = None,
     ) -> Rotated:
         """Archive the oldest episodes that were learned from if there are more than are kept at hand, merge small
         segments of the archive, and delete episodes past their retention. The settings say how many and how old."""
@@ -57,7 +58,7 @@ class Timeline(Service):
         total = Rotated(archived=0, segments=0, merged=0, pruned=0, damaged=0)
         whose = self._tenant_id
         for tenant_id in await self._read(storage.timeline.tenants) if whose is None else [whose]:
-            done = await self._forecast(tenant_id, as_of) if dry_run else await self._rotate(tenant_id, as_of)
+            done = await self._forecast(tenant_id, as_of) if dry_run else await self._rotate(tenant_id, as_of, progress)
             for name, number in done.items():
                 total[name] += number
         if not dry_run:
@@ -85,7 +86,7 @@ class Timeline(Service):
         parts = -(-count // self._env.config.timeline.segment_episodes)
         return Rotated(archived=count, segments=parts, merged=0, pruned=pruned, damaged=0)
 
-    async def _rotate(self, tenant_id: str, as_of: datetime) -> Rotated:
+    async def _rotate(self, tenant_id: str, as_of: datetime, progress: Progress | None) -> Rotated:
         damaged = await self._check_segments(tenant_id, anew=True)
         audit = self._audit_of()(tenant_id)
         await self._resume(tenant_id, audit)
@@ -98,6 +99,8 @@ class Timeline(Service):
             if not moved:  # the rest was changed in the meantime
                 break
             archived, made = archived + moved, made + 1
+            if progress:
+                progress(archived, count)
         merged = await self._merge(tenant_id, audit)
         return Rotated(archived=archived, segments=made, merged=merged, pruned=pruned, damaged=damaged)
 

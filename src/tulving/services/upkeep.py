@@ -5,7 +5,6 @@ own transaction: the next run continues an interrupted one.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, TypedDict
 
@@ -16,6 +15,7 @@ from tulving.domain.events import Audit
 from tulving.domain.model import Item, Kind, Rule
 from tulving.errors import InvalidInput, StoreBusy
 from tulving.services.operations import operation
+from tulving.services.service import Progress
 from tulving.services.timeline import Timeline
 from tulving.storage.kinds import REVIEWED
 from tulving.storage.rows import IndexEntry
@@ -25,9 +25,6 @@ EMBEDDED_AT_A_TIME = 64
 INVERTED_AT_A_TIME = 100
 MOST_TRIES = 5
 ENTRIES = intake.Between(0, 2**31 - 1)
-
-Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
 
 
 class CleanedUp(TypedDict):

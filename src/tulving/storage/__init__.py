@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tulving.storage import merge_rules as merge_rules
     from tulving.storage import moving as moving
     from tulving.storage import names as names
+    from tulving.storage import prefixes as prefixes
     from tulving.storage import profiles as profiles
     from tulving.storage import proposals as proposals
     from tulving.storage import requests as requests

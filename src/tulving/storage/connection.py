@@ -185,6 +185,10 @@ class Connection(Protocol):
         """Check foreign keys at the commit, so that rows may be inserted in any order."""
         ...
 
-    def verify_engine(self) -> list[Finding]:
-        """The engine's own checks: its file, its keyword index, its vector index against the rows."""
+    def about(self) -> dict[str, Any]:
+        """What a person should know about the engine: its version, and how it is set up."""
+        ...
+
+    def engine_checks(self) -> dict[str, Callable[[], Iterable[str]]]:
+        """The engine's own checks, by name: its file, its keyword index, its vector index against the rows."""
         ...

@@ -1,6 +1,6 @@
 """What a store promises, checked against its rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import islice
 
@@ -13,20 +13,26 @@ from tulving.storage.embeddings import active_version
 from tulving.storage.kinds import KIND
 
 
-def verify(conn: Connection) -> list[Finding]:
-    """Check every invariant of the store against its rows."""
+def verify(conn: Connection, progress: Callable[[int, int, str], None] | None = None) -> list[Finding]:
+    """Check every invariant of the store against its rows; `progress` is told which check of how many begins."""
     conn.check_sees_all_tenants()
-    return [
-        *conn.verify_engine(),
-        check("contents", lambda: _changed_contents(conn)),
-        check("timeline", lambda: timeline.unlike_rows(conn)),
-        check("audit events", lambda: _unrecorded(conn)),
-        check("vectors", lambda: _foreign_vectors(conn)),
-        check("links", lambda: loose_links(conn)),
-        check("runs", lambda: loose_runs(conn)),
-        check("merge rules", lambda: merge_rules.unreadable(conn)),
-        check("conflicts", lambda: loose_settlements(conn)),
-    ]
+    checks: dict[str, Callable[[], Iterable[str]]] = {
+        **conn.engine_checks(),
+        "contents": lambda: _changed_contents(conn),
+        "timeline": lambda: timeline.unlike_rows(conn),
+        "audit events": lambda: _unrecorded(conn),
+        "vectors": lambda: _foreign_vectors(conn),
+        "links": lambda: loose_links(conn),
+        "runs": lambda: loose_runs(conn),
+        "merge rules": lambda: merge_rules.unreadable(conn),
+        "conflicts": lambda: loose_settlements(conn),
+    }
+    findings: list[Finding] = []
+    for done, (name, problems) in enumerate(checks.items()):
+        if progress:
+            progress(done, len(checks), name)
+        findings.append(check(name, problems))
+    return findings
 
 
 def _changed_contents(conn: Connection) -> Iterator[str]:

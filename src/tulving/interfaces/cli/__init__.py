@@ -4,15 +4,19 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NoReturn
 
 import typer
 
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces.cli.commands import application
-from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, NOTHING, REFUSED, complain
+from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, NOTHING, REFUSED, complain, speak_json
 
 log = logging.getLogger("tulving")
+
+BEFORE_THE_COMMAND = {"--url": "URL ", "--tenant": "NAME ", "--embedder": "NAME ", "--verbose": ""}
+"""The options that concern every command, with what each takes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -22,8 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        speak_json("--json" in takewhile(lambda argument: argument != "--", given))
+        code = _run(given)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -44,13 +50,27 @@ def _run(arguments: list[str]) -> int:
         complain(error)
         return REFUSED if isinstance(error, InvalidInput) else NOTHING if isinstance(error, NotFound) else FAILED
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else error)
+        complain(OSError(f"{error.filename}: {error.strerror}") if error.filename else error)
+        return FAILED
+    except typer.Abort:  # the end of input where a question was asked
+        complain(UsageError("no answer was given; nothing was done"))
         return FAILED
     except typer.TyperException as error:
-        place = getattr(error, "ctx", None)
-        complain(f"{error.format_message()} See {place.command_path if place else 'tulving'} --help")
+        complain(UsageError(_corrected(error)))
         return REFUSED
     except Exception as error:
         log.debug("the command failed", exc_info=True)
-        complain(f"{type(error).__name__}: {error} (tulving --verbose says more)")
+        complain(RuntimeError(f"{type(error).__name__}: {error} (tulving --verbose says more)"))
         return FAILED
+
+
+class UsageError(Exception):
+    """A command that can't be understood."""
+
+
+def _corrected(error: typer.TyperException) -> str:
+    """What is wrong with the words of a command, and how to go on."""
+    place, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if place is not None and place.parent is not None and option in BEFORE_THE_COMMAND:
+        return f"{option} goes before the command: tulving {option} {BEFORE_THE_COMMAND[option]}{place.info_name} ..."
+    return f"{error.format_message()} See {place.command_path if place else 'tulving'} --help"

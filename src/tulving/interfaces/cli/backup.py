@@ -1,12 +1,15 @@
 """`tulving backup` and `tulving restore`: a copy of the store's file, and the way back."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import report
+from tulving.interfaces.cli.terminal import progress, report, size
+
+MEGABYTE = 1_000_000
 
 
 def backup(
@@ -18,12 +21,18 @@ def backup(
     """Copy the store to a file, also while it is in use; SQLite only. The copy is checked before it counts."""
     from tulving.bootstrap import backup_store
 
-    done = backup_store(context.obj.config(), file, force=force)
+    with progress("backup, in MB:") as tell:
+        done = backup_store(
+            context.obj.config(),
+            file,
+            force=force,
+            progress=lambda done, total: tell(done // MEGABYTE, max(1, total // MEGABYTE)),
+        )
     report(
         {"file": str(done.path), "bytes": done.size, "schema": done.revision},
         as_json,
-        f"wrote {done.path} ({done.size / 1e6:.1f} MB, schema {done.revision}); put it back with",
-        f"  tulving restore {done.path}",
+        f"wrote {done.path} ({size(done.size)}, schema {done.revision}); put it back with",
+        f"  tulving restore {shlex.quote(str(done.path))}",
     )
 
 

@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from tulving.config import load_config
 from tulving.errors import InvalidInput
+from tulving.interfaces.cli.help import SECTIONS, Command, Group, Root, width
 from tulving.interfaces.cli.options import options
 from tulving.settings import MemoryModuleConfig
 
@@ -21,11 +22,20 @@ BY_HAND = (
     "restore, config, trust, worker, learn, review, conflicts, sessions, forget, mcp, token create, token list, "
     "token revoke, "
     "merge-rules, merge-rules show, merge-rules add, merge-rules update, merge-rules delete, merge-rules export, "
-    "merge-rules load, tools prompt, tools run"
+    "merge-rules load, tools prompt, tools run, confirm, delete, delete-profile, status, doctor, version, help"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
 another. A group that is named here alone too does something without a command of its own."""
-MODULES = {"import": "export", "reembed": "indexes", "reindex": "indexes", "restore": "backup", "verify": "health"}
+MODULES = {
+    "import": "export",
+    "reembed": "indexes",
+    "reindex": "indexes",
+    "restore": "backup",
+    "verify": "health",
+    "status": "doctor",
+    "version": "help",
+    **dict.fromkeys(("confirm", "forget", "delete", "delete_profile"), "memories"),
+}
 GROUPS = {
     "store": "Store an episode, an event, a fact, a note or a rule.",
     "entity": "Create, show, update, resolve or merge an entity.",
@@ -33,20 +43,20 @@ GROUPS = {
     "merge-rules": "List or change the rules that settle conflicts.",
     "tools": "Let a model call tools in plain text: its instructions, and the calls in its answers.",
 }
-FIRST = ("init", "demo", "store", "recall", "search", "context", "learn", "entity")
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 
 def application() -> TyperGroup:
     """The root of all commands: those written by hand, and one for every operation that has a command."""
     about = "A memory for AI agents: what happened, what is true and how to act, in one local file."
-    app = typer.Typer(help=about, rich_markup_mode=None)
+    context = {"help_option_names": ["-h", "--help"], "terminal_width": width()}
+    app = typer.Typer(help=about, rich_markup_mode=None, cls=Root, context_settings=context)
     app.callback()(options)
     return _with(app, Commands())
 
 
 class Commands(Mapping[str, Any]):
-    """The commands and groups by their first word, in the order in which a person meets them."""
+    """The commands and groups by their first word, section by section."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -57,8 +67,10 @@ class Commands(Mapping[str, Any]):
         return self._made[word]
 
     def __iter__(self) -> Iterator[str]:
-        words = (command.split()[0] for command in (*self._operations, *BY_HAND))
-        return iter(dict.fromkeys((*FIRST, *words)))
+        words = [command.split()[0] for command in (*self._operations, *BY_HAND)]
+        known = {*words}
+        told = (word for section in SECTIONS.values() for word in section if word in known)
+        return iter(dict.fromkeys((*told, *words)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -79,7 +91,9 @@ class Commands(Mapping[str, Any]):
 
     def _group(self, word: str) -> TyperGroup:
         alone = _by_hand(word) if word in BY_HAND else _help
-        app = typer.Typer(name=word, help=GROUPS[word], callback=alone, invoke_without_command=True, **_PLAIN)
+        app = typer.Typer(
+            name=word, help=GROUPS[word], callback=alone, invoke_without_command=True, cls=Group, **_PLAIN
+        )
         commands = (command for command in (*self._operations, *BY_HAND) if command.startswith(f"{word} "))
         return _with(app, {command.split()[1]: self._command(command) for command in commands})
 
@@ -92,9 +106,9 @@ class Commands(Mapping[str, Any]):
             from tulving.interfaces.parameters import describe
 
             function = operation.command(self._operations[command], self._settings)
-            text = describe(self._operations[command])
+            text = operation.in_commands(self._operations[command], describe(self._operations[command]))
         app = typer.Typer(**_PLAIN)
-        app.command(command.split()[-1], help=text, short_help=_short(text))(function)
+        app.command(command.split()[-1], cls=Command, help=text, short_help=_short(text))(function)
         return get_command(app)
 
 

@@ -64,7 +64,8 @@ def conflicts(
 
     async def decide(memory: Memory) -> list[Settlement]:
         change, done = getattr(memory, f"{verb}_conflict"), list[Settlement]()
-        for id_ in ids:
+        whole = [(await memory.complete_id(id_, ("conflict",)))[1] for id_ in ids]
+        for id_ in whole:
             done.append(await change(id_))
             if not as_json:  # at once: a later one may be refused
                 lines([(0, (VERBS[verb], "green"), f" conflict {done[-1].id}: {_left(done[-1])}")])

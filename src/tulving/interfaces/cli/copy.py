@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tulving.errors import IntegrityError
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, complain, print_json, progress, table, warn
 from tulving.interfaces.wire import wire
@@ -45,7 +46,10 @@ def copy(
     else:
         _show(done)
     for difference in done.differences:
-        (warn if difference.problem == "extra" else complain)(_words(difference))
+        if difference.problem == "extra":
+            warn(_words(difference))
+        else:
+            complain(IntegrityError(_words(difference)))
     if not done.ok:
         raise typer.Exit(FAILED)
 

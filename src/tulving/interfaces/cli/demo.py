@@ -12,7 +12,7 @@ import typer
 from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
 from tulving.interfaces.cli import render
 from tulving.interfaces.cli.options import Chosen
-from tulving.interfaces.cli.terminal import lines, warn
+from tulving.interfaces.cli.terminal import block, lines, warn
 from tulving.providers import EMBEDDERS
 from tulving.services.memory import Memory
 
@@ -58,7 +58,7 @@ def demo(context: typer.Context) -> None:
     by_meaning = EMBEDDERS[chosen.config().embedder].by_meaning
     chosen.run(lambda memory: _demonstrate(memory, by_meaning), create="file")
     url = shlex.quote(store_name(chosen.url))
-    typer.echo(f"\nLook around:  tulving --url {url} list fact --state any\nYour own:     tulving init")
+    typer.echo(f"\nLook around:  tulving --url {url} list facts --state any\nYour own:     tulving init")
 
 
 async def _demonstrate(memory: Memory, by_meaning: bool) -> None:
@@ -73,7 +73,7 @@ async def _demonstrate(memory: Memory, by_meaning: bool) -> None:
     await _ask("Search, in what was said", WISH, memory.search(WISH, scope=SCOPE, limit=1))
     await _ask("Recall, where importance and recency count too", ADVICE, memory.recall(ADVICE, SCOPE, limit=3))
     _heading("Context, for the prompt of an agent", SESSION)
-    typer.echo(await memory.context(SESSION, butler=SCOPE))
+    block(await memory.context(SESSION, butler=SCOPE))
 
 
 async def _store(memory: Memory) -> None:
@@ -83,14 +83,13 @@ async def _store(memory: Memory) -> None:
         return
     _heading("A conversation, and what is learned from it")
     await memory.store_episodes(EPISODES)
-    for episode in EPISODES:
-        typer.echo(f"  {episode.source}: {episode.content}")
+    lines((2, f"{episode.source}: {episode.content}") for episode in EPISODES)
     await memory.store_facts(BEFORE)
     await memory.store_rules(RULES)
     [moved] = await memory.store_facts([AFTER])
-    typer.echo(f"\n  {len(EPISODES)} episodes, {len(BEFORE)} facts and {len(RULES)} rules stored.")
+    lines([(0,), (2, f"{len(EPISODES)} episodes, {len(BEFORE)} facts and {len(RULES)} rules stored.")])
     if moved.superseded_id is not None:
-        typer.echo(f"  Mira · home: {AFTER.content}  replaces  {BEFORE[0].content} (kept as superseded)")
+        lines([(2, f"Mira · home: {AFTER.content} replaces {BEFORE[0].content} (kept as superseded)")])
 
 
 async def _ask(what: str, question: str, finding: Awaitable[Found]) -> None:
@@ -101,6 +100,6 @@ async def _ask(what: str, question: str, finding: Awaitable[Found]) -> None:
 
 
 def _heading(text: str, question: str = "") -> None:
-    typer.secho(f"\n{text}", bold=True)
+    lines([(0, (f"\n{text}", "bold"))])
     if question:
-        typer.secho(f"{question}\n", fg="cyan")
+        lines([(0, (f"{question}\n", "cyan"))])

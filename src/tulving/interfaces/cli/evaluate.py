@@ -13,6 +13,7 @@ from tulving.domain.model import KINDS
 from tulving.domain.quality import Answer, Estimate, Quality, summarize
 from tulving.domain.ranking import MODES
 from tulving.errors import InvalidInput
+from tulving.interfaces.cli.addresses import singular
 from tulving.interfaces.cli.options import AsJson, Chosen
 from tulving.interfaces.cli.question_file import QuestionFile
 from tulving.interfaces.cli.terminal import print_json, progress, table, warn
@@ -45,7 +46,7 @@ def evaluate(
     options: dict[str, Any] = {
         "limit": limit,
         "mode": None if mode is None else intake.one_of("mode", mode, MODES),
-        "types": [intake.one_of("types", kind, KINDS) for kind in types or ()] or None,
+        "types": [intake.one_of("types", singular(kind), KINDS) for kind in types or ()] or None,
     }
     asked = QuestionFile(file)
 

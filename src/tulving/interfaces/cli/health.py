@@ -11,7 +11,7 @@ from tulving import __version__
 from tulving.config import find_project
 from tulving.errors import TulvingError
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import FAILED, moment, print_json, table, warn
+from tulving.interfaces.cli.terminal import FAILED, moment, print_json, progress, table, warn
 from tulving.interfaces.wire import wire
 from tulving.ports import Finding
 from tulving.services.administration import Administration
@@ -77,7 +77,8 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Check the database, its keyword index and its vectors against the memories, and the embedder's weights."""
 
     async def check(store: Administration) -> Any:
-        return await store.verify(), store.warning
+        with progress("verify:") as tell:
+            return await store.verify(tell), store.warning
 
     verification, warning = context.obj.administer(check)
     if as_json:

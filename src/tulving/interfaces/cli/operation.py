@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -10,16 +11,19 @@ from typing import Annotated, Any
 import typer
 
 from tulving.domain.model import Found
+from tulving.errors import NotFound
 from tulving.interfaces.calls import invoke, open_lazily
+from tulving.interfaces.cli.addresses import NOUNS, completed, in_singular
 from tulving.interfaces.cli.options import AsJson, Chosen, Why
 from tulving.interfaces.cli.terminal import FAILED, NOTHING, complain, print_json, progress, warn
 from tulving.interfaces.parameters import Parameter, accept, parameters, returned
 from tulving.interfaces.wire import answer
-from tulving.services.operations import Operation
+from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 
+FREE_TEXT = ("content", "query", "topic", "trigger_prompt")
 METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
 
@@ -29,6 +33,7 @@ def command(operation: Operation, settings: MemoryModuleConfig | None) -> Callab
     order = dict.fromkeys((*operation.positional, *taken))
 
     def run(context: typer.Context, as_json: bool, why: bool = False, **given: Any) -> None:
+        given = {name: in_singular(taken[name], value) for name, value in given.items()}
         if operation.positional and given[operation.positional[-1]] == "-":
             given[operation.positional[-1]] = sys.stdin.read()
         perform(context.obj, operation, accept(operation, given), as_json, why)
@@ -36,7 +41,7 @@ def command(operation: Operation, settings: MemoryModuleConfig | None) -> Callab
     run.__signature__ = inspect.Signature(  # pyright: ignore[reportFunctionMemberAccess]
         [
             _keyword("context", typer.Context),
-            *(_offered(taken[name], name in operation.positional) for name in order),
+            *(_offered(operation, taken[name]) for name in order),
             *([_keyword("why", Why, False)] if returned(operation) is Found else []),
             _keyword("as_json", AsJson, False),
         ]
@@ -48,15 +53,31 @@ def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _offered(parameter: Parameter, positional: bool) -> inspect.Parameter:
+def in_commands(operation: Operation, text: str) -> str:
+    """A text about an operation, with commands and options in the place of tools and parameters."""
+    for name in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text):
+        told = OPERATIONS[name].command if name in OPERATIONS else None
+        if told:
+            text = re.sub(rf"`?\b{name}\b`?", f"`tulving {told}`", text)
+        elif name in inspect.signature(operation.method).parameters:
+            text = re.sub(rf"\b{name}\b", f"--{name.replace('_', '-')}", text)
+    return text
+
+
+def _offered(operation: Operation, parameter: Parameter) -> inspect.Parameter:
     """A parameter as an argument or an option. Its text is read by `accept`, as on every other surface."""
-    words, note = parameter.choices, parameter.help
+    positional = parameter.name in operation.positional
+    words, note = parameter.choices, in_commands(operation, parameter.help)
+    if parameter.name in NOUNS and parameter.type == "string":
+        note = re.sub(r" \(a UUID(?:; [^)]*)?\)", "", note) + ", or the first characters of it"
     if parameter.type == "boolean":
         flag = typer.Option(f"--{parameter.name.replace('_', '-')}", help=note)
         return _keyword(parameter.name, Annotated[bool, flag], False)
     complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
     default = inspect.Parameter.empty if parameter.required else None
     if positional:
+        if parameter.name in FREE_TEXT:
+            note += "; - reads it from standard input"
         info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
     else:
         shown = parameter.default
@@ -72,6 +93,7 @@ def perform(
     chosen: Chosen, operation: Operation, arguments: Mapping[str, Any], as_json: bool, why: bool = False
 ) -> None:
     """Call an operation and print its answer; a memory that does not exist has an exit code of its own."""
+    arguments = dict(arguments)
     failures: list[Exception] = []
 
     def note(_: Operation, error: Exception) -> None:
@@ -79,6 +101,8 @@ def perform(
 
     async def ask() -> Any:
         async with open_lazily(lambda: chosen.open(stores=operation.effect == "write")) as memory:
+            if arguments.keys() & NOUNS.keys():
+                arguments.update(await completed(await memory(), arguments))
             return await invoke(memory, operation, arguments, note, by_person=True, offers={"progress": tell})
 
     with progress(f"{operation.command}:") as tell:
@@ -104,5 +128,5 @@ def perform(
         if failed(result):
             raise typer.Exit(FAILED)
     if nothing:
-        complain(f"there is no {arguments.get('memory_type', 'entity')} {arguments[str(named)]}")
+        complain(NotFound(f"there is no {arguments.get('memory_type', 'entity')} {arguments[str(named)]}"))
         raise typer.Exit(NOTHING)

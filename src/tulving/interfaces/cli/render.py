@@ -14,7 +14,7 @@ from tulving.domain.statistics import Overview, Statistics
 from tulving.domain.validity import start
 from tulving.domain.windows import Window
 from tulving.interfaces.cli import conflicts, layers, lessons, timeline
-from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, lines, moment
+from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, columns, is_terminal, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
 from tulving.services.bridge import BridgeStatus
@@ -57,6 +57,8 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
             lines(_stored((operation.command or operation.tool).split()[-1], result))
         case Page(items=[]):
             lines([(0, f"no {arguments['memory_type']}s")])
+        case [] if returned(operation) == list[Fact]:
+            lines([(0, f"nothing was ever stored for {arguments['subject']} · {arguments['predicate']}")])
         case _ if returned(operation) is Rotated:
             lines(timeline.rotated(result, arguments.get("dry_run", False)))
         case _:
@@ -67,7 +69,7 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
 def hits(found: Found, explain: bool = False) -> Iterator[Line]:
     """Each hit: its score, what it says, the parts of the score, its id; and why it was found, if that is asked."""
     for hit in found.hits:
-        yield 0, (f"{hit.score:.3f}", "bold cyan"), "  ", *_headline(hit.item)
+        yield 0, (f"{hit.score:.3f}", "bold cyan"), "  ", *headline(hit.item)
         yield 7, (" · ".join(_parts(hit)), "dim")
         if hit.newer:
             yield 7, (f"a newer memory says something similar: {hit.newer}", "yellow")
@@ -92,13 +94,13 @@ def _nothing(found: Found) -> Iterator[Line]:
     looked = f"; looked at {found.candidates} ({', '.join(left_out)})" if left_out else ""
     yield 0, f"nothing found{looked}"
     if found.closest:
-        yield 2, "closest: ", *_headline(found.closest.item)
+        yield 2, "closest: ", *headline(found.closest.item)
         yield from _why(found.closest)
 
 
 def _why(hit: model.Hit) -> Iterator[Line]:
     for name, reason in why(hit.parts).items():
-        yield 9, (f"{name} {hit.parts[name]:.2f}".ljust(15), "cyan"), (reason, "dim")
+        yield 9, (f"{name} {hit.parts[name]:.2f}".ljust(16), "cyan"), (reason, "dim")
 
 
 def memory(item: Item) -> Iterator[Line]:
@@ -154,7 +156,7 @@ def _parts(hit: model.Hit) -> Iterator[str]:
 
 def _items(items: Sequence[Item]) -> Iterator[Line]:
     for item in items:
-        yield 0, *_headline(item)
+        yield 0, *headline(item)
         details = [str(item.id), _state(item), moment(item.created_at), *(f"#{tag}" for tag in item.tags)]
         yield 2, (" · ".join(filter(None, details)), "dim")
 
@@ -185,7 +187,7 @@ def _state(item: Item) -> str | None:
     return "forgotten" if item.forgotten else item.maturity if isinstance(item, Rule) else item.type
 
 
-def _headline(item: Item) -> Iterator[Part]:
+def headline(item: Item) -> Iterator[Part]:
     """The memory in one line: its kind, what it is about, what it says."""
     kind = KIND_OF[type(item)]
     yield kind, KIND_STYLES[kind]
@@ -246,6 +248,7 @@ def _details(record: Any, leave_out: Sequence[str]) -> Iterator[Line]:
 
 def _statistics(counts: Overview) -> Iterator[Line]:
     """Each state with its share of the kind as a bar; states without memories are left out."""
+    bar = min(BAR, columns() - 34) if is_terminal() else BAR
     for kind, states in {"episodes": counts.episodes, "facts": counts.facts, "rules": counts.rules}.items():
         states = states.to_dict()
         total, style = states["total"], KIND_STYLES[kind.removesuffix("s")]
@@ -255,7 +258,7 @@ def _statistics(counts: Overview) -> Iterator[Line]:
             if state == "backlog_age_hours" and count is not None:
                 yield 2, name, f"{count:12,.1f}"
             elif isinstance(count, int) and count and state != "total":
-                yield 2, name, f"{count:12,}  ", ("█" * max(1, round(BAR * count / total)), style)
+                yield 2, name, f"{count:12,}  ", ("█" * max(1, round(bar * count / total)), style)
     yield from lessons.overview(counts.learning)
     yield from conflicts.waiting(counts.conflicts["held"])
     yield from tool_texts(counts.tool_text)

@@ -39,7 +39,8 @@ def review(
         return await memory.proposals(), (await memory.overview()).conflicts["held"]
 
     async def decide(memory: Memory) -> Learned | int | None:
-        chosen = ids or [proposal.id for proposal in await memory.proposals()]
+        whole = [(await memory.complete_id(id_, ("proposal", "run")))[1] for id_ in ids]
+        chosen = whole or [proposal.id for proposal in await memory.proposals()]
         if not chosen:
             return None
         return await (memory.accept if verb == "accept" else memory.reject)(*chosen)

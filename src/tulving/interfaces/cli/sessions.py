@@ -52,7 +52,12 @@ def sessions(
             _told(started, as_json, "started")
         case ["end", id_]:
             calls = _calls(tool_calls)
-            _told(context.obj.run(lambda memory: memory.end_session(id_, summary, calls)), as_json, "ended")
+
+            async def end(memory: Memory) -> Session:
+                _, whole = await memory.complete_id(id_, ("session",))
+                return await memory.end_session(whole, summary, calls)
+
+            _told(context.obj.run(end), as_json, "ended")
         case ["show", id_]:
             report = context.obj.run(lambda memory: _find(memory, id_))
             if as_json:
@@ -64,7 +69,8 @@ def sessions(
 
 
 async def _find(memory: Memory, id_: str) -> SessionReport:
-    if (report := await memory.get_session(id_)) is None:
+    _, whole = await memory.complete_id(id_, ("session",))
+    if (report := await memory.get_session(whole)) is None:
         raise NotFound(f"there is no session {id_}")
     return report
 

@@ -8,56 +8,44 @@ import typer
 
 from tulving.domain.events import Event
 from tulving.domain.forecast import Forecast, forecast
-from tulving.domain.model import KIND_OF, KINDS, Item, Kind, Link
-from tulving.errors import InvalidInput, NotFound
+from tulving.domain.model import KIND_OF, Item, Link
 from tulving.interfaces.cli import render
+from tulving.interfaces.cli.addresses import find, split
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import Line, lines, print_json
+from tulving.interfaces.cli.terminal import Line, columns, is_terminal, lines, print_json
 from tulving.interfaces.wire import wire
 from tulving.services.memory import Memory
 
-STEPS, ROWS = 60, 4
+STEPS, ROWS, MARGIN = 60, 4, 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def show(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="[KIND] ID", help="The id; its kind is found if left out")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[KIND] ID", help="Its id, or the first characters of it; its kind is found if left out"
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Look at one memory: what it says, how it will fade, where it comes from, and what happened to it."""
-    kinds, id_ = _meant(words)
+    kinds, [id_] = split(words, most=1)
 
     async def look(memory: Memory) -> tuple[Item, list[Link], list[Event], datetime]:
-        item = await _find(memory, kinds, id_)
+        item = await find(memory, kinds, id_)
         kind = KIND_OF[type(item)]
         links, events = await memory.get_links(kind, item.id), await memory.events(kind, item.id)
         return item, links, events, memory.now()
 
     item, links, events, now = context.obj.run(look)
-    ahead = forecast(item, now, STEPS)
+    ahead = forecast(item, now, STEPS if as_json or not is_terminal() else min(STEPS, columns() - MARGIN))
     if as_json:
         told = {"memory": item, "forecast": ahead, "links": links, "events": events}
         print_json({"memory_type": KIND_OF[type(item)], **wire(told)})
     else:
         lines(_view(item, ahead, links, events))
-
-
-def _meant(words: list[str]) -> tuple[tuple[Kind, ...], str]:
-    match words:
-        case [id_]:
-            return KINDS, id_
-        case [kind, id_] if kind in KINDS:
-            return (kind,), id_
-    raise InvalidInput("id", f"{' '.join(words)!r:.80} does not name a memory", "an id, or a kind and an id")
-
-
-async def _find(memory: Memory, kinds: tuple[Kind, ...], id_: str) -> Item:
-    """The memory of an id. It is not counted as a reference when a person looks."""
-    for kind in kinds:
-        if (item := await memory.look(kind, id_)) is not None:
-            return item
-    raise NotFound(f"there is no {' or '.join(kinds)} {id_}")
 
 
 def _view(item: Item, ahead: Forecast | None, links: Sequence[Link], events: Sequence[Event]) -> Iterator[Line]:
@@ -78,7 +66,7 @@ def _forecast(ahead: Forecast) -> Iterator[Line]:
         yield 2, (label.rjust(3), "dim"), " ", (row, "green")
     fading, end = f"{ahead.fading_at:%Y-%m-%d}", f"{ahead.expires_at:%Y-%m-%d}"
     yield 2, ("    now" + end.rjust(len(ahead.values) - 3), "dim")
-    yield 2, (f"    fading from {fading}, expired from {end}", "dim")
+    yield 6, (f"fading from {fading}, expired from {end}", "dim")
 
 
 def area(values: Sequence[float], height: int) -> list[str]:

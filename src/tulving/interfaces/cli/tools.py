@@ -7,7 +7,7 @@ import typer
 
 from tulving.domain.text import count_tokens
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import FAILED, block, print_json, read_text, warn
+from tulving.interfaces.cli.terminal import FAILED, block, print_json, read_text, remark, warn
 from tulving.interfaces.wire import wire
 from tulving.services.memory import Memory
 
@@ -24,7 +24,7 @@ def prompt(context: typer.Context, tools: Tools = None) -> None:
     shown = replace(config, tools=tools or config.tools)
     text = tool_prompt(shown.tools, (described(each, shown) for each in operations))
     block(text)
-    typer.echo(f"{len(operations)} tools, about {count_tokens(text):,} tokens", err=True)
+    remark(f"{len(operations)} tools, about {count_tokens(text):,} tokens")
 
 
 def run(

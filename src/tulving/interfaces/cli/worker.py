@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tulving.errors import InvalidInput, StoreBusy
+from tulving.errors import InvalidInput, StoreBusy, StoreUnavailable
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import FAILED, complain, lines, print_json, table, warn
 from tulving.interfaces.wire import wire
@@ -115,7 +115,7 @@ def _time(moment: datetime | None) -> str:
 
 def _show_result(result: Mapping[str, Any] | None, as_json: bool) -> None:
     if result is None:
-        complain("stopped")
+        complain(StoreUnavailable("stopped before it was done"))
         raise typer.Exit(FAILED)
     taught = {name: value for name, value in result.items() if isinstance(value, Mapping) and "runs" in value}
     if as_json:

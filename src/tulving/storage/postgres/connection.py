@@ -1,6 +1,6 @@
 """The `Connection` of a transaction on PostgreSQL."""
 
-from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,8 +8,7 @@ from tulving.domain.events import Event
 from tulving.domain.messages import LAST
 from tulving.domain.resolution import SIMILAR
 from tulving.errors import StoreUnavailable
-from tulving.ports import Finding
-from tulving.storage.connection import EventOrder, check
+from tulving.storage.connection import EventOrder
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.postgres.arrays import New, insertion
@@ -250,14 +249,16 @@ class PostgresConnection:
     def defer_references(self) -> None:
         self.execute("SET CONSTRAINTS ALL DEFERRED")
 
-    def verify_engine(self) -> list[Finding]:
-        return [
-            check("indexes", lambda: [f"{row['name']} is not valid" for row in self.fetch_all(_INVALID_INDEXES)]),
-            check(
-                "constraints", lambda: [f"{row['name']} is not valid" for row in self.fetch_all(_INVALID_CONSTRAINTS)]
-            ),
-            check("keyword index", self._verify_words),
-        ]
+    def about(self) -> dict[str, Any]:
+        found = self.fetch_one(_ABOUT) or {}
+        return {"engine": f"PostgreSQL {found.pop('server')}", **found}
+
+    def engine_checks(self) -> dict[str, Callable[[], Iterable[str]]]:
+        return {
+            "indexes": lambda: [f"{row['name']} is not valid" for row in self.fetch_all(_INVALID_INDEXES)],
+            "constraints": lambda: [f"{row['name']} is not valid" for row in self.fetch_all(_INVALID_CONSTRAINTS)],
+            "keyword index": self._verify_words,
+        }
 
     def _verify_words(self) -> Iterable[str]:
         for table in MEMORY_TABLES:
@@ -274,6 +275,11 @@ class PostgresConnection:
             raise named_error(error) from error
 
 
+_ABOUT = """
+SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector,
+    (SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('facts')) AS row_security,
+    pg_database_size(current_database()) AS bytes"""
 _LOCK = "SELECT COUNT(pg_advisory_xact_lock(hashtextextended(name, 0))::text) FROM unnest(:names::text[]) AS name"
 _HAS_TRIGRAMS = "SELECT to_regprocedure('similarity(text, text)') IS NOT NULL AS found"
 _OURS = f"""(SELECT to_regclass(name) FROM unnest(ARRAY['{"', '".join(MEMORY_TABLES)}', 'memory_events']) AS name)"""

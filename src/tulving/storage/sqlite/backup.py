@@ -1,7 +1,7 @@
 """Copies of the SQLite file: made while it is in use, checked before they count, and put back in its place."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +34,13 @@ class Restored:
     replaced: Path | None
 
 
-def backup(path: Path, copy: Path, busy_timeout: float, force: bool = False) -> Copy:
+def backup(
+    path: Path,
+    copy: Path,
+    busy_timeout: float,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Copy:
     """Copy a store as it is at this moment, also while others write to it. The copy is complete and checked, or not
     there."""
     if copy.exists() and not force:
@@ -42,7 +48,7 @@ def backup(path: Path, copy: Path, busy_timeout: float, force: bool = False) -> 
     if copy.exists() and copy.samefile(path):
         raise InvalidInput("file", f"{copy} is the store itself", "another name")
     with _opened(path, busy_timeout) as source:
-        revision = database.copy(source, copy, force=force, check=partial(check_health, copy))
+        revision = database.copy(source, copy, force=force, check=partial(check_health, copy), progress=progress)
     return Copy(copy, revision, copy.stat().st_size)
 
 

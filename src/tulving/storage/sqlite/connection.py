@@ -2,14 +2,13 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from tulving.domain.events import Event
-from tulving.ports import Finding
-from tulving.storage.connection import EventOrder, check
+from tulving.storage.connection import EventOrder
 from tulving.storage.kinds import MEMORY_TABLES
 from tulving.storage.lanes import Key, LaneRequest, Lanes
 from tulving.storage.rows import Params, Row
@@ -179,14 +178,18 @@ class SqliteConnection:
     def defer_references(self) -> None:
         self._execute("PRAGMA defer_foreign_keys = ON", None)
 
-    def verify_engine(self) -> list[Finding]:
-        return [
-            check("schema", lambda: database.strange_objects(self.raw, HEAD)),
-            check("database file", self._verify_file),
-            check("foreign keys", lambda: [str(row) for row in self.fetch_all("PRAGMA foreign_key_check")]),
-            check("keyword index", self._verify_fts),
-            check("vector index", self._verify_cache),
-        ]
+    def about(self) -> dict[str, Any]:
+        (journal,) = self._execute("PRAGMA journal_mode", None).fetchone()
+        return {"engine": f"SQLite {sqlite3.sqlite_version}", "journal": journal}
+
+    def engine_checks(self) -> dict[str, Callable[[], Iterable[str]]]:
+        return {
+            "schema": lambda: database.strange_objects(self.raw, HEAD),
+            "database file": self._verify_file,
+            "foreign keys": lambda: [str(row) for row in self.fetch_all("PRAGMA foreign_key_check")],
+            "keyword index": self._verify_fts,
+            "vector index": self._verify_cache,
+        }
 
     def _verify_file(self) -> Iterable[str]:
         with named_errors(), self._trusting() as raw:

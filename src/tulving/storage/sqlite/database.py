@@ -22,6 +22,7 @@ PAGE_SIZE = 8192
 LOG_LIMIT = 16 * 1024 * 1024
 """The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
 GIVEN_BACK_AT_A_TIME = 1000
+STEPS_BETWEEN_LOOKS = 100_000
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
 
@@ -270,13 +271,20 @@ def copy(
     force: bool = False,
     alone: bool = False,
     check: Callable[[sqlite3.Connection], Any] = lambda raw: None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Any:
     """Put what is committed into a file of its own, also while others write to the source; what `check` makes of it.
 
-    Free pages are left out, and archived episodes are put in. The arguments are those of `placed`.
+    Free pages are left out, and archived episodes are put in. The arguments are those of `placed`; `progress` is told
+    how many bytes are written, and of about how many.
     """
     with placed(place, force=force, alone=alone) as file:
-        _copy(source, file)
+        if progress:
+            source.set_progress_handler(_watch(source, file, progress), STEPS_BETWEEN_LOOKS)
+        try:
+            _copy(source, file)
+        finally:
+            source.set_progress_handler(None, 0)
         with closing(sqlite3.connect(file, isolation_level=None)) as raw:
             raw.execute("PRAGMA journal_mode = WAL")
             checked = check(raw)
@@ -284,6 +292,13 @@ def copy(
             for suffix in ("-wal", "-shm", "-journal"):  # of the file that is replaced; they must not outlive it
                 place.with_name(place.name + suffix).unlink(missing_ok=True)
     return checked
+
+
+def _watch(source: sqlite3.Connection, file: Path, progress: Callable[[int, int], None]) -> Callable[[], None]:
+    """What looks, while SQLite copies, how far the file has grown. It returns None, which lets SQLite go on."""
+    numbers = (source.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
+    page, pages, free = numbers
+    return lambda: progress(min(file.stat().st_size, page * (pages - free)), page * (pages - free))
 
 
 def _copy(source: sqlite3.Connection, file: Path) -> None:
