@@ -75,8 +75,7 @@ class Screen:
 
     def _record(self, given: Mapping[str, Any], found: list[Finding], offer: int | None) -> Mapping[str, Any]:
         """Parts with their names; the very same if there is nothing in them, which one look at all texts tells."""
-        parts = {name: part for name, part in given.items() if name != "offers"}
-        if not secrets.suspicious("\n".join(_texts(parts.values(), 0))):
+        if not secrets.suspicious("\n".join(_texts(part for name, part in given.items() if name != "offers"))):
             return given
         said: dict[str, Any] = {}
         for name, part in given.items():
@@ -125,10 +124,12 @@ class Screen:
 ALLOWED = "text without keys, tokens and passwords; exceptions are configured (secrets.allow)"
 
 
-def _texts(parts: Iterable[Any], depth: int) -> Iterator[str]:
+def _texts(parts: Iterable[Any], depth: int = 0) -> Iterator[str]:
     if depth > MAX_DEPTH:
         raise InvalidInput("metadata", "is nested too deeply", f"at most {MAX_DEPTH} levels")
     for part in parts:
+        if part is None:  # as most are
+            continue
         if isinstance(part, str):
             yield public(part)
         elif isinstance(part, Mapping):

@@ -101,7 +101,7 @@ def is_random(value: str, least: int) -> bool:
     mixed = "".join(piece for piece in pieces if not piece.isalpha() and not piece.isdigit())
     if len(mixed) >= least and _entropy(mixed) >= 2.5:
         digits = sum(map(str.isdigit, mixed))
-        return digits >= 0.12 * len(mixed) or _share_of_words(mixed) < 0.5
+        return digits >= 0.12 * len(mixed) or _share_of_words(mixed) < 0.6
     letters = "".join(pieces)
     two_cases = letters.lower() != letters != letters.upper()
     return len(letters) >= max(least, 20) and two_cases and _share_of_words(letters) < 0.4
@@ -180,7 +180,7 @@ _VALUE = re.compile(
     rf"(?P<set>(?:{_QUOTE}|\])?[ \t]{{0,4}}(?::=|=>|={{1,3}}|!==?|:|：)[ \t]{{0,4}})"
     # my password for the router is hunter2
     rf"|(?P<told>(?:\s(?:for|of|on|at|in|für|para|pour|de|del)(?:\s[\w.'-]{{1,30}}){{1,4}}?)?"
-    rf"(?:(?:\s(?:{_SAYS})(?!\w)){{1,4}}:?\s|是))"
+    rf"(?:(?:\s(?:{_SAYS})(?!\w)){{1,4}}:?\s|:\s|是))"
     rf"|(?P<next>[ ]))"
     rf"(?:[bru]?{_QUOTE}(?P<quoted>[^\s\"'`\\\0]{{1,500}}){_QUOTE}|(?P<plain>[^\s\"'`<>\0]))"
 )
@@ -196,7 +196,7 @@ _AHEAD = re.compile(
     rf"[^\n\0]{{0,{NEAR}}}?(?<![A-Za-z0-9+/_=.@#%&?~-])([A-Za-z0-9+/_=-]{{20,}}+)(?!\.[A-Za-z]{{1,5}}\b)"
 )
 _PIECE = re.compile(r"[A-Za-z0-9]+")
-_WRITTEN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_WRITTEN_WORD = re.compile(r"[A-Z][a-z]{3,}|[a-z]{4,}|[A-Z]{5,}")
 _WRITTEN = re.compile(r"\d{4}-\d\d-\d\d|[\w./-]+\.(?:[a-z]{2,4}|json|yaml|toml|lock)$|sha\d+[-:$]|md5[-:$]")
 _PUBLIC = re.compile(
     r"/|(?:(?:0x)?[0-9a-fA-F-]+|[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9]+)$|(?:sha\d+|md5|h1|AAAA|ssh|data|v\d)|[A-Za-z]*/[a-z]+/"
@@ -208,7 +208,8 @@ _MEASURE = re.compile(
     r"|(?:bcrypt|scrypt|pbkdf)\w*"
 )
 _CODE = re.compile(
-    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[^\w!@#$%^*+=]*$|[A-Za-z_][\w.]*[(\[{]|\w+(?:->|::)|[\[({<]|\.{0,2}/|~/|[A-Za-z]:\\"
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[^\w!@#$%^*+=]*$|[A-Za-z_][\w.]*[(\[{]|\w+(?:->|::)|[\[({<]|[.~]{0,2}/[A-Z]?[a-z_.-]+(?:/|$)"
+    r"|[A-Za-z]:\\|[A-Z]\w*(?:Key|Token|Secret|Password)\b"
 )
 _PLACEHOLDER = re.compile(
     r"""(?ix)

@@ -146,8 +146,16 @@ _FORMATS = (
     _form("GitLab token", "gr1348941", r"GR1348941[A-Za-z0-9_-]{20,100}"),
     _form("Slack token", "xox", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,300}", _has_digits),
     _form("Slack token", "xapp-", r"xapp-\d-[A-Za-z0-9-]{10,300}"),
-    _form("Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,200}"),
-    _form("Discord webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d{10,25}/[A-Za-z0-9_-]{40,100}"),
+    _form(
+        "Slack webhook",
+        "hooks.slack.com",
+        r"(?:https://)?hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,200}",
+    ),
+    _form(
+        "Discord webhook",
+        "/api/webhooks/",
+        r"(?:https://)?discord(?:app)?\.com/api/webhooks/\d{10,25}/[A-Za-z0-9_-]{40,100}",
+    ),
     _form(
         "Stripe key", "k_live_ k_test_", r"[srp]k_(?:live|test)_[A-Za-z0-9]{16,250}", lambda match: match[1][0] != "p"
     ),
