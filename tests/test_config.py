@@ -226,12 +226,12 @@ def test_services_are_configured_like_all_else(tmp_path):
         "TULVING_RERANKER__DEPTH": "5",
         "TULVING_ONNX__FOLDER": "~/models/bge",
         "TULVING_ONNX__DOCUMENT_PREFIX": "none",
-        "OPENAI_API_KEY": "secret",
+        "OPENAI_API_KEY": "hunter2",
     }
     config = load_config(tmp_path, environ)
     assert (config.endpoint.url, config.endpoint.query_prefix) == ("http://[::1]:8000/v1", "query: ")
     assert (config.endpoint.timeout, config.reranker.depth, config.onnx.document_prefix) == (2.5, 5, None)
-    assert "secret" not in repr(config)
+    assert "hunter2" not in repr(config)
 
 
 def test_the_language_model_is_none_unless_one_is_chosen(tmp_path):

@@ -16,7 +16,7 @@ from platformdirs import user_cache_dir
 
 from bench import entities
 from bench.engines import Engine, Sqlite, postgres
-from bench.quality import beam, change, conflicts, locomo, samples
+from bench.quality import beam, change, conflicts, locomo, samples, secrets
 from bench.quality.samples import Sample
 from bench.quality.vectors import Remembering
 from bench.report import Report, machine
@@ -38,6 +38,7 @@ PARTS = {
     "change": "",
     "entities": "aux",
     "conflicts": conflicts.FILE,
+    "secrets": locomo.FILE,
 }
 """What is measured, and the data it needs."""
 
@@ -176,6 +177,9 @@ async def _measure(run: Run) -> None:
         await entities.run(Report(), data / "aux")
     if "conflicts" in parts:
         conflicts.run(Report(), data, {run.embedder.model: run.embedder, "hashing": get_embedding_engine("hashing")})
+    if "secrets" in parts:
+        hashing = get_embedding_engine("hashing")
+        await secrets.run(Report(), data, lambda name, config: run.memory(name, config=config, embedder=hashing))
     if chosen.json:
         chosen.json.write_text(json.dumps(run.answers, indent=1))
 

@@ -29,6 +29,7 @@ from tulving.settings import (
     RerankerConfig,
     RetrievalConfig,
     ScheduleConfig,
+    SecretsConfig,
     TimelineConfig,
     ToolTextConfig,
     VectorsConfig,
@@ -101,6 +102,7 @@ _TABLES = {
     "bridge": BridgeConfig,
     "vectors": VectorsConfig,
     "writes": WritesConfig,
+    "secrets": SecretsConfig,
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tulving.domain import conflicts
+from tulving.domain import conflicts, secrets
 from tulving.domain.context import SECTION_QUOTAS
 from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
@@ -313,6 +313,23 @@ class WritesConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretsConfig:
+    """What becomes of keys, tokens and passwords in what is to be stored, and what is none."""
+
+    policy: str = "redact"
+    allow: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _check("secrets.policy", self.policy in secrets.POLICIES, ", ".join(secrets.POLICIES))
+        for each in self.allow:
+            try:
+                re.compile(each)
+            except re.error as error:
+                problem = f"holds an expression that can't be read ({error})"
+                raise ConfigError("secrets.allow", problem, "regular expressions") from None
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -353,6 +370,7 @@ class MemoryModuleConfig:
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     vectors: VectorsConfig = field(default_factory=VectorsConfig)
     writes: WritesConfig = field(default_factory=WritesConfig)
+    secrets: SecretsConfig = field(default_factory=SecretsConfig)
 
     def __post_init__(self) -> None:
         if self.embedder not in EMBEDDERS:

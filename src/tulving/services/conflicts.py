@@ -106,7 +106,7 @@ class Conflicts(Runs):
         await self._write(storage.runs.begin, run)
         async with self._closing(run):
             prompt = prompts.merging(instructions("merging"), existing, candidate)
-            content = self._content(await self._ask(run, model, prompt))
+            content = self._content(self._screened(run, {"content": await self._ask(run, model, prompt)})["content"])
             if len(content) > LONGEST_SUMMARY * (len(candidate.content) + len(existing.content)):
                 raise UnusableAnswer(f"the answer of {model.name} is much longer than both notes")
             reworded = replace(merged, content=content, content_hash=content_hash(content))

@@ -222,8 +222,11 @@ class Learning(Runs):
     # -- conversations -----------------------------------------------------------------------------------------
 
     def _own_words(self, conversation: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-        """The turns of a conversation without what this memory itself has told."""
-        said = [(role, without_injected(text)) for role, text in prompts.turns(conversation)]
+        """The turns of a conversation without secrets, and without what this memory itself has told."""
+        screen = self._env.screen
+        said = [
+            (role, without_injected(screen.text("conversation", text)[0])) for role, text in prompts.turns(conversation)
+        ]
         said = [(role, text) for role, text in said if text.strip()]
         if not said:
             raise InvalidInput("conversation", "holds nothing but what this memory has told", "what a person said")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from tulving import storage
@@ -31,6 +31,7 @@ from tulving.storage.learning import Material
 from tulving.storage.lessons import Applied, Step
 
 log = logging.getLogger("tulving")
+T = TypeVar("T")
 
 Offer = LearnedFact | UpdatedFact | LearnedRule | ExtractedFact | UUID
 """What a model proposes; an id confirms the memory that has it."""
@@ -97,12 +98,18 @@ class Lessons(Facts, Rules):
         `decide` is called with what came of it, unless it could not be tried."""
         decided = decide is not None
         steps, problems = await self._steps(run, offers, shown, origin or {}, decided)
+        blocks: dict[str, str] = {}
+        for block, text in (profile or {}).items():
+            try:
+                blocks |= self._screened(run, {block: text})
+            except InvalidInput as error:
+                problems.append(f"profile: {error}")
         audit = self._run_audit(run)
 
         def take(conn: Connection) -> Applied:
             settings = self._env.config
             applied = storage.lessons.apply(
-                conn, run, steps, learned_from, profile or {}, settings, audit, self.bound, decided=decided
+                conn, run, steps, learned_from, blocks, settings, audit, self.bound, decided=decided
             )
             if decide is not None and not problems:
                 decide(conn, applied)
@@ -122,7 +129,7 @@ class Lessons(Facts, Rules):
         steps, errors, now = list[Step](), list[str](), self._env.clock()  # one answer says all at one time
         for offer in offers:
             try:
-                steps.append(self._step(run, offer, shown, origin, now))
+                steps.append(self._step(run, self._screened(run, offer), shown, origin, now))
             except (InvalidInput, NotFound) as error:
                 log.warning("the run %s proposed a %s that can't be taken: %s", run.id, action_of(offer), error)
                 errors.append(f"{action_of(offer)}: {error}")
@@ -131,6 +138,13 @@ class Lessons(Facts, Rules):
         indexed = {id(step): entry for step, entry in zip(built, entries, strict=True)}
         steps = [replace(step, entry=indexed.get(id(step))) for step in steps]
         return [replace(step, reason=None) for step in steps] if decided else steps, errors
+
+    def _screened(self, run: Run, offer: T) -> T:
+        """What a model proposes, without secrets."""
+        said, found = self._env.screen.offer(offer)
+        if found:
+            log.warning("the run %s proposed a secret: %s", run.id, self._env.screen.warning(found))
+        return said
 
     def _step(self, run: Run, offer: Offer, shown: Material, origin: Mapping[str, Any], now: datetime) -> Step:
         step = Step(action=action_of(offer), offer=plain(offer))

@@ -16,6 +16,7 @@ from tulving.domain import intake
 from tulving.domain.events import Audit, AuditOf, Event
 from tulving.domain.model import Kind, MemoryId, NewEpisode, NewFact, NewRule
 from tulving.domain.scope import Bound, Caller, Filter, Owner
+from tulving.domain.screening import Screen
 from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
 from tulving.ports import Clock, Embedder, Ids, Publisher, Store
@@ -90,6 +91,10 @@ class Env:
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What ends all this, the last part first."""
     closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    screen: Screen = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.screen = Screen(self.config.secrets.policy, self.config.secrets.allow)
 
     @property
     def embedder(self) -> Embedder:
