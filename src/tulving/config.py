@@ -20,6 +20,7 @@ from tulving.settings import (
     BridgeConfig,
     ConflictsConfig,
     EndpointConfig,
+    HooksConfig,
     HttpConfig,
     LearningConfig,
     LlmConfig,
@@ -101,6 +102,7 @@ _TABLES = {
     "bridge": BridgeConfig,
     "vectors": VectorsConfig,
     "writes": WritesConfig,
+    "hooks": HooksConfig,
 }
 
 
