@@ -1,5 +1,6 @@
-"""What a coding agent's hook runs: `python -P -m tulving.interfaces.hook HOST EVENT`, with the event as JSON on standard
-input. The host waits for it, so it loads little, is over in 300 ms whatever happens, and never fails.
+"""What a coding agent's hook runs: `python -P -m tulving.interfaces.hook HOST EVENT`. It reads the event as JSON.
+
+The host waits for it, so it loads little, is over in 300 ms whatever happens, and never fails.
 
 A watching thread ends the process at the deadline, with nothing said. What takes longer, storing a session, is done by
 another process that the host does not wait for. Errors go to a file in the data directory.
@@ -15,9 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tulving.interfaces.hosts.hook_events import EVENTS
+
 DEADLINE = 0.3
 """Seconds from the start of the process to its end."""
-MARGIN = 0.02
+MARGIN = 0.04
 """For its end, and for what starting it took where that can't be measured."""
 LATER = "--later"
 """Instead of an event's name: store a session, without haste."""
@@ -78,11 +81,10 @@ def note(problem: str) -> None:
 
 def _answer(host: str, event: str) -> str | None:
     """What the host is to be told at an event."""
-    from tulving.interfaces.hosts.hook_table import HOOKING
-
-    if host not in HOOKING or event not in HOOKING[host].events:
+    moment = EVENTS.get(host, {}).get(event)
+    if moment is None:
         raise ValueError(f"there is no hook for {event} of {host}")
-    moment, told = HOOKING[host].events[event], _told()
+    told = _told()
     if moment == "end":
         _store_later(host, told)
         return None
@@ -92,11 +94,9 @@ def _answer(host: str, event: str) -> str | None:
     if moment == "start" and told.get("source") == "resume":
         return None  # it was given at the start, and is still in the session
     import asyncio
-
-    # What is loaded now stays until the end, which is near.
     import gc
 
-    gc.disable()
+    gc.disable()  # what is loaded now stays until the end, which is near
     from tulving.interfaces.hosts import hook_session
 
     block = asyncio.run(hook_session.recollect(host, moment, told))

@@ -9,7 +9,7 @@ from tulving.config import NOT_SETTINGS, data_directory
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.host_settings import write_settings
 from tulving.interfaces.cli.options import AsJson, Chosen
-from tulving.interfaces.cli.terminal import print_json, table
+from tulving.interfaces.cli.terminal import print_json, table, warn
 from tulving.interfaces.hosts.hook_table import HOOKING
 from tulving.interfaces.hosts.settings_file import carry_out
 from tulving.interfaces.hosts.table import OURS, host_named
@@ -26,7 +26,7 @@ def install(context: typer.Context, host: HostName, yes: Yes = False) -> None:
     name = host_named(host, HOOKING)
     change = HOOKING[name].install(name, _environment(context.obj))
     if write_settings(change, yes, lambda: carry_out(change)):
-        typer.echo(f"Next: {HOOKING[name].then}. `tulving --help` and docs/hooks.md say how to turn parts of it off.")
+        typer.echo(f"Next: {HOOKING[name].then}. docs/hooks.md says how to turn parts of it off.")
 
 
 def uninstall(host: HostName, yes: Yes = False) -> None:
@@ -63,7 +63,9 @@ def _state(name: str) -> str:
     return "installed" if len(there) == len(host.events) else "in part" if there else "not installed"
 
 
-def run(host: HostName, event: Annotated[str, typer.Argument(metavar="EVENT", help="The host's own name for it")]) -> None:
+def run(
+    host: HostName, event: Annotated[str, typer.Argument(metavar="EVENT", help="The host's own name for it")]
+) -> None:
     """Answer one event of a coding agent, which is read as JSON from standard input. Meant for the agent."""
     from tulving.interfaces.hook import main
 
@@ -72,9 +74,19 @@ def run(host: HostName, event: Annotated[str, typer.Argument(metavar="EVENT", he
 
 def _environment(chosen: Chosen) -> dict[str, str]:
     """What the hooks must be told: the options given now, and the variables set now, which the agent may not have."""
-    chosen.config()  # refuses what is wrong, while a person is there to be told
+    from tulving.location import is_postgres, store_name
+
+    url = chosen.config().url  # refuses what is wrong, while a person is there to be told
     given = {"TULVING_URL": chosen.url, "TULVING_TENANT": chosen.tenant, "TULVING_EMBEDDER": chosen.embedder}
     known = {name: value for name, value in sorted(os.environ.items()) if name.startswith(OURS) and value}
     for name in {*NOT_SETTINGS} & known.keys():
         known[name] = os.path.abspath(os.path.expanduser(known[name]))
-    return known | {name: value for name, value in given.items() if value is not None}
+    known |= {name: value for name, value in given.items() if value is not None}
+    if "TULVING_URL" in known and is_postgres(url) and store_name(url) != url:
+        # Whoever lists the processes sees a command with its arguments.
+        if chosen.url is not None:
+            allowed = "a URL without one and a ~/.pgpass, or TULVING_URL in the agent's own environment"
+            raise InvalidInput("url", "has a password, which everyone on this machine could see", allowed)
+        del known["TULVING_URL"]
+        warn("TULVING_URL has a password and is not written: start the agent where it is set")
+    return known

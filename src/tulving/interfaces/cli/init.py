@@ -27,6 +27,7 @@ from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 from tulving.settings import MemoryModuleConfig
 
+
 def init(
     context: typer.Context,
     host: Annotated[
@@ -41,7 +42,7 @@ def init(
     project: Annotated[
         bool,
         typer.Option(
-            "--project", help="Keep the memory in ./.tulving, for this project; with --mcp, in the project's own settings"
+            "--project", help="Keep the memory in ./.tulving, for this project; with --mcp, also its settings"
         ),
     ] = False,
     only_print: Annotated[bool, typer.Option("--print", help="With --mcp: only print what belongs where")] = False,

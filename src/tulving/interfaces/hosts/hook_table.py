@@ -8,15 +8,14 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tulving.errors import InvalidInput
 from tulving.interfaces.hosts import jsonc
+from tulving.interfaces.hosts.hook_events import EVENTS, Moment
 from tulving.interfaces.hosts.settings_file import Change, propose
 from tulving.interfaces.hosts.table import Place
 
-Moment = Literal["start", "prompt", "end"]
-"""What Tulving does: gives the context of a project, gives what fits a prompt, stores what was said."""
 MODULE = "tulving.interfaces.hook"
 KEY = "hooks"
 
@@ -103,22 +102,21 @@ HOOKING = {
     "claude-code": Hooking(
         title="Claude Code",
         place=Place("settings.json", ".claude", variable="CLAUDE_CONFIG_DIR"),
-        events={"SessionStart": "start", "UserPromptSubmit": "prompt", "SessionEnd": "end"},
+        events=EVENTS["claude-code"],
         documented="Claude Code Docs, Hooks reference",
     ),
     "codex": Hooking(
         title="Codex",
         place=Place("hooks.json", ".codex", variable="CODEX_HOME"),
-        events={"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "end"},
+        events=EVENTS["codex"],
         documented="OpenAI Developers, Codex: Hooks",
         then="Start a new session and trust them in `/hooks`",
     ),
     "gemini": Hooking(
         title="Gemini CLI",
         place=Place(".gemini/settings.json", variable="GEMINI_CLI_HOME"),
-        events={"SessionStart": "start", "BeforeAgent": "prompt", "SessionEnd": "end"},
+        events=EVENTS["gemini"],
         documented="Gemini CLI Docs, Hooks reference",
         timeout=5000,
     ),
 }
-"""Codex ends no session: what was said is stored at the end of each turn."""

@@ -92,7 +92,9 @@ def drop(text: str, path: Path, at: int | None = None) -> str:
     item = node.items[at]
     start = len(text[: item.start].rstrip())
     if len(node.items) == 1:
-        left = text[node.start + 1 : start] + text[item.node.end if item.comma is None else item.comma + 1 : node.end - 1]
+        left = (
+            text[node.start + 1 : start] + text[item.node.end if item.comma is None else item.comma + 1 : node.end - 1]
+        )
         inside = left if left.strip() else ""
         return text[: node.start + 1] + inside + text[node.end - 1 :]
     if item.comma is not None:
@@ -158,7 +160,10 @@ def _dumped(value: Any, indent: str, unit: str, newline: str) -> str:
     """A value as a person would write it: a list of plain values on one line."""
     inner, parts = indent + unit, []
     if isinstance(value, dict):
-        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_dumped(each, inner, unit, newline)}" for key, each in value.items()]
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {_dumped(each, inner, unit, newline)}"
+            for key, each in value.items()
+        ]
     elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
         parts = [_dumped(each, inner, unit, newline) for each in value]
     if not parts:
@@ -210,7 +215,9 @@ def _value(text: str, at: int, depth: int) -> Node:
         return _string(text, at)
     word = _WORD.match(text, at)
     if word is None:
-        raise _malformed(text, at, "a value is missing" if sign in (",", "}", "]", ":", "") else "a value can't begin so")
+        raise _malformed(
+            text, at, "a value is missing" if sign in (",", "}", "]", ":", "") else "a value can't begin so"
+        )
     try:
         return Node(at, word.end(), json.loads(word[0], parse_constant=_refuse))
     except ValueError:
