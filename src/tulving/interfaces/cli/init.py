@@ -41,9 +41,7 @@ def init(
     ] = False,
     project: Annotated[
         bool,
-        typer.Option(
-            "--project", help="Keep the memory in ./.tulving, for this project; with --mcp, also its settings"
-        ),
+        typer.Option("--project", help="Keep the memory in ./.tulving, for this project; with --mcp, set up only here"),
     ] = False,
     only_print: Annotated[bool, typer.Option("--print", help="With --mcp: only print what belongs where")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --mcp: write without asking")] = False,

@@ -58,7 +58,7 @@ def put(text: str, path: Path, value: Any) -> str:
         if found is None:
             for inner in reversed(path[depth + 1 :]):
                 value = {inner: value}
-            return _insert(text, root, node, f"{json.dumps(key, ensure_ascii=False)}: ", value)
+            return _insert(text, root, node, _key(key), value)
         node = found.node
     if node.value == value:
         return text
@@ -92,9 +92,8 @@ def drop(text: str, path: Path, at: int | None = None) -> str:
     item = node.items[at]
     start = len(text[: item.start].rstrip())
     if len(node.items) == 1:
-        left = (
-            text[node.start + 1 : start] + text[item.node.end if item.comma is None else item.comma + 1 : node.end - 1]
-        )
+        end = item.node.end if item.comma is None else item.comma + 1
+        left = text[node.start + 1 : start] + text[end : node.end - 1]
         inside = left if left.strip() else ""
         return text[: node.start + 1] + inside + text[node.end - 1 :]
     if item.comma is not None:
@@ -160,16 +159,17 @@ def _dumped(value: Any, indent: str, unit: str, newline: str) -> str:
     """A value as a person would write it: a list of plain values on one line."""
     inner, parts = indent + unit, []
     if isinstance(value, dict):
-        parts = [
-            f"{json.dumps(key, ensure_ascii=False)}: {_dumped(each, inner, unit, newline)}"
-            for key, each in value.items()
-        ]
+        parts = [f"{_key(key)}{_dumped(each, inner, unit, newline)}" for key, each in value.items()]
     elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
         parts = [_dumped(each, inner, unit, newline) for each in value]
     if not parts:
         return json.dumps(value, ensure_ascii=False)
     opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
     return f"{opening}{newline}{inner}{f',{newline}{inner}'.join(parts)}{newline}{indent}{closing}"
+
+
+def _key(key: str) -> str:
+    return f"{json.dumps(key, ensure_ascii=False)}: "
 
 
 def _newline(text: str) -> str:
@@ -215,9 +215,8 @@ def _value(text: str, at: int, depth: int) -> Node:
         return _string(text, at)
     word = _WORD.match(text, at)
     if word is None:
-        raise _malformed(
-            text, at, "a value is missing" if sign in (",", "}", "]", ":", "") else "a value can't begin so"
-        )
+        missing = sign in (",", "}", "]", ":", "")
+        raise _malformed(text, at, "a value is missing" if missing else "a value can't begin so")
     try:
         return Node(at, word.end(), json.loads(word[0], parse_constant=_refuse))
     except ValueError:

@@ -45,9 +45,8 @@ def propose(path: Path, edit: Callable[[str], str]) -> Change:
     except FileNotFoundError:
         before = None
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            str(path), f"is not UTF-8 at byte {error.start}", "a text file; nothing was changed"
-        ) from None
+        problem = f"is not UTF-8 at byte {error.start}"
+        raise InvalidInput(str(path), problem, "a text file; nothing was changed") from None
     try:
         return Change(path, before, edit(before or ""))
     except InvalidInput as error:

@@ -78,7 +78,8 @@ def merge(old: object, entry: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(old, dict):
         return dict(entry)
     kept = {name: value for name, value in old.items() if name not in TRANSPORT}
-    env = old.get("env") if isinstance(old.get("env"), dict) else {}
+    theirs = old.get("env")
+    env = theirs if isinstance(theirs, dict) else {}
     env = {name: value for name, value in env.items() if not name.startswith(OURS)} | entry.get("env", {})
     new = {**entry, **({"env": env} if env else {})}
     # In the order in which they stood: so running it twice changes nothing.
