@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> NoReturn:
     try:
         answer = _later(arguments[0]) if later else _answer(*arguments)
         if answer:
-            os.write(1, answer.encode())
+            sys.stdout.write(answer)
+            sys.stdout.flush()
     except BaseException as error:
         note(f"{what}: {type(error).__name__}: {error}")
     os._exit(0)
@@ -56,7 +57,10 @@ def _since_start() -> float:
 
 def _end_at(seconds: float, what: str) -> None:
     time.sleep(max(0.0, seconds))
-    note(f"{what}: not done in time")
+    # A thread of its own: a slow disk, or a module that is being loaded just now, must not hold up the end.
+    logging = threading.Thread(target=note, args=(f"{what}: not done in time",), daemon=True)
+    logging.start()
+    logging.join(MARGIN / 2)
     os._exit(0)
 
 
