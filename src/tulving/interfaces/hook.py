@@ -6,6 +6,7 @@ A watching thread ends the process at the deadline, with nothing said. What take
 another process that the host does not wait for. Errors go to a file in the data directory.
 """
 
+import gc
 import json
 import os
 import sys
@@ -32,6 +33,7 @@ LOG = "hooks.log"
 
 def main(arguments: list[str]) -> NoReturn:
     """Carry out one event and end the process; 0 is always its exit code."""
+    gc.disable()  # what is loaded stays until the end, which is near
     what = " ".join(arguments[:2])
     later = LATER in arguments
     allowed = LONGEST_STORING if later else DEADLINE - MARGIN - _since_start()
@@ -98,9 +100,7 @@ def _answer(host: str, event: str) -> str | None:
     if moment == "start" and told.get("source") == "resume":
         return None  # it was given at the start, and is still in the session
     import asyncio
-    import gc
 
-    gc.disable()  # what is loaded now stays until the end, which is near
     from tulving.interfaces.hosts import hook_session
 
     block = asyncio.run(hook_session.recollect(host, moment, told))
@@ -145,6 +145,7 @@ def _later(host: str) -> None:
 
     from tulving.interfaces.hosts import hook_session
 
+    gc.enable()
     with suppress(OSError):
         os.nice(10)  # the person goes on working
     for problem in asyncio.run(hook_session.keep(host, _told())):

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tulving.bootstrap import open_memory, utc_now
+from tulving.bootstrap import migrate_store, open_memory, utc_now
 from tulving.config import find_project, load_config
 from tulving.embedders import choose_embedder
-from tulving.errors import EmbedderUnavailable, InvalidInput
+from tulving.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable
 from tulving.interfaces.hosts import project_memory, transcripts
 from tulving.interfaces.hosts.project_memory import Part
-from tulving.location import is_postgres, new_file
+from tulving.location import is_postgres
 from tulving.ports import Embedder, Measurable
 from tulving.settings import BridgeConfig, MemoryModuleConfig, RerankerConfig
 
@@ -47,7 +47,7 @@ async def recollect(host: str, moment: Literal["start", "prompt"], told: Mapping
     """What the host's session is to be given, if there is anything."""
     config, part = _settings()
     wanted = config.hooks.context if moment == "start" else config.hooks.recall
-    if not wanted or (not is_postgres(config.url) and not _is_there(config)):
+    if not wanted or not (is_postgres(config.url) or await _is_there(config)):
         return None
     embedder = choose_embedder(config)
     # Nothing that could ask a server, and nothing that works beside the answer.
@@ -85,5 +85,10 @@ def _settings() -> tuple[MemoryModuleConfig, Part]:
     return config, Part(project_memory.project_name(Path.cwd()))
 
 
-def _is_there(config: MemoryModuleConfig) -> bool:
-    return new_file(config.url, "folders") is None
+async def _is_there(config: MemoryModuleConfig) -> bool:
+    """Whether there is a file. One of an older version is not opened: bringing it up to date begins with a copy of it,
+    for which there is no time."""
+    schema = await migrate_store(config.url, config, dry_run=True)
+    if schema.before is not None and schema.applied:
+        raise StoreUnavailable("the store has to be brought up to date: run `tulving migrate`")
+    return schema.before is not None
