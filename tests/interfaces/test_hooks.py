@@ -15,7 +15,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from raw_sql import run_sql
 
+from tulving import StoreUnavailable
 from tulving.interfaces import hook
 from tulving.interfaces.hosts import hook_session, jsonc
 from tulving.interfaces.hosts.hook_events import EVENTS
@@ -153,6 +155,12 @@ class TestWhatFitsAPrompt:
         assert "PostgreSQL" in ran.stdout and "loaded False" in ran.stdout
         monkeypatch.setenv("TULVING_EMBEDDER", "hashing")
         assert recollect("prompt", prompt="where does atlas keep its orders?") is not None
+
+    def test_an_older_store_is_not_opened(self, path: Path, url: str):
+        run_sql(url, "UPDATE alembic_version SET version_num = 'mem_009'")
+        with pytest.raises(StoreUnavailable, match="tulving migrate"):
+            recollect("prompt", prompt="where does atlas keep its orders?")
+        assert run_sql(url, "SELECT version_num FROM alembic_version") == [{"version_num": "mem_009"}]
 
     @ONE_ENGINE
     @pytest.mark.parametrize("prompt", ["", "\x00", "\ud800", "orders " * 20_000])
@@ -398,6 +406,12 @@ class TestInstalling:
         assert (ran.code, str(path) in ran.err) == (2, True)
         assert path.read_text() == text
         assert cli("hook", "status").code == 0
+
+    def test_a_person_may_try_one(self, project: Path, cli: Callable, process: Callable):
+        cli("store", "rule", "run make lint before a commit")
+        ran = process("hook", "run", "gemini-cli", "SessionStart", stdin=json.dumps({"cwd": str(project)}))
+        assert (ran.code, ran.err) == (0, "")
+        assert "make lint" in json.loads(ran.out)["hookSpecificOutput"]["additionalContext"]
 
     def test_an_unknown_host_is_refused(self, cli: Callable):
         ran = cli("hook", "install", "cursor")

@@ -31,12 +31,13 @@ LARGEST_LOG = 1_000_000
 LOG = "hooks.log"
 
 
-def main(arguments: list[str]) -> NoReturn:
-    """Carry out one event and end the process; 0 is always its exit code."""
+def main(arguments: list[str], seconds: float | None = None) -> NoReturn:
+    """Carry out one event and end the process; 0 is always its exit code. `seconds` instead of the deadline are for
+    people, who can wait."""
     gc.disable()  # what is loaded stays until the end, which is near
     what = " ".join(arguments[:2])
     later = LATER in arguments
-    allowed = LONGEST_STORING if later else DEADLINE - MARGIN - _since_start()
+    allowed = seconds or (LONGEST_STORING if later else DEADLINE - MARGIN - _since_start())
     threading.Thread(target=_end_at, args=(allowed, what), daemon=True).start()
     try:
         answer = _later(arguments[0]) if later else _answer(*arguments)

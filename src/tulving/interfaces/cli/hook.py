@@ -66,10 +66,13 @@ def _state(name: str) -> str:
 def run(
     host: HostName, event: Annotated[str, typer.Argument(metavar="EVENT", help="The host's own name for it")]
 ) -> None:
-    """Answer one event of a coding agent, which is read as JSON from standard input. Meant for the agent."""
-    from tulving.interfaces.hook import main
+    """Try a hook: read an event as JSON from standard input and print what the agent would be given.
 
-    main([host, event])
+    The agent itself runs a command that starts faster and ends after 300 ms.
+    """
+    from tulving.interfaces.hook import LONGEST_STORING, main
+
+    main([host_named(host, HOOKING), event], LONGEST_STORING)
 
 
 def _environment(chosen: Chosen) -> dict[str, str]:
