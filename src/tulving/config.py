@@ -20,6 +20,7 @@ from tulving.settings import (
     BridgeConfig,
     ConflictsConfig,
     EndpointConfig,
+    HooksConfig,
     HttpConfig,
     LearningConfig,
     LlmConfig,
@@ -103,6 +104,7 @@ _TABLES = {
     "vectors": VectorsConfig,
     "writes": WritesConfig,
     "secrets": SecretsConfig,
+    "hooks": HooksConfig,
 }
 
 

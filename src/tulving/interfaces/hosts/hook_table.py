@@ -1,0 +1,122 @@
+"""The hosts that run a command at certain events: which ones, and where that is set.
+
+Cursor has hooks too, but none by which a prompt is given more context, and no documented transcript; Windsurf, Zed, VS
+Code and Claude Desktop have none for the start of a session.
+"""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tulving.errors import InvalidInput
+from tulving.interfaces.hosts import jsonc
+from tulving.interfaces.hosts.hook_events import EVENTS, Moment
+from tulving.interfaces.hosts.settings_file import Change, propose
+from tulving.interfaces.hosts.table import Place
+
+MODULE = "tulving.interfaces.hook"
+KEY = "hooks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooking:
+    """A host with hooks. `events` are its names for our moments, `timeout` what it measures five seconds in."""
+
+    title: str
+    place: Place
+    events: Mapping[str, Moment]
+    documented: str
+    timeout: int = 5
+    then: str = "Start a new session"
+
+    def install(self, host: str, environment: Mapping[str, str]) -> Change:
+        """What must change so that the host runs our hooks, and no others of ours."""
+
+        def edit(text: str) -> str:
+            wanted = {event: self._group(host, event, environment) for event in self.events}
+            found = {event: _ours(jsonc.read(text), event) for event in self.events}
+            if all(len(found[event]) == 1 and found[event][0][1] == group for event, group in wanted.items()):
+                return text
+            text = _removed(text)
+            for event, group in wanted.items():
+                text = jsonc.add(text, (KEY, event), group)
+            return text
+
+        return propose(self.place.path(), edit)
+
+    def uninstall(self) -> Change:
+        """What must change so that the host runs none of our hooks."""
+        return propose(self.place.path(), _removed)
+
+    def installed(self) -> list[str]:
+        """The events at which the host runs a hook of ours."""
+        settings = jsonc.read(propose(self.place.path(), lambda text: text).after)
+        return [event for event in self.events if _ours(settings, event)]
+
+    def _group(self, host: str, event: str, environment: Mapping[str, str]) -> dict[str, Any]:
+        return {"hooks": [{"type": "command", "command": command(host, event, environment), "timeout": self.timeout}]}
+
+
+def command(host: str, event: str, environment: Mapping[str, str]) -> str:
+    """The command for a shell. It runs in a project: no module is to be taken from there (-P)."""
+    said = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+    return shlex.join([*said, sys.executable, "-P", "-m", MODULE, host, event])
+
+
+def _ours(settings: Any, event: str) -> list[tuple[int, Any]]:
+    """The places and groups of an event that run our command."""
+    groups = settings.get(KEY, {}) if isinstance(settings, dict) else None
+    if not isinstance(groups, dict) or not isinstance(groups.get(event, []), list):
+        raise InvalidInput(KEY, f"has no list for {event}", "a list for each event; nothing was changed")
+    return [(at, group) for at, group in enumerate(groups.get(event, [])) if _is_ours(group)]
+
+
+def _is_ours(group: Any) -> bool:
+    hooks = group.get("hooks") if isinstance(group, dict) else None
+    commands = [each.get("command") for each in hooks if isinstance(each, dict)] if isinstance(hooks, list) else []
+    return bool(commands) and all(isinstance(each, str) and f"-m {MODULE} " in each for each in commands)
+
+
+def _removed(text: str) -> str:
+    """Without our groups, and without the lists and the table that this leaves empty."""
+    settings = jsonc.read(text)
+    events = settings.get(KEY, {}) if isinstance(settings, dict) else {}
+    had_some = False
+    for event in list(events) if isinstance(events, dict) else []:
+        if not isinstance(events[event], list):
+            continue
+        ours = _ours(settings, event)
+        had_some = had_some or bool(ours)
+        for at, _ in reversed(ours):
+            text = jsonc.drop(text, (KEY, event), at)
+        if ours and len(ours) == len(events[event]):
+            text = jsonc.drop(text, (KEY, event))
+    if had_some and not jsonc.read(text).get(KEY):
+        text = jsonc.drop(text, (KEY,))
+    return text
+
+
+HOOKING = {
+    "claude-code": Hooking(
+        title="Claude Code",
+        place=Place("settings.json", ".claude", variable="CLAUDE_CONFIG_DIR"),
+        events=EVENTS["claude-code"],
+        documented="Claude Code Docs, Hooks reference",
+    ),
+    "codex": Hooking(
+        title="Codex",
+        place=Place("hooks.json", ".codex", variable="CODEX_HOME"),
+        events=EVENTS["codex"],
+        documented="OpenAI Developers, Codex: Hooks",
+        then="Start a new session and trust them in `/hooks`",
+    ),
+    "gemini": Hooking(
+        title="Gemini CLI",
+        place=Place(".gemini/settings.json", variable="GEMINI_CLI_HOME"),
+        events=EVENTS["gemini"],
+        documented="Gemini CLI Docs, Hooks reference",
+        timeout=5000,
+    ),
+}
