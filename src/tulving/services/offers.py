@@ -43,13 +43,13 @@ class Offers(Episodes, Entities, Lessons):
     """The memories of other programs."""
 
     async def take_offers(
-        self, offers: Sequence[Offer], *, source: str | None = None, dry_run: bool = False
+        self, offers: Sequence[Offer], *, source: str | None = None, strict: bool = False, dry_run: bool = False
     ) -> list[Taken]:
         """Take memories of another program, the `source`: those that are valid and new, in one transaction.
 
         What was taken before under the same key stays as it is, whatever became of it, and so does a fact that is in
-        use and says the same: neither is confirmed. Notes are not compared with one another. With `dry_run` nothing
-        changes.
+        use and says the same: neither is confirmed. Notes are not compared with one another. With `strict` an invalid
+        one is an error, and nothing is stored; with `dry_run` nothing changes.
         """
         now, rows = self._env.clock(), list[_Row | Taken]()
         for place, offer in enumerate(offers):
@@ -57,6 +57,8 @@ class Offers(Episodes, Entities, Lessons):
                 # Each has its own time, so that they keep their order.
                 rows.append(self._row(offer, source, now + place * timedelta.resolution))
             except InvalidInput as error:
+                if strict:
+                    raise
                 rows.append(Taken(problem=str(error)))
         valid = [row for row in rows if isinstance(row, _Row)]
         if source is not None:

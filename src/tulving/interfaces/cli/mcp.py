@@ -16,10 +16,17 @@ def mcp(
     open_: Annotated[
         bool, typer.Option("--open", help="With --http: to every program on this machine, while there is no token")
     ] = False,
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="SERVER", help="With the tools of another server: server-memory")
+    ] = None,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     from tulving.location import is_postgres, new_file
 
+    if as_ not in (None, "server-memory"):
+        raise InvalidInput("as", f"{as_!r:.60} is not known", "server-memory")
+    if as_ and (http or open_):
+        raise InvalidInput("as", "is for standard input and output only", "without --http")
     config = context.obj.config()
     if not is_postgres(config.url) and (file := new_file(config.url)):
         typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
@@ -31,6 +38,8 @@ def mcp(
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
-    from tulving.interfaces.mcp.greeting import serve
-
+    if as_:
+        from tulving.interfaces.mcp.server_memory import serve
+    else:
+        from tulving.interfaces.mcp.greeting import serve
     serve(config)
