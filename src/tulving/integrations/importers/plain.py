@@ -32,11 +32,14 @@ def check(mapped: Mapped) -> None:
 def record(place: str, item: Mapping[str, Any], mapped: Mapped) -> Offer:
     """The memory that a record becomes. What is not mapped is kept in its metadata."""
     given = {name: _at(item, mapped.fields.get(name, name)) for name in TARGETS[mapped.kind]}
+    if given["content"] is None:
+        named = mapped.fields.get("content", "content")
+        raise InvalidInput(named, "is missing or empty", "the text; --map content=FIELD says where it is")
     used = {mapped.fields.get(name, name).split(".")[0] for name in given}
     rest = {name: value for name, value in item.items() if name not in used}
     session, key = label(given.get("session")), label(given["key"])
     common: dict[str, Any] = {
-        "content": given["content"] if isinstance(given["content"], str | None) else compact(given["content"]),
+        "content": given["content"] if isinstance(given["content"], str) else compact(given["content"]),
         "project": label(given["project"]),
         "session_id": stable_id("session", session) if session else None,
         "tags": _tags(given["tags"]),

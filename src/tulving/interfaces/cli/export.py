@@ -100,9 +100,7 @@ def _import(context: typer.Context, files: Sequence[Path], all_tenants: bool, as
         for outcome in ("added", "skipped")
         if any((tables := {table: each[outcome] for table, each in counts.items()}).values())
     ]
-    if not any(each["added"] for each in counts.values()):
-        said.append("nothing was changed: " + ("all of it was here before" if said else "the export is empty"))
-    report(counts, as_json, *said)
+    report(counts, as_json, *(said or ["nothing was changed: the export is empty"]))
     if not as_json:
         warn_of_pending(pending, warning)
 
