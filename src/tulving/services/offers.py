@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tulving import storage
 from tulving.domain.events import Audit, Event
-from tulving.domain.model import Entity, EntityType, Episode, Fact, Item, NewEpisode, NewFact, Rule
+from tulving.domain.model import Entity, EntityType, Episode, Fact, Item, NewEpisode, NewFact, NewRule, Rule
 from tulving.domain.offers import Offer, Taken, stable_id
 from tulving.errors import InvalidInput
 from tulving.services.entities import Entities
@@ -54,17 +54,20 @@ class Offers(Episodes, Entities, Lessons):
         now, rows = self._env.clock(), list[_Row | Taken]()
         for place, offer in enumerate(offers):
             try:
-                # Each has its own time, so that they keep their order.
-                rows.append(self._row(offer, source, now + place * timedelta.resolution))
+                # Ids that are made of keys have no order, so it is kept by times.
+                later = timedelta() if offer.key is None else place * timedelta.resolution
+                rows.append(self._row(offer, source, now + later))
             except InvalidInput as error:
                 if strict:
                     raise
                 rows.append(Taken(problem=str(error)))
-        valid = [row for row in rows if isinstance(row, _Row)]
-        if source is not None:
-            valid = await self._unknown(valid)
-        new = await self._take(valid, now, dry_run) if valid else set[UUID]()
-        return [row if isinstance(row, Taken) else Taken(row.item.id in new) for row in rows]
+        named: dict[UUID | str | None, _Row] = {}
+        for row in rows:
+            if isinstance(row, _Row):
+                named.setdefault(row.name, row)
+        unknown = [*named.values()] if source is None else await self._unknown([*named.values()])
+        new = await self._take(unknown, now, dry_run) if unknown else set[UUID]()
+        return [row if isinstance(row, Taken) else Taken(named[row.name] is row and row.item.id in new) for row in rows]
 
     async def _unknown(self, rows: Sequence[_Row]) -> list[_Row]:
         """Without those that were taken before: their vectors would be made for nothing."""
@@ -102,9 +105,8 @@ class Offers(Episodes, Entities, Lessons):
             memory = replace(memory, metadata={**(memory.metadata or {}), "imported": _imported(source, offer)})
         named = None
         if offer.key is not None:
-            content = None if isinstance(memory, NewEpisode) else memory.content
             bound = repr((mine.bound.owner.key, mine.bound.project, mine.bound.scope))
-            named = stable_id(bound, source, offer.key, content)
+            named = stable_id(bound, source, offer.key, *_said(memory))
         if isinstance(memory, NewEpisode):
             return _Row(replace(mine._event(memory, now), **({"event_key": named.hex} if named else {})))
         item = mine._fact(memory, now) if isinstance(memory, NewFact) else mine._rule(memory, now)
@@ -126,6 +128,16 @@ class Offers(Episodes, Entities, Lessons):
 
 def _imported(source: str, offer: Offer) -> Mapping[str, object]:
     return {"from": source, **offer.origin}
+
+
+def _said(memory: NewEpisode | NewFact | NewRule) -> tuple[str | None, ...]:
+    """What makes a changed record a new one: what happened does not change, what is true or right does."""
+    match memory:
+        case NewEpisode():
+            return ()
+        case NewFact():
+            return memory.subject, memory.predicate, memory.content
+    return (memory.content,)
 
 
 def _created(audit: Audit, item: Episode | Rule, **payload: object) -> Event:
