@@ -380,7 +380,7 @@ class TestUpkeep:
         assert "green" in cli("--url", "other.db", "list", "fact").out
         exported = cli("export", "-").out
         assert exported == Path("all.jsonl").read_text()
-        monkeypatch.setattr("sys.stdin", io.StringIO(exported))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(exported.encode())))
         assert json.loads(cli("--url", "third.db", "import", "-", "--json").out)["facts"]["added"] == 1
 
     def test_an_export_to_nowhere_names_the_file_that_was_given(self, cli, fact: str):

@@ -7,6 +7,7 @@ from tulving.services.conflicts import Conflicts
 from tulving.services.context import Context
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
+from tulving.services.graph import Graph
 from tulving.services.health import HealthCheck
 from tulving.services.layers import Layers
 from tulving.services.merge_rules import MergeRules
@@ -20,6 +21,7 @@ from tulving.services.windows import Windows
 
 
 class Memory(
+    Graph,
     Episodes,
     Windows,
     Conflicts,

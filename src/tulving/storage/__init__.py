@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tulving.storage import export_file as export_file
     from tulving.storage import facts as facts
     from tulving.storage import forgotten as forgotten
+    from tulving.storage import graph as graph
     from tulving.storage import health as health
     from tulving.storage import items as items
     from tulving.storage import layers as layers
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tulving.storage import merge_rules as merge_rules
     from tulving.storage import moving as moving
     from tulving.storage import names as names
+    from tulving.storage import offers as offers
     from tulving.storage import prefixes as prefixes
     from tulving.storage import profiles as profiles
     from tulving.storage import proposals as proposals

@@ -45,6 +45,31 @@ def create(conn: Connection, entity: Entity, event: Event) -> EntityCreated:
     return EntityCreated(entity_id=entity.id)
 
 
+def find_or_create(conn: Connection, wanted: Sequence[Entity], audit: Audit) -> dict[str, UUID]:
+    """The ids of entities by their exact names, whatever their type; of one that was merged, that of the target. Those
+    that are missing are created."""
+    if not wanted:
+        return {}
+    tenant_id, named = audit.caller.tenant_id, {entity.canonical_name: entity for entity in reversed(wanted)}
+    conn.lock(*(f"entity {tenant_id} {name}" for name in named))
+    rows = conn.fetch_all(
+        f"{_MINE} AND {conn.within('canonical_name', 'names')} ORDER BY created_at DESC, id DESC",
+        {"tenant_id": tenant_id, "names": list(named)},
+    )
+    found: dict[str, UUID] = {}
+    for entity in sorted((Entity(**row) for row in rows), key=lambda each: each.merged_into is None):
+        name, alive = entity.canonical_name, entity
+        while alive.merged_into is not None and (target := get(conn, tenant_id, alive.merged_into)) is not None:
+            alive = target
+        found[name] = alive.id
+    missing = [entity for name, entity in named.items() if name not in found]
+    conn.execute_many(_INSERT, map(_params, missing))
+    events.append(
+        conn, *(audit.event("entity_created", "entity", each.id, aliases=len(each.aliases)) for each in missing)
+    )
+    return found | {entity.canonical_name: entity.id for entity in missing}
+
+
 def get(conn: Connection, tenant_id: str, id_: UUID, *, to_change: bool = False) -> Entity | None:
     """One entity, merged or not."""
     row = conn.fetch_one(
@@ -115,6 +140,14 @@ def names(conn: Connection, tenant_id: str, most: int) -> list[NamedEntity]:
         {"tenant_id": tenant_id, "most": most},
     )
     return list(map(_named, rows))
+
+
+def named(conn: Connection, tenant_id: str, wanted: Sequence[str] | None = None) -> dict[UUID, Entity]:
+    """The entities of exactly these names, or all, that were not merged into others."""
+    which = "" if wanted is None else f" AND {conn.within('canonical_name', 'names')}"
+    asked = {"tenant_id": tenant_id, **({} if wanted is None else {"names": list(wanted)})}
+    rows = conn.fetch_all(f"{_MINE} AND merged_into IS NULL{which}", asked)
+    return {row["id"]: Entity(**row) for row in rows}
 
 
 def words_of_facts(

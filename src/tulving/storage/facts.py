@@ -34,9 +34,10 @@ _BY_SUBJECT = f"{_SLOT} AND {_SUBJECT} AND {_PREDICATE} AND entity_id IS NULL AN
 _BY_CONTENT = f"{_SLOT} AND content_hash = :content_hash AND NOT keyed"
 _CLAIM = f"CAST(:place AS INTEGER) AS place, folded_predicate, {', '.join(Claim.__slots__)}"
 _SINCE = "COALESCE(occurred_at, created_at)"
-Offers = Sequence[tuple[Fact, IndexEntry, Mapping[str, Any]]]
-"""New facts with their index entries, and the columns that the caller gave explicitly, which an existing fact with
-equal content takes over."""
+Offered = tuple[Fact, IndexEntry, Mapping[str, Any]]
+"""A new fact with its index entry, and the columns that the caller gave explicitly, which an existing fact with equal
+content takes over."""
+Offers = Sequence[Offered]
 _KEPT_IN_EVENT = ("confidence", "permanence", "type", "source_episode_id", "occurred_at", "restated_at")
 """Columns that a revision does not keep, so the event records them. Never free text: events hold none."""
 
@@ -107,7 +108,7 @@ def history(
 def holder(conn: Connection, fact: Fact) -> Claim | None:
     """The active fact with the same key as this one."""
     key = claims.key(fact)
-    return _current(conn, [fact], [key]).get(key)
+    return in_slots(conn, [fact], [key]).get(key)
 
 
 def same_content(conn: Connection, fact: Fact) -> Claim | None:
@@ -125,7 +126,7 @@ def settle(conn: Connection, unsettled: Sequence[Fact], audit_of: AuditOf) -> No
     active = [fact for fact in unsettled if fact.keyed and fact.validity == "active"]
     keys = [claims.key(fact) for fact in active]
     conn.lock(*keys)
-    current = _current(conn, active, keys)
+    current = in_slots(conn, active, keys)
     rivals = {address_of(fact) for fact in active}
     for fact in unsettled:
         if address_of(fact) in rivals:
@@ -165,7 +166,7 @@ class _Batch:
 
     def __init__(self, conn: Connection, facts: Sequence[Fact], keys: list[str]) -> None:
         self._conn, self._facts, self._keys = conn, facts, keys
-        self._current = _current(conn, facts, keys)
+        self._current = in_slots(conn, facts, keys)
         self._refs = refs.taken(conn, facts)
         self._new: dict[UUID, tuple[Fact, IndexEntry]] = {}
         self._events: list[Event] = []
@@ -229,7 +230,7 @@ class _Batch:
         if not verdict.held:
             same = verdict.conflict.same
             settlement, left = settlements.carry_out(self._conn, settlement, fact, known, self._audit, same=same)
-            self._current = _current(self._conn, self._facts, self._keys)
+            self._current = in_slots(self._conn, self._facts, self._keys)
         replaced = known.id if settlement.outcome in ("superseded", "merged") else None
         return replace(
             stored, id=left.id, ref=left.ref, outcome=settlement.outcome, superseded_id=replaced, conflict=settlement
@@ -354,7 +355,7 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, float) else str(value)
 
 
-def _current(conn: Connection, facts: Sequence[Fact], keys: list[str]) -> dict[str, Claim]:
+def in_slots(conn: Connection, facts: Sequence[Fact], keys: list[str]) -> dict[str, Claim]:
     """The other active facts with the same keys."""
     found: dict[str, Claim] = {}
     asked: dict[str, list[Row]] = {}

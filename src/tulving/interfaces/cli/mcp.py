@@ -22,11 +22,18 @@ def mcp(
     tools: Annotated[
         str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which tools [default: as configured]")
     ] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="SERVER", help="With the tools of another server: server-memory")
+    ] = None,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     from tulving.location import is_postgres, new_file
 
     extras.require("mcp", "an MCP server")
+    if as_ not in (None, "server-memory"):
+        raise InvalidInput("as", f"{as_!r:.60} is not known", "server-memory")
+    if as_ and (http or open_):
+        raise InvalidInput("as", "is for standard input and output only", "without --http")
     config = context.obj.config()
     if tools is not None:
         config = replace(config, tools=tools)
@@ -40,6 +47,8 @@ def mcp(
         raise InvalidInput("open", "is for a server over HTTP", "--http HOST:PORT --open")
     if sys.stdin.isatty():
         typer.echo("An MCP host is expected on standard input: see `tulving init --mcp`. Ctrl-C ends it.", err=True)
-    from tulving.interfaces.mcp.greeting import serve
-
+    if as_:
+        from tulving.interfaces.mcp.server_memory import serve
+    else:
+        from tulving.interfaces.mcp.greeting import serve
     serve(config)

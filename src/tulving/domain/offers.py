@@ -1,0 +1,40 @@
+"""Memories that come from another program, each under a name that it has there, so that it is taken once."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from tulving.domain.model import EntityType, NewEpisode, NewFact, NewRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A memory of another program.
+
+    `key` names it there: what was once taken under a key is not taken again, even if it was forgotten since. Without
+    one, only a fact that is in use with equal content makes it a known one. A fact about an `entity_type` is about the
+    entity that is named by its subject, which is created if there is none. `origin` says where it comes from and
+    `place` where that is in the file.
+    """
+
+    memory: NewEpisode | NewFact | NewRule
+    key: str | None = None
+    entity_type: EntityType | None = None
+    user_id: str | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of an offer: whether it was new, or why it was refused."""
+
+    is_new: bool = False
+    problem: str | None = None
+
+
+def stable_id(*parts: str | None) -> UUID:
+    """The same id for the same parts, always and everywhere."""
+    return UUID(bytes=hashlib.sha256(repr(parts).encode()).digest()[:16], version=5)
