@@ -1,7 +1,6 @@
 """JSON documents under exact names, kept as facts: what stores of other frameworks hold."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,16 +14,15 @@ from tulving.domain.ranking import Mode
 from tulving.domain.text import shortened
 from tulving.errors import InvalidInput, NotFound
 from tulving.integrations.labels import digest
+from tulving.services.facts import LONGEST_HISTORY
 from tulving.services.memory import Memory
 from tulving.services.search import LARGEST_LIMIT
 
 PAGE = 200
 FEW_VERSIONS = 10
-"""Of so many of the latest versions one is in use, if any is."""
+"""Of the latest versions one is in use, if any is; unless a clock was put back, that is the first of them."""
 LONGEST_TEXT = 20_000
-LONGEST_WORDS = 80
 UNINDEXED = "(not indexed)"
-_UNSPEAKABLE = re.compile(r"[^\w .:@/-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +73,15 @@ class Documents:
 
     async def get(self, name: Sequence[str]) -> Document | None:
         """The document of this name, or None. It is not counted as an access; see `touch`."""
-        versions = await self._memory.fact_history(*self._key(name), limit=FEW_VERSIONS)
-        current = [fact for fact in versions if fact.state in ("active", "fading")]
-        if not current or await self._expire(found := _document(current[-1])):
-            return None
-        return found
+        for limit in (FEW_VERSIONS, LONGEST_HISTORY):
+            versions = await self._memory.fact_history(*self._key(name), limit=limit)
+            current = [fact for fact in versions if fact.state in ("active", "fading")]
+            if current:
+                found = _document(current[-1])
+                return None if await self._expire(found) else found
+            if len(versions) < limit:
+                break
+        return None
 
     async def newest(self, path: Sequence[str]) -> AsyncIterator[Document]:
         """The documents in a folder and the folders below, the latest written first."""
@@ -211,11 +213,9 @@ class Documents:
         )
 
     def _key(self, name: Sequence[str]) -> tuple[str, str]:
-        """Subject and predicate of a document: readable, and exact by a digest, since facts are the same whatever the
-        case and separators of their names."""
-        *folders, last = name
-        words = [] if _is_id(last) else [_spoken(last)]
-        return _spoken("/".join(folders)) or self._framework, " ".join([*words, digest(self._memory, *name)]).strip()
+        """Subject and predicate of a document. The name itself would not do: facts are the same whatever the case and
+        separators of their names, and what looks private in a name is removed."""
+        return self._framework, digest(self._memory, *name)
 
     def _label(self, path: Sequence[str]) -> str:
         return f"{self._framework}:{digest(self._memory, *path)}"
@@ -234,14 +234,3 @@ def _document(item: Item) -> Document:
         accessed_at=item.accessed_at,
         id=item.id,
     )
-
-
-def _spoken(name: str) -> str:
-    """A name for people and for searching by its words."""
-    return _UNSPEAKABLE.sub(" ", name)[:LONGEST_WORDS].strip()
-
-
-def _is_id(name: str) -> bool:
-    with suppress(ValueError):
-        return bool(UUID(name))
-    return False
