@@ -13,11 +13,10 @@ try:
 except ImportError as error:
     raise ImportError("tulving.integrations.crewai needs CrewAI: pip install crewai") from error
 
-from tulving.integrations.documents import Document, Documents
+from tulving.integrations.documents import MOST, Document, Documents
 from tulving.integrations.home_loop import HomeLoop
 from tulving.interfaces.blocking import BlockingMemory
 from tulving.services.memory import Memory
-from tulving.services.search import LARGEST_LIMIT
 
 
 class TulvingStorage:
@@ -169,7 +168,7 @@ class TulvingStorage:
         limit: int,
         min_score: float,
     ) -> list[tuple[MemoryRecord, float]]:
-        most = max(0, min(limit, LARGEST_LIMIT))
+        most = max(0, min(limit, MOST))
         found = await self._documents.nearest(_path(scope), embedding, most, lambda each: fits(_record(each)))
         scored = [(_record(document), max(0.0, document.score or 0.0)) for document in found]
         return [(record, score) for record, score in scored if score >= min_score]

@@ -14,11 +14,11 @@ from tulving.domain.ranking import Mode
 from tulving.domain.text import shortened
 from tulving.errors import InvalidInput, NotFound
 from tulving.integrations.labels import digest
-from tulving.services.facts import LONGEST_HISTORY
 from tulving.services.memory import Memory
-from tulving.services.search import LARGEST_LIMIT
 
 PAGE = 200
+MOST = 1000
+"""What a verb returns at most."""
 FEW_VERSIONS = 10
 """Of the latest versions one is in use, if any is; unless a clock was put back, that is the first of them."""
 LONGEST_TEXT = 20_000
@@ -73,8 +73,8 @@ class Documents:
 
     async def get(self, name: Sequence[str]) -> Document | None:
         """The document of this name, or None. It is not counted as an access; see `touch`."""
-        for limit in (FEW_VERSIONS, LONGEST_HISTORY):
-            versions = await self._memory.fact_history(*self._key(name), limit=limit)
+        for limit in (FEW_VERSIONS, MOST):
+            versions = await self._versions(name, limit)
             current = [fact for fact in versions if fact.state in ("active", "fading")]
             if current:
                 found = _document(current[-1])
@@ -127,7 +127,7 @@ class Documents:
     async def remove(self, name: Sequence[str]) -> bool:
         """Delete a document for good, with its former versions; False if there was none."""
         removed = False
-        while versions := await self._memory.fact_history(*self._key(name)):
+        while versions := await self._versions(name):
             for fact in reversed(versions):  # the current one first, so that no part of this brings an old one back
                 removed = await self._delete(fact) or removed
         return removed
@@ -146,7 +146,7 @@ class Documents:
     ) -> list[Document]:
         """What a search finds and a caller wants. Its condition can't be part of the search, so if too few are left,
         as many as possible are looked at."""
-        asked, kept = max(1, min(most, LARGEST_LIMIT)), []
+        asked, kept = max(1, min(most, MOST)), []
         while True:
             hits = (await find(asked)).hits
             found = [replace(_document(hit.item), score=hit.score) for hit in hits]
@@ -155,9 +155,9 @@ class Documents:
                 for document in found
                 if document.text is not None and fits(document) and not await self._expire(document)
             ]
-            if len(kept) >= most or len(hits) < asked or asked == LARGEST_LIMIT:
+            if len(kept) >= most or len(hits) < asked or asked == MOST:
                 return kept[:most]
-            asked = LARGEST_LIMIT
+            asked = MOST
 
     async def _all(self, path: Sequence[str]) -> AsyncIterator[Document]:
         cursor = None
@@ -172,10 +172,13 @@ class Documents:
         """Whether the time of a document is over. If so, it is deleted."""
         if document.expires_at is None or document.expires_at > self._memory.now():
             return False
-        for version in await self._memory.fact_history(*self._key(document.name)):
+        for version in await self._versions(document.name):
             if version.id == document.id or version.state == "superseded":  # and not one that was written meanwhile
                 await self._delete(version)
         return True
+
+    async def _versions(self, name: Sequence[str], limit: int = MOST) -> list[Fact]:
+        return await self._memory.fact_history(*self._key(name), limit=limit)
 
     async def _delete(self, fact: Fact) -> bool:
         with suppress(NotFound):  # another caller was faster

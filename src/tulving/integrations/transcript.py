@@ -14,11 +14,11 @@ from tulving.domain.text import shortened
 from tulving.errors import IntegrityError, NotFound
 from tulving.integrations.labels import digest
 from tulving.services.memory import Memory
-from tulving.services.windows import MOST_EVENTS
 
 TYPE = "conversation"
 SESSIONS = UUID("5c1b1f3e-7d3f-5c0a-9d5c-0e6c0c5a8f52")
 """The namespace of session ids that are made from names."""
+PAGE = 1000
 AT_ONCE = 100
 """So many messages are deleted at a time: they share commits."""
 WITHOUT_TEXT = "(a message without text)"
@@ -98,7 +98,7 @@ class Transcript:
         found: dict[UUID, Episode] = {}
         until = None
         while most is None or len(found) < most:
-            wanted = MOST_EVENTS if most is None else min(MOST_EVENTS, most - len(found) + 1)
+            wanted = PAGE if most is None else min(PAGE, most - len(found) + 1)
             page = await self._window(wanted, until)
             new = {episode.id: episode for episode in page if episode.id not in found}
             found |= new
