@@ -40,7 +40,7 @@ lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright, the import contracts and t
 	$(BIN)/python scripts/sizes.py
 
 docs: $(VENV)/.dev $(VENV)/.project ## build the documentation into build/site; a broken link is an error
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html"
 
 bench: $(VENV)/.dev $(VENV)/.project ## run the benchmarks

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -96,6 +97,7 @@ def meanings() -> dict[str, str]:
     return {kind: meaning for template, meaning in MEANINGS.items() for kind in _expanded(template)}
 
 
+@cache
 def written() -> dict[str, Written]:
     """Every kind of event that a call of the code can write."""
     modules = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}

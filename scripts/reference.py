@@ -420,7 +420,7 @@ def _clean(text: str) -> str:
 
 
 def _first(text: str) -> str:
-    return re.split(r"(?<=[.;])\s", _clean(text), maxsplit=1)[0].rstrip(";")
+    return re.split(r"(?<=[.;])\s", _clean(text), maxsplit=1)[0].rstrip(";.")
 
 
 def _cell(text: str) -> str:
@@ -428,7 +428,7 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{_cell(text)}`" if text else ""
+    return f"`{text}`" if text else ""  # a bar needs no escape there
 
 
 def _plain(value: Any) -> str:

@@ -39,7 +39,7 @@ def on_files(files: Any, *, config: Any) -> Any:
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     source = {shown: name for name, shown in AT_THE_ROOT.items()}.get(page.file.src_uri)
     here = ROOT / source if source else ROOT / "docs" / page.file.src_uri
-    known = {file.src_uri for file in files}
+    known = {file.src_uri for file in files if file.inclusion.is_included()}
 
     def adapt(found: re.Match[str]) -> str:
         picture, text, target, anchor = found[1], found[2], found[3], found[4] or ""
@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
             shown = f"{shown}/README.md"
         if shown in known:
             return f"{picture}[{text}]({relpath(shown, os.path.dirname(page.file.src_uri) or '.')}{anchor})"
-        if shown is None and (ROOT / path).exists():
+        if (ROOT / path).exists():
             return text
         raise PluginError(f"{here.relative_to(ROOT)}: there is no {target}")
 
