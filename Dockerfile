@@ -22,7 +22,7 @@ RUN useradd --system --uid 10001 --create-home --home-dir /data tulving
 COPY --from=build /opt/tulving /opt/tulving
 COPY --from=weights /weights /weights
 ENV PATH=/opt/tulving/bin:$PATH TULVING_HOME=/data TULVING_WEIGHTS=/weights PYTHONUNBUFFERED=1
-USER tulving
+USER 10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8765

@@ -1,7 +1,7 @@
 """What the site has beside docs/: the reference, made from the code, and pages that lie at the root of the repository.
 
-A hook of MkDocs (`mkdocs.yml`). Links that leave docs/ lead to the page of the site that shows the file; a link to code,
-which the site has not, becomes its text. At the end no page may load anything from another host.
+A hook of MkDocs (`mkdocs.yml`). Links that leave docs/ lead to the page of the site that shows the file; a link to
+code, which the site has not, becomes its text. At the end no page may load anything from another host.
 """
 
 import os

@@ -3,6 +3,7 @@
 python scripts/terminal_picture.py        needs the weights of the embedding model (`tulving init`)
 """
 
+import io
 import os
 import re
 import shlex
@@ -29,7 +30,7 @@ COMMANDS = (
 
 
 def main() -> None:
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     found = weights.find(data_directory())
     if found is None:
         sys.exit("the weights are missing: run `tulving init` first")
