@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin, is_typeddict
 
 import event_kinds
 
@@ -63,8 +63,9 @@ def library() -> str:
     public.setdefault("BlockingMemory", BlockingMemory)
     shown = {name: each for name, each in public.items() if not _is_error(each)}
     functions = {name: each for name, each in shown.items() if inspect.isroutine(each)}
-    records = {name: each for name, each in shown.items() if is_dataclass(each) and name not in FACES}
-    classes = {name: each for name, each in shown.items() if name not in functions and name not in records}
+    types = {name: each for name, each in shown.items() if not inspect.isclass(each) and name not in functions}
+    records = {name: each for name, each in shown.items() if is_dataclass(each) or is_typeddict(each)}
+    classes = {name: each for name, each in shown.items() if name not in {*functions, *types, *records}}
     lines = [
         "# Library",
         "",
@@ -83,9 +84,13 @@ def library() -> str:
                 lines += [_text(f"{name}.{method}", found), ""]
             else:
                 lines += _callable(f"{name}.{method}", title, getattr(each, method))
-    lines += ["", "## Records", "", "What verbs take and return. All are dataclasses."]
+    lines += ["", "## Records", "", "What verbs take and return."]
     for name, each in records.items():
         lines += ["", f"### {name}", "", _text(f"tulving.{name}", each), "", *_record(each)]
+    if types:
+        lines += ["", "## Types", "", "Short names for what parameters may be."]
+    for name, each in types.items():
+        lines += ["", f"### {name}", "", _code(_type(each))]
     return _page(lines)
 
 
@@ -151,6 +156,12 @@ def _described(function: Any) -> dict[str, str]:
 
 
 def _record(cls: Any) -> list[str]:
+    if is_typeddict(cls):
+        return [
+            "| Key | Type |",
+            "|---|---|",
+            *(f"| `{key}` | {_code(_type(hint))} |" for key, hint in cls.__annotations__.items()),
+        ]
     lines = ["| Field | Type | Default |", "|---|---|---|"]
     lines += [f"| `{each.name}` | {_code(_type(each.type))} | {_default(each)} |" for each in fields(cls)]
     for name, found in _methods(cls):

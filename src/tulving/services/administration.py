@@ -37,6 +37,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is wrong."""
         return not any(finding.problems for finding in self.findings)
 
 
