@@ -46,9 +46,11 @@ class Embedder(Protocol):
 
     def embed(self, text: str | None) -> list[float]:
         """The vector of a text."""
+        ...
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
         """The vectors of some texts, in their order."""
+        ...
 
 
 @runtime_checkable
@@ -128,6 +130,7 @@ class Llm(Protocol):
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The answer to a prompt, of at most so many tokens."""
+        ...
 
 
 class Publisher(Protocol):
