@@ -18,7 +18,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench quality postgres extras soak scenarios specification lock clean
+.PHONY: help demo test lint docs bench quality postgres extras soak scenarios specification lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,10 @@ lint: $(VENV)/.dev $(VENV)/.project ## ruff, pyright, the import contracts and t
 	$(BIN)/python -m pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/sizes.py
+
+docs: $(VENV)/.dev $(VENV)/.project ## build the documentation into build/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 bench: $(VENV)/.dev $(VENV)/.project ## run the benchmarks
 	$(BIN)/python -m bench $(ARGS)

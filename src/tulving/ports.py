@@ -45,9 +45,13 @@ class Embedder(Protocol):
         """Why it can't embed yet and what to do about it, as a message for people; None if it can."""
         ...
 
-    def embed(self, text: str | None) -> list[float]: ...
+    def embed(self, text: str | None) -> list[float]:
+        """The vector of a text."""
+        ...
 
-    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]: ...
+    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
+        """The vectors of some texts, in their order."""
+        ...
 
 
 @runtime_checkable
@@ -125,7 +129,9 @@ class Llm(Protocol):
         """Why it can't be asked and what to do about it; None if it can. It is not asked to find out."""
         ...
 
-    async def complete(self, prompt: str, max_tokens: int) -> Completion: ...
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        """The answer to a prompt, of at most so many tokens."""
+        ...
 
 
 class Publisher(Protocol):

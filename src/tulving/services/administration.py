@@ -38,6 +38,7 @@ class Verification(Record):
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is wrong."""
         return not any(finding.problems for finding in self.findings)
 
 
