@@ -39,6 +39,8 @@ from tulving.domain.model import SessionStatus as SessionStatus
 from tulving.domain.model import Settlement as Settlement
 from tulving.domain.model import Similar as Similar
 from tulving.domain.model import Stored as Stored
+from tulving.domain.offers import Offer as Offer
+from tulving.domain.offers import Taken as Taken
 from tulving.domain.profile import BlockName as BlockName
 from tulving.domain.ranking import Mode as Mode
 from tulving.domain.scope import Bound as Bound
@@ -92,6 +94,7 @@ from tulving.services.bus import Handler as Handler
 from tulving.services.bus import Topics as Topics
 from tulving.services.conflicts import ConflictReport as ConflictReport
 from tulving.services.eviction import Evicted as Evicted
+from tulving.services.health import Glance as Glance
 from tulving.services.health import Health as Health
 from tulving.services.health import JobState as JobState
 from tulving.services.health import Readiness as Readiness
@@ -101,10 +104,11 @@ from tulving.services.lessons import Learned as Learned
 from tulving.services.memory import Memory as Memory
 from tulving.services.reviewing import RunChange as RunChange
 from tulving.services.reviewing import RunReport as RunReport
+from tulving.services.service import NamedProgress as NamedProgress
+from tulving.services.service import Progress as Progress
 from tulving.services.sessions import SessionReport as SessionReport
 from tulving.services.timeline import Rotated as Rotated
 from tulving.services.upkeep import CleanedUp as CleanedUp
-from tulving.services.upkeep import Progress as Progress
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig
 from tulving.settings import PostgresConfig as PostgresConfig
 from tulving.settings import RetrievalConfig as RetrievalConfig

@@ -48,7 +48,8 @@ from tulving.workers.scheduler import Scheduler
 if TYPE_CHECKING:
     import asyncpg
 
-    from tulving.services.copying import Copied, Progress
+    from tulving.services.copying import Copied
+    from tulving.services.service import NamedProgress
     from tulving.storage.sqlite.backup import Copy, Restored
 
 
@@ -355,7 +356,7 @@ async def copy_store(
     clock: Clock = utc_now,
     ids: Ids = uuid7,
     verify_only: bool = False,
-    progress: "Progress | None" = None,
+    progress: "NamedProgress | None" = None,
 ) -> "Copied":
     """Copy a memory, or one tenant's part of it, from one store to another of any engine, and compare the two.
 

@@ -19,8 +19,9 @@ class HomeLoop:
 
     def __init__(self, memory: Memory | BlockingMemory) -> None:
         if isinstance(memory, BlockingMemory):
-            self.memory: Memory = memory._memory
-            self._loop = memory._portal.call(asyncio.get_running_loop)
+            inner: Any = memory  # its stub has the verbs only
+            self.memory: Memory = inner._memory
+            self._loop = inner._portal.call(asyncio.get_running_loop)
             return
         self.memory = memory
         try:

@@ -11,10 +11,10 @@ except ImportError as error:
 
 from tulving.errors import InvalidInput, NotFound
 from tulving.integrations.home_loop import HomeLoop
+from tulving.interfaces import answers
 from tulving.interfaces.blocking import BlockingMemory
-from tulving.interfaces.calls import call
+from tulving.interfaces.calls import invoke
 from tulving.interfaces.instructions import INSTRUCTIONS, described
-from tulving.interfaces.parameters import accept
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation, offered
 
@@ -42,7 +42,8 @@ def _function(home: HomeLoop, operation: Operation) -> Callable[..., Awaitable[d
 
     async def run(**arguments: Any) -> dict[str, Any]:
         try:
-            return await home.run(call(opened, operation, accept(operation, arguments)))
+            given, form = answers.accepted(operation, arguments)
+            return answers.answer(operation, await home.run(invoke(opened, operation, given)), form)
         except (InvalidInput, NotFound) as error:
             raise ModelRetry(str(error)) from error
 

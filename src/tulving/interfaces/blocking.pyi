@@ -40,6 +40,7 @@ from tulving.domain.model import (
     Similar,
     Stored,
 )
+from tulving.domain.offers import Offer, Taken
 from tulving.domain.profile import BlockName
 from tulving.domain.ranking import Mode
 from tulving.domain.scope import Bound, Caller
@@ -50,13 +51,14 @@ from tulving.ports import Clock, Embedder, Ids, Llm, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
-from tulving.services.health import Health, Readiness
+from tulving.services.health import Glance, Health, Readiness
 from tulving.services.learning import Consolidated, LearnPrompt
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import RunReport
+from tulving.services.service import NamedProgress, Progress
 from tulving.services.sessions import SessionReport
 from tulving.services.timeline import Rotated
-from tulving.services.upkeep import CleanedUp, Progress
+from tulving.services.upkeep import CleanedUp
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.undoing import Undone
 
@@ -67,6 +69,23 @@ class BlockingMemory:
         ...
     def settle(self) -> None:
         """Wait until the references of all answers so far are counted. Only tests need this."""
+        ...
+    def graph(self, names: Sequence[str] | None = None) -> list[tuple[Entity, list[Fact]]]:
+        """The entities that facts in use are about, or those of exactly these names, with these facts; the oldest
+        first."""
+        ...
+    def forget_facts(self, facts: Sequence[Fact]) -> None:
+        """Forget facts that were read by this connection, all or none."""
+        ...
+    def take_offers(
+        self, offers: Sequence[Offer], *, source: str | None = None, strict: bool = False, dry_run: bool = False
+    ) -> list[Taken]:
+        """Take memories of another program, the `source`: those that are valid and new, in one transaction.
+
+        What was taken before under the same key stays as it is, whatever became of it, and so does a fact that is in
+        use and says the same: neither is confirmed. Notes are not compared with one another. With `strict` an invalid
+        one is an error, and nothing is stored; with `dry_run` nothing changes.
+        """
         ...
     def store_episode(
         self,
@@ -124,6 +143,10 @@ class BlockingMemory:
     ) -> list[Stored]:
         """Record many events of a user's timeline: one embedding batch, one transaction, all or none. Each needs a
         type; a mapping has the fields of `NewEpisode`."""
+        ...
+    def record_turns(self, offers: Sequence[NewEpisode]) -> list[Stored]:
+        """Record what was said in a conversation, like `record_events`, but of no user in particular: the same turn
+        again (same type, time and content) is a duplicate."""
         ...
     def query_window(
         self,
@@ -315,7 +338,10 @@ class BlockingMemory:
         as_of: datetime | None = None,
         min_relevance: float | None = None,
     ) -> str:
-        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes."""
+        """Build the block that belongs in the prompt of a session: the user's profile, facts, rules and episodes.
+
+        It is for the start of a session. Later, recall what is known about a topic.
+        """
         ...
     def search_compact(
         self,
@@ -418,10 +444,17 @@ class BlockingMemory:
     def count_tool_text(self, protocol: str, reason: str) -> None:
         """Count a model's text that was read for tool calls, and the reason if ABP was not used."""
         ...
-    def export(self, path: Path) -> dict[str, int]:
+    def complete_id(self, given: str, nouns: Sequence[str] = ..., field: str = "id") -> tuple[str | None, str]:
+        """The whole id that a beginning of at least 4 characters stands for, and what it is the id of, among the
+        memories, entities, sessions, conflicts, runs and proposals that this connection may read.
+
+        A whole id, and what is none at all, is returned as it is, without being looked up.
+        """
+        ...
+    def export(self, path: Path, progress: NamedProgress = ...) -> dict[str, int]:
         """Write everything as JSON lines; counts per table."""
         ...
-    def import_(self, path: Path) -> dict[str, dict[str, int]]:
+    def import_(self, path: Path, progress: NamedProgress = ...) -> dict[str, dict[str, int]]:
         """Read an export in, all or none: into the caller's tenant, or each row of an export of all into its own.
 
         What is there already is skipped. Vectors of another embedder are left out and made anew.
@@ -706,7 +739,10 @@ class BlockingMemory:
         min_relevance: float | None = None,
         archived: bool = False,
     ) -> Found:
-        """Search episodes, facts and rules by words and by meaning; each hit carries its score parts."""
+        """Look for particular memories by words and by meaning, of any type, time, project or tag.
+
+        To learn what is known about a topic, recall it instead.
+        """
         ...
     def search_similar(
         self,
@@ -748,10 +784,13 @@ class BlockingMemory:
         as_of: datetime | None = None,
         min_relevance: float | None = None,
     ) -> Found:
-        """Recall what fits a topic, by relevance, importance, recency and confidence.
+        """Recall what is known about a topic: the best by relevance, importance, recency and confidence.
 
-        Each memory returned counts one more reference.
+        To look for one particular memory, search for it instead. Each memory returned counts one more reference.
         """
+        ...
+    def glance(self) -> Glance:
+        """Count the memories and look at the jobs, without trying anything."""
         ...
     def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
@@ -763,7 +802,9 @@ class BlockingMemory:
         """Wait until the indexes of the store are warm; False if that takes more than so many
         seconds."""
         ...
-    def rotate_timeline(self, as_of: datetime | None = None, dry_run: bool = False) -> Rotated:
+    def rotate_timeline(
+        self, as_of: datetime | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> Rotated:
         """Archive the oldest episodes that were learned from if there are more than are kept at hand, merge small
         segments of the archive, and delete episodes past their retention. The settings say how many and how old."""
         ...

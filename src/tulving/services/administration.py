@@ -18,10 +18,10 @@ from tulving.services.bridge import COUNTED, Bridge
 from tulving.services.eviction import Eviction
 from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
-from tulving.services.service import MAINTENANCE
+from tulving.services.service import MAINTENANCE, Progress
 from tulving.services.sessions import Abandoning
 from tulving.services.tokens import Tokens
-from tulving.services.upkeep import EMBEDDED_AT_A_TIME, Progress
+from tulving.services.upkeep import EMBEDDED_AT_A_TIME
 
 MOST_ROUNDS = 5
 """How often a conversion catches up with concurrent writers before it leaves the last rows for later."""

@@ -14,15 +14,13 @@ from tulving.domain.events import Audit
 from tulving.domain.scope import Caller
 from tulving.errors import EmbedderMismatch, IntegrityError, InvalidInput, StoreUnavailable
 from tulving.ports import Ids, Store
-from tulving.services.service import MAINTENANCE, log
+from tulving.services.service import MAINTENANCE, NamedProgress, log
 from tulving.storage.comparing import NOTHING
 from tulving.storage.moving import MOVED
 from tulving.storage.rows import Row
 
 MOST_NAMED = 20
 
-Progress = Callable[[int, int, str], None]
-"""Told how much is done, of how much, and of what."""
 Problem = Literal["missing", "different", "deleted", "order", "extra"]
 
 
@@ -81,7 +79,7 @@ class Copying:
     source: Store
     target: Store
     tenant_id: str | None
-    progress: Progress
+    progress: NamedProgress
     result: Copied = field(default_factory=Copied)
 
     async def copy(self, now: datetime, new_id: Ids) -> Copied:

@@ -25,7 +25,7 @@ from tulving.services.lessons import Learned
 from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
 from tulving.services.runs import Runs, described
-from tulving.services.upkeep import Progress
+from tulving.services.service import Progress
 from tulving.storage.learning import Material
 from tulving.storage.lessons import Withdrawn
 

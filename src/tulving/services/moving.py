@@ -1,16 +1,13 @@
 """A memory written to a file, and read back from one."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tulving import storage
 from tulving.errors import InvalidInput
+from tulving.services.service import NamedProgress
 from tulving.services.upkeep import Upkeep
-
-Progress = Callable[[int, int, str], None]
-"""Told how much is done, of how much, and of what."""
 
 
 def _quiet(done: int, total: int, what: str) -> None:
@@ -20,12 +17,12 @@ def _quiet(done: int, total: int, what: str) -> None:
 class Moving(Upkeep):
     """Export and import: of a memory's tenant or, by an administration, of all tenants."""
 
-    async def export(self, path: Path, progress: Progress = _quiet) -> dict[str, int]:
+    async def export(self, path: Path, progress: NamedProgress = _quiet) -> dict[str, int]:
         """Write everything as JSON lines; counts per table."""
         with storage.durable_file.placed(path, force=True) as file:
             return await self._read(storage.export_file.write, file, self._tenant_id, _from_thread(progress))
 
-    async def import_(self, path: Path, progress: Progress = _quiet) -> dict[str, dict[str, int]]:
+    async def import_(self, path: Path, progress: NamedProgress = _quiet) -> dict[str, dict[str, int]]:
         """Read an export in, all or none: into the caller's tenant, or each row of an export of all into its own.
 
         What is there already is skipped. Vectors of another embedder are left out and made anew.
@@ -47,7 +44,7 @@ class Moving(Upkeep):
         return counts
 
 
-def _from_thread(progress: Progress) -> Progress:
+def _from_thread(progress: NamedProgress) -> NamedProgress:
     """Progress that a transaction may tell, which runs in a thread of its own."""
     loop = asyncio.get_running_loop()
 

@@ -41,6 +41,8 @@ AGENT = "agent"
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
+NamedProgress = Callable[[int, int, str], None]
+"""Called with how much is done, of how much, and of what."""
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]

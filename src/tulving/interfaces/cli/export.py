@@ -13,7 +13,7 @@ import typer
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.health import warn_of_pending
 from tulving.interfaces.cli.options import AsJson, Chosen
-from tulving.interfaces.cli.terminal import FAILED, complain, progress, report, warn
+from tulving.interfaces.cli.terminal import FAILED, progress, report, warn
 from tulving.services.moving import Moving
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
         for each in done.named[:SHOWN]:
             warn(f"{each.place}: {each.problem}")
         more = "" if done.refused <= SHOWN else f", of which the first {SHOWN} are shown"
-        complain(f"{done.refused} records {'would be' if dry_run else 'were'} refused{more}")
+        warn(f"{done.refused} records {'would be' if dry_run else 'were'} refused{more}")
 
 
 def _counted(counts: "dict[str, int]") -> str:

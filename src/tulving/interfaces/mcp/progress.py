@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tulving.services.upkeep import Progress
+    from tulving.services.service import Progress
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ from tulving.interfaces.mcp.tools import failure
 from tulving.settings import LlmConfig
 
 if TYPE_CHECKING:
-    from tulving.services.upkeep import Progress
+    from tulving.services.service import Progress
 
 Work = Callable[..., Awaitable[CallToolResult]]
 """What a call does with a model to ask, `cc_spawner`, and someone to tell how far it is, `progress`."""
