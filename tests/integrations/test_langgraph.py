@@ -331,7 +331,7 @@ async def test_answers_are_those_of_langgraphs_own_store(store: TulvingStore) ->
             return sorted((item.namespace, item.key, str(sorted(item.value.items()))) for item in result)
         return (result.namespace, result.key, result.value) if isinstance(result, Item) else result
 
-    for _ in range(150):
+    for _ in range(80):
         ops = sorted(
             (operation() for _ in range(draw.randrange(1, 6))), key=lambda op: type(op) is not ListNamespacesOp
         )
