@@ -21,7 +21,7 @@ class HomeLoop:
         if isinstance(memory, BlockingMemory):
             inner: Any = memory  # its stub has the verbs only
             self.memory: Memory = inner._memory
-            self._loop = inner._portal.call(asyncio.get_running_loop)
+            self._loop: asyncio.AbstractEventLoop = inner._loop._loop
             return
         self.memory = memory
         try:

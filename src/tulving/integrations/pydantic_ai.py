@@ -14,7 +14,7 @@ from tulving.integrations.home_loop import HomeLoop
 from tulving.interfaces import answers
 from tulving.interfaces.blocking import BlockingMemory
 from tulving.interfaces.calls import invoke
-from tulving.interfaces.instructions import INSTRUCTIONS, described
+from tulving.interfaces.instructions import described, how_to_use
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation, offered
 
@@ -31,7 +31,7 @@ def tulving_toolset(memory: Memory | BlockingMemory, *, tools: str | None = None
     for operation in offered(config.tools).values():
         name, description, schema = described(operation, config)
         made.append(Tool.from_schema(_function(home, operation), name, description, dict(schema)))
-    return FunctionToolset(made, id="tulving", instructions=INSTRUCTIONS)
+    return FunctionToolset(made, id="tulving", instructions=how_to_use(config.tools))
 
 
 def _function(home: HomeLoop, operation: Operation) -> Callable[..., Awaitable[dict[str, Any]]]:
