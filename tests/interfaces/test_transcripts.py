@@ -87,13 +87,24 @@ def test_codex(newer: bool, tmp_path: Path):
 
 @pytest.mark.parametrize("as_log", [True, False])
 def test_gemini(tmp_path: Path, as_log: bool):
-    asked = {"id": "1", "timestamp": at(1), "type": "user", "content": [{"text": "Why does it fail?"}]}
+    about = {
+        "id": "0",
+        "timestamp": at(0),
+        "type": "user",
+        "content": [{"text": "<session_context>\nx</session_context>"}],
+    }
+    ours = f"<hook_context>&lt;{BLOCK}&gt;\n# Memory Context\n- x\n&lt;/{BLOCK}&gt;</hook_context>"
+    asked = {"id": "1", "timestamp": at(1), "type": "user", "content": [{"text": f"{ours}\n\nWhy does it fail?"}]}
+    asked["content"].append({"text": ours})
     draft = {"id": "2", "timestamp": at(9), "type": "gemini", "content": ""}
     answered = {**draft, "content": "The port was taken.", "toolCalls": [{"name": "x", "result": "a secret"}]}
     told = {"id": "3", "timestamp": at(9), "type": "info", "content": "Update available"}
     session = {"sessionId": "s", "projectHash": "h", "startTime": at(0), "lastUpdated": at(9)}
     if as_log:
-        path = written(tmp_path, session, asked, draft, answered, told, {"$set": {"messages": [asked, answered]}})
+        begun = {"$set": {"messages": [about], "lastUpdated": at(0)}}
+        path = written(
+            tmp_path, session, begun, asked, draft, answered, told, {"$set": {"messages": [asked, answered]}}
+        )
     else:
-        path = written(tmp_path, {**session, "messages": [asked, answered, told]}, name="session.json")
+        path = written(tmp_path, {**session, "messages": [about, asked, answered, told]}, name="session.json")
     assert read("gemini", path) == [ASKED, ANSWERED]

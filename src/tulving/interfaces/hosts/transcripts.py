@@ -18,7 +18,7 @@ BLOCK = "tulving-memory"
 """The tag around what Tulving puts into a prompt."""
 _INJECTED = re.compile(
     rf"<({BLOCK}|system-reminder|hook_context|command-\w+|local-command-\w+|bash-\w+|ide_\w+|task-notification"
-    r"|environment_context|user_instructions)\b[^>]*>.*?(?:</\1>|\Z)",
+    r"|environment_context|user_instructions|session_context)\b[^>]*>.*?(?:</\1>|\Z)",
     re.DOTALL,
 )
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]")
