@@ -250,7 +250,7 @@ class TestTheProcess:
         path = transcript(project, "Make the uploader retry", "It retries three times.")
         told = {"session_id": SESSION, "cwd": str(project), "transcript_path": str(path), "reason": "exit"}
         assert self.run("claude-code", "SessionEnd", told) == ""
-        for _ in range(300):
+        for _ in range(600):
             if len(episodes(cli)) == 2:
                 break
             time.sleep(0.1)

@@ -254,6 +254,17 @@ def test_a_project_gets_its_own_memory(home: Path, cli: Callable, tmp_path: Path
     assert "with --project only here" in for_all.err
 
 
+def test_a_folder_that_is_not_trusted_is_not_connected(home: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("TULVING_URL")
+    Path(".tulving").mkdir()
+    ran = cli("init", "--mcp", "cursor", "--project", "--yes")
+    assert (ran.code, "is not trusted" in ran.err) == (2, True)
+    assert not Path(".cursor").exists()
+    assert cli("init", "--mcp", "zed", "--project", "--print").code == 2
+    shown = cli("init", "--mcp", "--project").out
+    assert "# Codex" in shown and "# Zed" not in shown
+
+
 class TestClaudeCode:
     """Its own command writes its file for all projects, where there is one."""
 

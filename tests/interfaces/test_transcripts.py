@@ -59,17 +59,27 @@ def test_claude_code(tmp_path: Path):
     assert read("claude-code", path) == [ASKED, ANSWERED]
 
 
-def test_codex(tmp_path: Path):
+@pytest.mark.parametrize("newer", [True, False])
+def test_codex(newer: bool, tmp_path: Path):
+    def message(second: int, kind: str, text: str) -> dict:
+        if not newer:
+            return codex(
+                "event_msg", second, type={"User": "user_message", "Agent": "agent_message"}[kind], message=text
+            )
+        content = [{"type": "text" if kind == "User" else "Text", "text": text}]
+        return codex("event_msg", second, type="item_completed", item={"type": f"{kind}Message", "content": content})
+
     path = written(
         tmp_path,
         codex("session_meta", 0, id="s", cwd="/p"),
-        item(0, "<user_instructions>Be brief.</user_instructions>"),
+        item(0, "<environment_context>Linux</environment_context>"),
         item(1, "Why does it fail?"),
-        codex("event_msg", 1, type="user_message", message="Why does it fail?", kind="plain"),
+        message(1, "User", "Why does it fail?"),
+        message(1, "User", "Why does it fail?"),
         codex("event_msg", 2, type="agent_reasoning", text="**Looking**"),
-        codex("event_msg", 3, type="agent_message", message="I look."),
+        message(3, "Agent", "I look."),
         codex("response_item", 4, type="function_call_output", call_id="c", output="a secret"),
-        codex("event_msg", 9, type="agent_message", message="The port was taken."),
+        message(9, "Agent", "The port was taken."),
         codex("event_msg", 10, type="token_count", info=None),
     )
     assert read("codex", path) == [ASKED, ANSWERED]
@@ -77,13 +87,24 @@ def test_codex(tmp_path: Path):
 
 @pytest.mark.parametrize("as_log", [True, False])
 def test_gemini(tmp_path: Path, as_log: bool):
-    asked = {"id": "1", "timestamp": at(1), "type": "user", "content": [{"text": "Why does it fail?"}]}
+    about = {
+        "id": "0",
+        "timestamp": at(0),
+        "type": "user",
+        "content": [{"text": "<session_context>\nx</session_context>"}],
+    }
+    ours = f"<hook_context>&lt;{BLOCK}&gt;\n# Memory Context\n- x\n&lt;/{BLOCK}&gt;</hook_context>"
+    asked = {"id": "1", "timestamp": at(1), "type": "user", "content": [{"text": f"{ours}\n\nWhy does it fail?"}]}
+    asked["content"].append({"text": ours})
     draft = {"id": "2", "timestamp": at(9), "type": "gemini", "content": ""}
     answered = {**draft, "content": "The port was taken.", "toolCalls": [{"name": "x", "result": "a secret"}]}
     told = {"id": "3", "timestamp": at(9), "type": "info", "content": "Update available"}
     session = {"sessionId": "s", "projectHash": "h", "startTime": at(0), "lastUpdated": at(9)}
     if as_log:
-        path = written(tmp_path, session, asked, draft, answered, told, {"$set": {"messages": [asked, answered]}})
+        begun = {"$set": {"messages": [about], "lastUpdated": at(0)}}
+        path = written(
+            tmp_path, session, begun, asked, draft, answered, told, {"$set": {"messages": [asked, answered]}}
+        )
     else:
-        path = written(tmp_path, {**session, "messages": [asked, answered, told]}, name="session.json")
+        path = written(tmp_path, {**session, "messages": [about, asked, answered, told]}, name="session.json")
     assert read("gemini", path) == [ASKED, ANSWERED]

@@ -61,11 +61,19 @@ def init(
         if project:
             _make_project_folder()
         _prepare(chosen, source)
-    elif host is None or only_print:
-        for each in HOSTS if host is None else (host_named(host),):
-            _print(each, chosen, project)
+    elif host is None:
+        for each in HOSTS:
+            if HOSTS[each].project or not project:
+                _print(each, chosen, project)
     else:
-        _connect(host_named(host), chosen, project, yes)
+        name = host_named(host)
+        if project and HOSTS[name].project is None:
+            have = ", ".join(each for each, known in HOSTS.items() if known.project)
+            raise InvalidInput("project", f"{HOSTS[name].title} has no settings for one", f"{have}; or no --project")
+        if only_print:
+            _print(name, chosen, project)
+        else:
+            _connect(name, chosen, project, yes)
 
 
 def _make_project_folder() -> None:
@@ -133,10 +141,8 @@ def _next_steps(chosen: Chosen) -> str:
 
 
 def _print(name: str, chosen: Chosen, project: bool) -> None:
-    """Show what belongs where. Hosts that have no settings in a project are left out of a list for one."""
+    """Show what belongs where."""
     host, entry = HOSTS[name], _entry(name, chosen)
-    if project and host.project is None:
-        return
     file = Path.cwd() / str(host.project) if project else host.place.path()
     said = f"# {host.title}\n\nIn {file}"
     if name == CLAUDE_CODE and not project:
@@ -149,18 +155,21 @@ def _print(name: str, chosen: Chosen, project: bool) -> None:
 
 
 def _connect(name: str, chosen: Chosen, project: bool, yes: bool) -> None:
-    host = HOSTS[name]
-    if project and host.project is None:
-        have = ", ".join(each for each, known in HOSTS.items() if known.project)
-        raise InvalidInput("project", f"{host.title} has no settings for a project", f"one of {have}; or no --project")
-    entry = _entry(name, chosen)
+    host, entry = HOSTS[name], _entry(name, chosen)
     change = host.change(entry, Path.cwd() if project else None)
     # Claude Code writes this file while it runs, so its own command does it, but a password is no argument for one.
     claude = shutil.which("claude") if name == CLAUDE_CODE and not project and not _has_password(entry) else None
-    if not write_settings(change, yes, lambda: run_claude(claude, change) if claude else carry_out(change)):
+    if name == CLAUDE_CODE and not (project or claude or change.empty or change.before is None):
+        warn("Claude Code writes this file while it runs, so that the change may be lost: quit it first")
+
+    def apply() -> Path | None:
+        if project:
+            _make_project_folder()
+        return run_claude(claude, change) if claude else carry_out(change)
+
+    if not write_settings(change, yes, apply):
         return
     if project:
-        _make_project_folder()
         typer.echo("It names places on this machine: keep it out of a shared repository.")
     elif (found := find_project().database) and str(found) in str(entry.get("env")):
         warn(f"{host.title} now uses the memory of this project everywhere; with --project only here")

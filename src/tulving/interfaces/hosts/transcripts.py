@@ -18,7 +18,7 @@ BLOCK = "tulving-memory"
 """The tag around what Tulving puts into a prompt."""
 _INJECTED = re.compile(
     rf"<({BLOCK}|system-reminder|hook_context|command-\w+|local-command-\w+|bash-\w+|ide_\w+|task-notification"
-    r"|environment_context|user_instructions)\b[^>]*>.*?(?:</\1>|\Z)",
+    r"|environment_context|user_instructions|session_context)\b[^>]*>.*?(?:</\1>|\Z)",
     re.DOTALL,
 )
 _INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]]*\]")
@@ -38,7 +38,8 @@ def read(host: str, path: Path) -> list[Said]:
     for each in _spoken(READERS[host](path)):
         if said and not each.by_person and not said[-1].by_person:
             said.pop()
-        said.append(each)
+        if not said or said[-1][:2] != each[:2]:
+            said.append(each)
     return said
 
 
@@ -59,7 +60,11 @@ def _text(content: object) -> str:
         part if isinstance(part, str) else part["text"]
         for part in parts
         if isinstance(part, str)
-        or (isinstance(part, dict) and isinstance(part.get("text"), str) and part.get("type", "text") == "text")
+        or (
+            isinstance(part, dict)
+            and isinstance(part.get("text"), str)
+            and part.get("type", "text") in ("text", "Text")
+        )
     )
 
 
@@ -94,13 +99,19 @@ def _claude_code(path: Path) -> Entries:
 
 
 def _codex(path: Path) -> Entries:
-    """A rollout. Its events have the words alone; the items for the model also what Codex adds to a prompt."""
+    """A rollout. Its events have the words alone, the items for the model also what Codex adds to a prompt. Older
+    versions have events of other names."""
     for entry in _lines(path):
         payload = entry.get("payload")
-        if entry.get("type") == "event_msg" and isinstance(payload, dict):
-            kind = payload.get("type")
-            if kind in ("user_message", "agent_message"):
-                yield kind == "user_message", payload.get("message"), entry.get("timestamp")
+        if entry.get("type") != "event_msg" or not isinstance(payload, dict):
+            continue
+        item = payload.get("item")
+        said = item if isinstance(item, dict) else payload
+        if said.get("type") in _CODEX:
+            yield _CODEX[said["type"]], said.get("content") or said.get("message"), entry.get("timestamp")
+
+
+_CODEX = {"UserMessage": True, "user_message": True, "AgentMessage": False, "agent_message": False}
 
 
 def _gemini(path: Path) -> Entries:
