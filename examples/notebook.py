@@ -3,13 +3,10 @@
 python examples/notebook.py
 """
 
-from contextlib import ExitStack
-
 from tulving import open_memory_sync
 
 # %% Open the memory once. In a notebook, keep it open until you are done.
-opened = ExitStack()
-memory = opened.enter_context(open_memory_sync("notebook.db", embedder="hashing"))
+memory = open_memory_sync("notebook.db", embedder="hashing")
 
 # %% Store what you find out.
 memory.store_note("The second run was done with a dirty sensor", tags=["experiment"])
@@ -21,4 +18,4 @@ for hit in memory.search("which run had a problem with the sensor?"):
     print(f"{hit.score:.2f}  {hit.item.content}  {parts}")
 
 # %% Close it at the end.
-opened.close()
+memory.close()
