@@ -132,7 +132,7 @@ class TestFormats:
         first = found[0].memory
         assert (first.title, first.source, first.type, first.butler) == ("Trip", "user", "conversation", "chatgpt")
         assert first.occurred_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-        assert first.session_id == found[1].memory.session_id
+        assert first.session_id == found[2].memory.session_id
         assert sum(each.count for each in found if isinstance(each, LeftOut)) == 2
 
     def test_chatgpt_keeps_what_was_spoken_and_written_beside_pictures(self, tmp_path: Path):

@@ -35,7 +35,7 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
 
 def _note(path: Path, root: Path, meter: Meter) -> Sequence[Record]:
     place = str(path.relative_to(root))
-    with opened(path, meter) as file:
+    with opened(path) as file:
         data = file.read(LARGEST_NOTE + 1)
     meter.done += len(data)
     if len(data) > LARGEST_NOTE:
