@@ -37,6 +37,8 @@ The slow way.
 ## Observations
 - [method] Thirty grams a cup #ratio (tried twice)
 - [ ] buy filters
+- [/] half done
+- [00:11:02] a line of a transcript
 ```
 - [code] is no observation
 ```
@@ -132,7 +134,7 @@ class TestFormats:
         first = found[0].memory
         assert (first.title, first.source, first.type, first.butler) == ("Trip", "user", "conversation", "chatgpt")
         assert first.occurred_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-        assert first.session_id == found[1].memory.session_id
+        assert first.session_id == found[2].memory.session_id
         assert sum(each.count for each in found if isinstance(each, LeftOut)) == 2
 
     def test_chatgpt_keeps_what_was_spoken_and_written_beside_pictures(self, tmp_path: Path):
@@ -189,14 +191,18 @@ class TestFormats:
         assert facts(found)[3:-1] == [
             ("Pour over", "method", "Thirty grams a cup #ratio"),
             ("Pour over", "requires", "Pour over requires Grinder"),
-            ("Pour over", "relates_to", "Pour over relates to Tea"),
+            ("Pour over", "links_to", "Pour over links to Tea"),
         ]
         observation, note = found[3], found[-1].memory
         assert observation.memory.tags == ["coffee", "slow", "ratio"]
         assert observation.memory.metadata["context"] == "tried twice"
         assert observation.origin == {"file": "pour.md", "permalink": "coffee/pour-over"}
         assert observation.place == "pour.md, line 12"
-        assert "The slow way." in note.content and "- [ ] buy filters" in note.content and "[code]" in note.content
+        assert (
+            "The slow way." in note.content
+            and "- [ ] buy filters\n- [/] half done\n- [00:11:02] a" in note.content
+            and "[code]" in note.content
+        )
         assert "Relations" not in note.content
 
     def test_langgraph(self, tmp_path: Path):

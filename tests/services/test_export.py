@@ -6,6 +6,8 @@ import resource
 import pytest
 
 from tulving import DiskFull, InvalidInput, StoreUnavailable, open_memory
+from tulving.domain.model import NewFact
+from tulving.storage import moving
 
 
 @pytest.fixture
@@ -35,6 +37,20 @@ async def test_only_its_owner_can_read_it(memory, folder):
     finally:
         os.umask(before)
     assert (folder / "a.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+async def test_both_ways_tell_how_far_they_are(memory, new_url, folder, monkeypatch):
+    """Also while the vectors of another embedder are made, which takes the longest."""
+    monkeypatch.setattr(moving, "BATCH", 2)
+    await memory.store_facts([NewFact(content=f"note number {number}") for number in range(5)])
+    steps: list[tuple[int, int, str]] = []
+    await memory.export(folder / "a.jsonl", lambda *step: steps.append(step))
+    assert (steps[0], steps[-1]) == ((2, 10, "facts"), (10, 10, "memory_events"))
+    steps.clear()
+    async with open_memory(new_url(), embedder="hashing") as other:
+        await other.import_(folder / "a.jsonl", lambda *step: steps.append(step))
+    assert (steps[0], steps[-1]) == ((2, 10, "facts"), (5, 5, "vectors"))
+    assert (10, 10, "memory_events") in steps
 
 
 async def test_the_longest_name_will_do(memory, folder):

@@ -14,8 +14,10 @@ from tulving.integrations.importers.values import about, label
 LARGEST_NOTE = 16 << 20
 _HEADING = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _SETTING = re.compile(r"([\w-]+):[ \t]*(.*?)[ \t]*")
-_OBSERVATION = re.compile(r"\s*[-*]\s+\[([^\]\[()]{2,})\]\s+(\S.*?)\s*")
+_OBSERVATION = re.compile(r"\s*[-*]\s+\[([^\]\[()]+)\]\s+(\S.*?)\s*")
 _RELATION = re.compile(r"\s*[-*]\s+(?:(\S[^\[\]]*?)\s+)?\[\[([^\[\]]+)\]\]\s*(?:\(([^()]*)\))?\s*")
+_NO_CATEGORY = re.compile(r"[\s\d:.,-]*\d[\s\d:.,-]*|\s*[xX\W]?\s*")
+"""A time in a transcript, or the box of a task."""
 _CONTEXT = re.compile(r"\s*\(([^()]*)\)$")
 _TAG = re.compile(r"(?:^|\s)#([\w/-]+)")
 _FENCE = re.compile(r"\s*(```|~~~)")
@@ -35,7 +37,7 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
 
 def _note(path: Path, root: Path, meter: Meter) -> Sequence[Record]:
     place = str(path.relative_to(root))
-    with opened(path, meter) as file:
+    with opened(path) as file:
         data = file.read(LARGEST_NOTE + 1)
     meter.done += len(data)
     if len(data) > LARGEST_NOTE:
@@ -88,7 +90,7 @@ def _tags(value: str | None) -> list[str]:
 
 def _observation(title: str, line: str, tags: Sequence[str]) -> NewFact | None:
     found = _OBSERVATION.fullmatch(line)
-    if found is None or found[1].strip() in ("x", "X", "-"):
+    if found is None or _NO_CATEGORY.fullmatch(found[1]):
         return None
     category, content = found[1].strip(), found[2]
     context = _CONTEXT.search(content)
@@ -104,7 +106,7 @@ def _relation(title: str, line: str) -> NewFact | None:
     if found is None:
         return None
     details = {"context": found[3]} if found[3] else None
-    return graph.relation(title, (found[1] or "relates_to").strip(), found[2].split("|")[0].strip(), metadata=details)
+    return graph.relation(title, (found[1] or "links_to").strip(), found[2].split("|")[0].strip(), metadata=details)
 
 
 def _without_empty_sections(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tulving.errors import InvalidInput
 from tulving.integrations.importers import Mapped, Record, refusing
-from tulving.integrations.importers.conversations import message
+from tulving.integrations.importers.conversations import Conversation
 from tulving.integrations.importers.files import LeftOut, Meter, elements, members
 from tulving.integrations.importers.values import mapping, moment
 
@@ -26,43 +26,33 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
 
 
 def _messages(place: str, value: object) -> Sequence[Record]:
-    conversation = mapping(place, value)
-    tree = mapping("mapping", conversation.get("mapping"))
-    id_ = str(conversation.get("conversation_id") or conversation.get("id") or "")
+    item = mapping(place, value)
+    tree = mapping("mapping", item.get("mapping"))
+    id_ = str(item.get("conversation_id") or item.get("id") or "")
     if not id_:
         raise InvalidInput("id", "is missing", "the id of the conversation")
-    branch = _branch(tree, conversation.get("current_node"))
-    began = moment(conversation.get("create_time"), "create_time")
+    talk = Conversation("chatgpt", id_, item.get("title"), moment(item.get("create_time"), "create_time"))
+    branch = _branch(tree, item.get("current_node"))
     records: list[Record] = []
-    unspoken = 0
     for name in branch:
-        said = tree[name].get("message")
-        if not isinstance(said, Mapping):
-            continue  # the root has none
-        speaker, content = _speaker(said), _content(said)
-        if speaker is None or content is None:
-            unspoken += 1
-            continue
-        where = f"{place}, message {name}"
-        title, time = conversation.get("title"), said.get("create_time")
-        make = partial(
-            message,
-            "chatgpt",
-            conversation,
-            id_,
-            title,
-            speaker,
-            content,
-            time,
-            began,
-            str(said.get("id") or name),
-            where,
-        )
-        records += refusing(where, lambda make=make: [make()])
-    others = sum(isinstance(node, Mapping) and isinstance(node.get("message"), Mapping) for node in tree.values())
-    others -= sum(isinstance(tree[name].get("message"), Mapping) for name in branch)
-    counts = ((UNSPOKEN, unspoken), (OTHER_BRANCH, others))
-    return records + [LeftOut(reason, count) for reason, count in counts if count]
+        if (said := _said(tree[name])) is not None:
+            where = f"{place}, message {name}"
+            records += refusing(where, partial(_message, talk, said, str(said.get("id") or name), where))
+    others = sum(_said(tree[name]) is not None for name in tree.keys() - set(branch))
+    return [*records, LeftOut(OTHER_BRANCH, others)] if others else records
+
+
+def _message(talk: Conversation, said: Mapping[str, Any], id_: str, place: str) -> Sequence[Record]:
+    speaker, content = _speaker(said), _content(said)
+    if speaker is None or content is None:
+        return [LeftOut(UNSPOKEN)]
+    return [talk.message(id_, speaker, content, said.get("create_time"), place)]
+
+
+def _said(node: object) -> Mapping[str, Any] | None:
+    """The message of a node; the root has none."""
+    said = node.get("message") if isinstance(node, Mapping) else None
+    return said if isinstance(said, Mapping) else None
 
 
 def _branch(tree: Mapping[str, Any], leaf: object) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tulving.errors import InvalidInput
 from tulving.integrations.importers import Mapped, Record, refusing
-from tulving.integrations.importers.conversations import message
+from tulving.integrations.importers.conversations import Conversation
 from tulving.integrations.importers.files import LeftOut, Meter, elements, members
 from tulving.integrations.importers.values import mapping, moment
 
@@ -24,27 +24,24 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
 
 
 def _messages(place: str, value: object) -> Sequence[Record]:
-    conversation = mapping(place, value)
-    id_, title = str(conversation.get("uuid") or ""), conversation.get("name")
-    messages = conversation.get("chat_messages")
+    item = mapping(place, value)
+    id_, messages = str(item.get("uuid") or ""), item.get("chat_messages")
     if not id_ or not isinstance(messages, list):
-        missing = "chat_messages" if id_ else "uuid"
-        raise InvalidInput(missing, "is missing", "a conversation of Claude")
-    began = moment(conversation.get("created_at"), "created_at")
+        raise InvalidInput("chat_messages" if id_ else "uuid", "is missing", "a conversation of Claude")
+    talk = Conversation("claude", id_, item.get("name"), moment(item.get("created_at"), "created_at"))
     records: list[Record] = []
     for number, each in enumerate(messages, 1):
         where = f"{place}, message {number}"
-
-        def make(each: object = each, where: str = where, number: int = number) -> Sequence[Record]:
-            said = mapping(where, each)
-            if not (content := _content(said)):
-                return [LeftOut(UNSPOKEN)]
-            time, name = said.get("created_at"), str(said.get("uuid") or number)
-            speaker = str(said.get("sender") or "unknown")
-            return [message("claude", conversation, id_, title, speaker, content, time, began, name, where)]
-
-        records += refusing(where, make)
+        records += refusing(where, partial(_message, talk, each, number, where))
     return records
+
+
+def _message(talk: Conversation, value: object, number: int, place: str) -> Sequence[Record]:
+    said = mapping(place, value)
+    if not (content := _content(said)):
+        return [LeftOut(UNSPOKEN)]
+    id_, speaker = str(said.get("uuid") or number), str(said.get("sender") or "unknown")
+    return [talk.message(id_, speaker, content, said.get("created_at"), place)]
 
 
 def _content(said: Mapping[str, Any]) -> str:

@@ -1,8 +1,7 @@
 """Messages of a chat as episodes of one session."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from tulving.domain.model import NewEpisode
 from tulving.domain.offers import Offer, stable_id
@@ -11,27 +10,25 @@ from tulving.integrations.importers.values import label, moment
 SPEAKERS = {"human": "user"}
 
 
-def message(
-    program: str,
-    conversation: Mapping[str, Any],
-    conversation_id: str,
-    title: object,
-    speaker: str,
-    content: str,
-    time: object,
-    began: datetime | None,
-    message_id: str,
-    place: str,
-) -> Offer:
-    """What somebody said. A message without a time has that of its conversation."""
-    episode = NewEpisode(
-        content=content,
-        butler=program,
-        type="conversation",
-        title=label(title),
-        source=SPEAKERS.get(speaker, speaker),
-        session_id=stable_id(program, conversation_id),
-        occurred_at=moment(time) or began,
-    )
-    origin = {"id": message_id, "conversation": conversation_id}
-    return Offer(memory=episode, key=f"{conversation_id} {message_id}", origin=origin, place=place)
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation of a program: its id there, its title, and when it began."""
+
+    program: str
+    id: str
+    title: object
+    began: datetime | None
+
+    def message(self, id_: str, speaker: str, content: str, time: object, place: str) -> Offer:
+        """What somebody said. A message without a time has that of its conversation."""
+        episode = NewEpisode(
+            content=content,
+            butler=self.program,
+            type="conversation",
+            title=label(self.title),
+            source=SPEAKERS.get(speaker, speaker),
+            session_id=stable_id(self.program, self.id),
+            occurred_at=moment(time) or self.began,
+        )
+        origin = {"id": id_, "conversation": self.id}
+        return Offer(memory=episode, key=f"{self.id} {id_}", origin=origin, place=place)

@@ -49,8 +49,8 @@ class LeftOut:
 
 
 @contextmanager
-def opened(path: Path, meter: Meter) -> Iterator[IO[bytes]]:
-    """A file whose reading is measured."""
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to be read."""
     try:
         with path.open("rb") as file:
             yield file
@@ -74,7 +74,7 @@ def size(paths: Sequence[Path]) -> int:
 
 def lines(path: Path, meter: Meter) -> Iterator[tuple[str, str | Refused]]:
     """The lines of a text, each with its place."""
-    with opened(path, meter) as file:
+    with opened(path) as file:
         number = 0
         while line := file.readline(LARGEST_RECORD):
             number += 1
@@ -208,7 +208,7 @@ def members(path: Path, wanted: re.Pattern[str], meter: Meter) -> Iterator[tuple
         found = sorted(each for each in path.iterdir() if wanted.fullmatch(each.name) and each.is_file())
         meter.total += size(found)
         for each in found:
-            with opened(each, meter) as file:
+            with opened(each) as file:
                 yield each.name, file
     elif zipfile.is_zipfile(path):
         with closing(_archive(path)) as archive:
@@ -229,7 +229,7 @@ def members(path: Path, wanted: re.Pattern[str], meter: Meter) -> Iterator[tuple
     else:
         found = [path]
         meter.total += size(found)
-        with opened(path, meter) as file:
+        with opened(path) as file:
             yield path.name, file
     if not found:
         raise InvalidInput("file", f"{path.name} holds no {wanted.pattern}", "an export, or the zip or folder of one")
@@ -244,7 +244,7 @@ def _archive(path: Path) -> zipfile.ZipFile:
 
 def is_sqlite(path: Path) -> bool:
     """Whether a file is a SQLite database."""
-    with opened(path, Meter()) as file:
+    with opened(path) as file:
         return file.read(16) == b"SQLite format 3\0"
 
 
@@ -252,11 +252,13 @@ def rows(path: Path, sql: str, meter: Meter) -> Iterator[tuple[str, dict[str, An
     """The rows of a query on a SQLite database, which is only read, each with its place."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as conn:
-            [[meter.total]] = conn.execute(f"SELECT COUNT(*) FROM ({sql})")
+            [[count]] = conn.execute(f"SELECT COUNT(*) FROM ({sql})")
+            before, whole = meter.done, size([path])
+            meter.total += whole
             found = conn.execute(sql)
             names = [column[0] for column in found.description]
             for number, row in enumerate(found, 1):
-                meter.done += 1
+                meter.done = before + whole * number // count
                 yield f"{path.name}, row {number}", dict(zip(names, row, strict=True))
     except sqlite3.Error as error:
         raise unreadable(path.name, error) from error

@@ -26,7 +26,7 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
             yield from refusing(place, partial(_last, place, row))
         return
     meter.total += size([path])
-    with opened(path, meter) as file:
+    with opened(path) as file:
         for place, value in elements(path.name, file, meter, within=LISTS):
             yield from refusing(place, partial(_memory, place, value))
 

@@ -48,9 +48,15 @@ def export(
 
 def import_(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="An export; - for standard input")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="An export, or files of one other program; - for standard input"),
+    ],
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help=f"Of another program: {ELSEWHERE}; told if left out")
+        str | None,
+        typer.Option(
+            "--from", metavar="FORMAT", help=f"Which other program: {ELSEWHERE}; told by the file if left out"
+        ),
     ] = None,
     map_: Annotated[
         list[str] | None,
@@ -60,9 +66,9 @@ def import_(
         str, typer.Option(metavar="KIND", help="For jsonl and csv: what a record is: episode, fact, rule")
     ] = "episode",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Of another program: only count what would be added")
+        bool, typer.Option("--dry-run", help="Only count what another program's file would add")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Of another program: stop at the first bad record")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad record of another program")] = False,
     all_tenants: AllTenants = False,
     as_json: AsJson = False,
 ) -> None:
