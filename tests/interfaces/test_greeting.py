@@ -60,7 +60,7 @@ async def library(asked: Any, config: MemoryModuleConfig) -> Any:
     return answers[0].message.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
-@pytest.mark.parametrize("tools", ["standard", "all"])
+@pytest.mark.parametrize("tools", ["minimal", "standard", "all"])
 @pytest.mark.parametrize("client", CLIENTS, ids=["short", "long"])
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 async def test_the_greeting_is_the_answer_of_the_library(environ, version: str, client: dict[str, Any], tools: str):

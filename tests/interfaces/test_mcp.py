@@ -490,6 +490,16 @@ def test_what_was_acknowledged_survives_a_kill(environ: dict[str, str], url: str
 
 
 @pytest.mark.usefixtures("path")  # whatever the engine
+def test_the_tool_set_may_be_chosen_for_one_server(process):
+    ran = process("mcp", "--tools", "minimal", stdin=opening() + message(2, "tools/list"), TULVING_TOOLS="all")
+    greeted, listed = map(json.loads, ran.out.splitlines())
+    assert "memory_learn_prompt" not in greeted["result"]["instructions"]
+    assert len(listed["result"]["tools"]) == 5
+    ran = process("mcp", "--tools", "few")
+    assert (ran.code, ran.out) == (2, "") and "allowed: minimal, standard, all" in ran.err
+
+
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_wrong_setting_is_said_at_once(process):
     ran = process("mcp", TULVING_TOOLS="none of them")
     assert (ran.code, ran.out) == (2, "")

@@ -186,7 +186,7 @@ def _row(row: Mapping[str, Any]) -> str:
     about = [_line(row[name]) for name in ("subject", "predicate", "source") if row.get(name)]
     if "content" in row and row.get("title"):
         about.insert(0, _line(row["title"]))
-    marks = [row["state"]] if "state" in row else []
+    marks = [row[name] for name in ("position", "type", "state") if row.get(name)]
     marks += ["weak"] if row.get("weak") else []
     marks += [f"newer: {row['newer']}"] if row.get("newer") else []
     date = str(row.get("date") or row.get("occurred_at") or row.get("created_at") or "")[:10]

@@ -1,1 +1,1 @@
-"""The MCP server: the operations as tools, over standard input and output."""
+"""The MCP server: the operations as tools, and prompts and resources that are made of them."""
