@@ -189,7 +189,7 @@ async def test_what_is_refused_of_a_models_answer_does_not_keep_the_rest(memory)
     )
     assert (learned.facts_created, learned.profile, len(learned.errors)) == (1, ["personal"], 2)
     assert CANARY not in repr(learned)
-    with pytest.raises(InvalidInput, match="^conversation: "):
+    with pytest.raises(InvalidInput, match=r"^conversation: "):
         await memory.learn(f"User: my password is {CANARY}")
 
 
@@ -207,5 +207,5 @@ def test_the_setting_is_checked():
     config = parse({"secrets": {"policy": "refuse", "allow": ["ghp_.*"]}}).secrets
     assert (config.policy, config.allow) == ("refuse", ("ghp_.*",))
     for bad in ({"policy": "maybe"}, {"allow": ["("]}, {"allow": "'"}):
-        with pytest.raises(ConfigError, match="^secrets."):
+        with pytest.raises(ConfigError, match=r"^secrets\."):
             parse({"secrets": bad})

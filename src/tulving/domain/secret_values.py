@@ -32,7 +32,10 @@ def lowered(text: str) -> str:
 
 def has_stem(lower: str) -> bool:
     """Whether it may hold a telling word. Most texts hold none, and substrings are found faster than by expressions."""
-    return any(stem in lower for stem in (_STEMS if lower.isascii() else _STEMS + _FOREIGN_STEMS))
+    for stem in _STEMS if lower.isascii() else _STEMS + _FOREIGN_STEMS:  # half the time of any()
+        if stem in lower:
+            return True
+    return False
 
 
 def telling_words(lower: str) -> list[Found]:
