@@ -193,6 +193,16 @@ async def test_what_is_refused_of_a_models_answer_does_not_keep_the_rest(memory)
         await memory.learn(f"User: my password is {CANARY}")
 
 
+async def test_a_note_that_a_model_writes_holds_no_secret(memory, sql, engine):
+    await memory.update_merge_rule("default", {"merge": {"content_strategy": "summarize", "summarize_with": "model"}})
+    await memory.store_note("The user drinks green tea in the morning")
+    ask(memory, f"Sometimes tea, and the password is {CANARY}")
+    merged = await memory.store_note("The user does not drink green tea in the morning")
+    note = await memory.look("fact", merged.id)
+    assert note.content == "Sometimes tea, and the password is [redacted: password]"
+    assert CANARY not in everything(sql, engine)
+
+
 async def test_an_import_of_our_own_export_changes_nothing(memory, new_url, clock, tmp_path):
     apply(memory, "off")
     stored = await memory.store_rule(TEXT)
