@@ -32,7 +32,7 @@ def lowered(text: str) -> str:
 
 def has_stem(lower: str) -> bool:
     """Whether it may hold a telling word. Most texts hold none, and substrings are found faster than by expressions."""
-    for stem in _STEMS if lower.isascii() else _STEMS + _FOREIGN_STEMS:  # half the time of any()
+    for stem in _STEMS if lower.isascii() else _STEMS + _FOREIGN_STEMS:  # noqa: SIM110 - any() takes twice as long
         if stem in lower:
             return True
     return False

@@ -205,12 +205,12 @@ async def test_a_note_that_a_model_writes_holds_no_secret(memory, sql, engine):
 
 async def test_an_import_of_our_own_export_changes_nothing(memory, new_url, clock, tmp_path):
     apply(memory, "off")
-    stored = await memory.store_rule(TEXT)
+    await memory.store_rule(TEXT)
     await memory.export(tmp_path / "export.jsonl")
     async with reopened(new_url(), clock) as other:
         apply(other, "refuse")
         await other.import_(tmp_path / "export.jsonl")
-        assert (await other.look("rule", stored.id)).content == TEXT
+        assert [rule.content for rule in (await other.list_memories("rule")).items] == [TEXT]
 
 
 def test_the_setting_is_checked():
