@@ -91,7 +91,7 @@ def test_private_text_hides_no_secret_and_builds_none():
 
 def test_a_long_list_of_findings_is_shortened():
     found = [Finding(f"tags[{at}]", "password") for at in range(9)]
-    assert Screen().warning(found).endswith("tags[4] (password) and 4 more")
+    assert str(Screen().warning(found)).endswith("tags[4] (password) and 4 more")
     assert Screen().warning([]) is None
 
 

@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
+from uuid import UUID
 
 from tulving.domain import secrets
 from tulving.domain.intake import MAX_DEPTH, public
@@ -69,13 +72,15 @@ class Screen:
             return self._record(offer, found, number)  # pyright: ignore[reportReturnType]
         if not is_dataclass(offer) or isinstance(offer, type):
             return offer
-        given = {field.name: getattr(offer, field.name) for field in fields(offer)}
-        said = self._record(given, found, number)
-        return offer if said is given else replace(offer, **said)
+        names = _names(type(offer))
+        parts = [getattr(offer, name) for name in names]
+        if not _suspicious(parts):
+            return offer
+        return replace(offer, **self._record(dict(zip(names, parts, strict=True)), found, number))
 
     def _record(self, given: Mapping[str, Any], found: list[Finding], offer: int | None) -> Mapping[str, Any]:
         """Parts with their names; the very same if there is nothing in them, which one look at all texts tells."""
-        if not secrets.suspicious("\n".join(_texts(part for name, part in given.items() if name != "offers"))):
+        if not _suspicious(part for name, part in given.items() if name != "offers"):
             return given
         said: dict[str, Any] = {}
         for name, part in given.items():
@@ -121,17 +126,27 @@ class Screen:
         return said if self.policy == "redact" else text
 
 
+_OTHERS = frozenset({int, float, bool, UUID, datetime})
 ALLOWED = "text without keys, tokens and passwords; exceptions are configured (secrets.allow)"
+
+
+@cache
+def _names(record: type) -> list[str]:
+    return [field.name for field in fields(record)]
+
+
+def _suspicious(parts: Iterable[Any]) -> bool:
+    return secrets.suspicious("\n".join(_texts(parts)))
 
 
 def _texts(parts: Iterable[Any], depth: int = 0) -> Iterator[str]:
     if depth > MAX_DEPTH:
         raise InvalidInput("metadata", "is nested too deeply", f"at most {MAX_DEPTH} levels")
     for part in parts:
-        if part is None:  # as most are
-            continue
         if isinstance(part, str):
             yield public(part)
+        elif part is None or type(part) in _OTHERS:  # as most are; abstract types are slow to tell
+            continue
         elif isinstance(part, Mapping):
             yield from _texts(part, depth + 1)
             yield from _texts(part.values(), depth + 1)

@@ -108,7 +108,7 @@ class _Format:
     kind: str
     prefixes: tuple[str, ...]
     pattern: re.Pattern[str]
-    fits: Callable[[re.Match[str]], bool] = lambda match: True
+    fits: Callable[[re.Match[str]], object] = bool
 
     def find(self, text: str) -> Iterator[Secret]:
         for match in self.pattern.finditer(text):
@@ -116,9 +116,7 @@ class _Format:
                 yield Secret(self.kind, *match.span(match.lastindex or 0))
 
 
-def _form(
-    kind: str, prefixes: str, pattern: str, fits: Callable[[re.Match[str]], bool] = lambda match: True
-) -> _Format:
+def _form(kind: str, prefixes: str, pattern: str, fits: Callable[[re.Match[str]], object] = bool) -> _Format:
     return _Format(kind, tuple(prefixes.split()), re.compile(rf"(?<![A-Za-z0-9])({pattern})"), fits)
 
 
@@ -140,7 +138,9 @@ _FORMATS = (
             r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
         ),
     ),
-    _form("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{30,255}"),
+    _form(
+        "GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_(?:\d+_eyJ[A-Za-z0-9_.-]{30,2000}|[A-Za-z0-9]{30,255})"
+    ),
     _form("GitHub token", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,255}"),
     _form("GitLab token", "gl", r"gl(?:pat|ptt|dt|rt|cbt|ft|imt|agent|oas|soat|ffct|rtr)-[A-Za-z0-9_.-]{18,200}"),
     _form("GitLab token", "gr1348941", r"GR1348941[A-Za-z0-9_-]{20,100}"),
@@ -156,9 +156,7 @@ _FORMATS = (
         "/api/webhooks/",
         r"(?:https://)?discord(?:app)?\.com/api/webhooks/\d{10,25}/[A-Za-z0-9_-]{40,100}",
     ),
-    _form(
-        "Stripe key", "k_live_ k_test_", r"[srp]k_(?:live|test)_[A-Za-z0-9]{16,250}", lambda match: match[1][0] != "p"
-    ),
+    _form("Stripe key", "k_live_ k_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,250}"),
     _form("Stripe key", "whsec_", r"whsec_[A-Za-z0-9+/=]{24,100}"),
     _form("Anthropic key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,250}", _has_random_part),
     _form("OpenAI key", "sk-", r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{16,250}", _has_random_part),
@@ -195,7 +193,7 @@ def _private_keys(text: str) -> Iterator[Secret]:
     """Blocks of PEM, OpenSSH and PGP. One without an end reaches as far as its lines look like a key's."""
     begins = list(_BEGIN.finditer(text))
     limits = [*(begin.start() for begin in begins[1:]), len(text)]
-    for begin, limit in zip(begins, limits, strict=bool(begins)):
+    for begin, limit in zip(begins, limits, strict=False):
         if end := _END.search(text, begin.end(), limit):
             if _BODY.search(text, begin.end(), end.start()):
                 yield Secret("private key", begin.start(), end.end())

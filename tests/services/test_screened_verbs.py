@@ -193,19 +193,33 @@ async def test_what_is_refused_of_a_models_answer_does_not_keep_the_rest(memory)
         await memory.learn(f"User: my password is {CANARY}")
 
 
+async def test_a_note_that_a_model_writes_holds_no_secret(memory, sql, engine):
+    await memory.update_merge_rule("default", {"merge": {"content_strategy": "summarize", "summarize_with": "model"}})
+    await memory.store_note("The user drinks green tea in the morning")
+    ask(memory, f"Sometimes tea, and the password is {CANARY}")
+    merged = await memory.store_note("The user does not drink green tea in the morning")
+    note = await memory.look("fact", merged.id)
+    assert note.content == "Sometimes tea, and the password is [redacted: password]"
+    assert CANARY not in everything(sql, engine)
+
+
 async def test_an_import_of_our_own_export_changes_nothing(memory, new_url, clock, tmp_path):
     apply(memory, "off")
-    stored = await memory.store_rule(TEXT)
+    await memory.store_rule(TEXT)
     await memory.export(tmp_path / "export.jsonl")
     async with reopened(new_url(), clock) as other:
         apply(other, "refuse")
         await other.import_(tmp_path / "export.jsonl")
-        assert (await other.look("rule", stored.id)).content == TEXT
+        assert [rule.content for rule in (await other.list_memories("rule")).items] == [TEXT]
 
 
 def test_the_setting_is_checked():
     config = parse({"secrets": {"policy": "refuse", "allow": ["ghp_.*"]}}).secrets
     assert (config.policy, config.allow) == ("refuse", ("ghp_.*",))
     for bad in ({"policy": "maybe"}, {"allow": ["("]}, {"allow": "'"}):
+<<<<<<< HEAD:tests/services/test_secrets.py
         with pytest.raises(ConfigError, match=r"^secrets."):
+=======
+        with pytest.raises(ConfigError, match=r"^secrets\."):
+>>>>>>> secrets:tests/services/test_screened_verbs.py
             parse({"secrets": bad})
