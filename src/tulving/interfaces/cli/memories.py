@@ -19,7 +19,7 @@ from tulving.services.memory import Memory
 
 Words = Annotated[
     list[str],
-    typer.Argument(metavar="[KIND] ID...", help="Ids, or their first characters; their kind is found if left out"),
+    typer.Argument(metavar="[KIND] ID", help="Ids, or their first characters; their kind is found if left out"),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")]
 Verb = Callable[[Memory, Kind, Item], Awaitable[bool]]

@@ -26,6 +26,8 @@ log = logging.getLogger("tulving")
 BUTLER = "cli"
 """The agent on whose behalf a person acts by hand, unless the person says otherwise."""
 
+ARGUMENTS = {"memory_type": "KIND", "memory_id": "ID", "run_id": "RUN", "rule_id": "RULE", "entity_id": "ENTITY"}
+"""How positional parameters are called here, if not by their names."""
 FREE_TEXT = ("content", "query", "topic", "trigger_prompt")
 METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
@@ -82,7 +84,8 @@ def _offered(operation: Operation, parameter: Parameter) -> inspect.Parameter:
     if positional:
         if parameter.name in FREE_TEXT:
             note += "; - reads it from standard input"
-        info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
+        name = ARGUMENTS.get(parameter.name, parameter.name.upper())
+        info = typer.Argument(metavar=name, help=note, autocompletion=complete)
     else:
         shown = default if default == BUTLER else parameter.default
         note += "; may be repeated" if parameter.type == "array" else ""
