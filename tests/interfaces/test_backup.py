@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -291,3 +292,26 @@ def test_postgresql_has_its_own_tools(cli, path, tmp_path):
     ran = cli("--url", there, "restore", str(tmp_path / "x"))
     assert (ran.code, "pg_restore" in ran.err) == (2, True)
     assert not Path(tmp_path / "x").exists()
+
+
+def test_a_backup_tells_how_far_it_is_and_can_be_interrupted(
+    cli: Callable, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from tulving.bootstrap import backup_store
+    from tulving.config import load_config
+
+    for number in range(4):
+        cli("store", "rule", f"likes tea {number}")
+    run_sql(str(path), "UPDATE rules SET metadata = '{\"x\": \"' || printf('%.*c', 2000000, 'x') || '\"}'")
+    monkeypatch.setattr("tulving.storage.sqlite.database.STEPS_BETWEEN_LOOKS", 10)
+    seen: list[tuple[int, int]] = []
+    backup_store(load_config(), tmp_path / "whole.db", progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen) and len({total for _, total in seen}) == 1
+    assert seen[-1][0] > seen[-1][1] / 2
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        backup_store(load_config(), tmp_path / "none.db", progress=interrupt)
+    assert sorted(each.name for each in tmp_path.glob("*none*")) == []

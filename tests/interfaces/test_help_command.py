@@ -58,6 +58,7 @@ def test_help_speaks_of_commands_and_options_and_shows_what_is_required(cli):
         shown = cli(*command, "--help").out
         assert not inside.search(shown), command
         assert "{" not in shown.splitlines()[0], command
+        assert not re.search(r"<\w*(str|int|float|path)", shown), command
     assert "QUERY\n" in cli("search", "-h").out
     for command in (["store", "note"], ["search"]):
         assert "standard input" in " ".join(cli(*command, "-h").out.split())

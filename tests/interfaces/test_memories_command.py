@@ -138,7 +138,8 @@ class TestAsking:
         assert process("show", facts[0]).code == 0
 
     @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0), (b"\x04", 1)])
-    def test_a_person_is_shown_what_would_be_gone(self, environ, process, facts, answer: bytes, code: int):
+    def test_a_person_is_shown_what_would_be_gone(self, environ, cli, process, facts, answer: bytes, code: int):
+        cli("edit", "fact", facts[0], "--content", "x\x1b[2J")
         leader, follower = pty.openpty()
         os.write(leader, answer)
         ran = subprocess.run(
@@ -150,7 +151,7 @@ class TestAsking:
         )
         os.close(leader), os.close(follower)
         assert ran.returncode == code
-        assert "fact  Anna · one: x" in ran.stderr
+        assert "fact  Anna · one: x\ufffd[2J" in ran.stderr, "it can't take hold of the terminal"
         assert "Delete these 2 memories for good? [y/N]" in ran.stderr
         assert process("show", facts[0]).code == (3 if code == 0 else 0)
 

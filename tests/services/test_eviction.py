@@ -126,7 +126,9 @@ async def test_a_full_file_keeps_what_was_used_and_what_is_protected(file: Path,
         await memory.settle()
         vectors = len((await other.search(WORDS, types=["episode"], limit=100)).hits)
         assert vectors == 100
-        done = await administer(memory).evict()
+        told = []
+        done = await administer(memory).evict(progress=lambda *at: told.append(at))
+        assert told and all(1 <= some <= all_ for some, all_ in told)
         left = by_use(file)
         assert done.bytes_before == limit
         assert done.bytes_after == used(file) < TARGET * limit

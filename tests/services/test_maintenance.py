@@ -214,6 +214,13 @@ async def problems(memory):
     }
 
 
+async def test_verify_tells_which_check_it_is_at(memory):
+    told = []
+    verified = await administer(memory).verify(lambda *at: told.append(at))
+    stored = [finding.check for finding in verified.findings if finding.check != "embedder"]
+    assert told == [(done, len(stored), name) for done, name in enumerate(stored)]
+
+
 async def test_verify_finds_what_is_wrong(memory, sql):
     await fill(memory)
     await memory.search("coffee")

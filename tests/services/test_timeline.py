@@ -93,7 +93,9 @@ async def test_the_oldest_beyond_the_capacity_are_archived(memory: Memory, sql: 
         "pruned": 0,
         "damaged": 0,
     }
-    assert (await memory.rotate_timeline())["archived"] == 6
+    told = []
+    assert (await memory.rotate_timeline(progress=lambda *at: told.append(at)))["archived"] == 6
+    assert told[-1] == (6, 6)
     after = [await memory.look("episode", id_) for id_ in ids]
     assert [item.segment_id is not None for item in after] == [True] * 6 + [False] * 3
     assert [replace(item, segment_id=None) for item in after] == before, "what was archived reads as it was"

@@ -254,7 +254,7 @@ class Items(Service):
         target_id: Id,
         relation: Annotated[Relation, f"One of {', '.join(RELATIONS)}"],
     ) -> bool:
-        """Link two memories; true if the link is new, false if it existed already."""
+        """Link two memories. The answer says whether the link is new."""
         source_type = intake.one_of("source_type", source_type, KINDS)
         target_type = intake.one_of("target_type", target_type, KINDS)
         relation = intake.one_of("relation", relation, RELATIONS)

@@ -73,7 +73,7 @@ class Profiles(Service):
         block: Annotated[BlockName, BLOCK],
         content: Annotated[str, "The whole new text; blank to empty the block"],
     ) -> bool:
-        """Correct a block of the user's profile; true if that changes it. Earlier versions are kept."""
+        """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         name = intake.one_of("block", block, BLOCKS)
         blank = isinstance(content, str) and not content.strip()
         said = {name: "" if blank else self._content(content)}

@@ -4,7 +4,6 @@
 import re
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -94,6 +93,7 @@ SECTIONS = {
 """Each command with one line about it, so that a list of them need not load them. Any other command belongs to the
 last section and is told by its own text."""
 WIDEST, NARROWEST = 80, 24
+_TYPE = re.compile(r" <[\w\[\]]+>$")
 _REQUIRED = re.compile(r"^\{(.*)\}")
 
 
@@ -103,10 +103,11 @@ def width() -> int:
 
 
 class _Fitted:
-    """Names take at most half of a line, and what is required has no braces."""
+    """Names take at most half of a line, without Python's types, and what is required has no braces."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write_dl = partial(formatter.write_dl, col_max=min(30, formatter.width // 2 - 4))
+        write, most = formatter.write_dl, min(30, formatter.width // 2 - 4)
+        formatter.write_dl = lambda rows: write([(_TYPE.sub("", name), said) for name, said in rows], col_max=most)
         super().format_help(ctx, formatter)  # pyright: ignore[reportAttributeAccessIssue]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

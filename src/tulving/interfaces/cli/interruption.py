@@ -3,7 +3,7 @@
 from tulving.interfaces.cli.terminal import remark
 
 _AGAIN = "run it again to go on where it stopped"
-_BATCHES = "what was done so far stays; run it again to do the rest"
+BATCHES = "what was done so far stays; run it again to do the rest"
 _NO_FILE = "no file was written"
 _LEARNING = "what was learned before stays; the episodes of the question that was interrupted wait as before"
 LEFT = {
@@ -18,9 +18,9 @@ LEFT = {
     "verify": "nothing was changed",
     "evaluate": "nothing was changed",
     "reindex": "the old indexes stay in use",
-    "cleanup": _BATCHES,
-    "archive": _BATCHES,
-    "evict": _BATCHES,
+    "cleanup": BATCHES,
+    "archive": BATCHES,
+    "evict": BATCHES,
     "learn": _LEARNING,
     "consolidate": _LEARNING,
 }

@@ -13,13 +13,13 @@ from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.interfaces.cli import render
 from tulving.interfaces.cli.addresses import find, split
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import FAILED, NOTHING, REFUSED, complain, lines, print_json, report
+from tulving.interfaces.cli.terminal import FAILED, NOTHING, REFUSED, complain, lines, print_json, printable, report
 from tulving.interfaces.wire import wire
 from tulving.services.memory import Memory
 
 Words = Annotated[
     list[str],
-    typer.Argument(metavar="[KIND] ID...", help="Ids, or their first characters; their kind is found if left out"),
+    typer.Argument(metavar="[KIND] ID", help="Ids, or their first characters; their kind is found if left out"),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")]
 Verb = Callable[[Memory, Kind, Item], Awaitable[bool]]
@@ -159,7 +159,7 @@ def _ask(yes: bool, about: Sequence[Sequence[Any]], question: str) -> None:
         raise InvalidInput("yes", "is needed: nobody can be asked here, and what is deleted is gone", "--yes")
     for parts in about:
         text = "".join(part if isinstance(part, str) else part[0] for part in parts)
-        typer.echo(f"  {text}", err=True)
+        typer.echo(f"  {printable(text)}", err=True)
     if not typer.confirm(question, err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(FAILED)

@@ -23,6 +23,8 @@ from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 
+ARGUMENTS = {"memory_type": "KIND", "memory_id": "ID", "run_id": "RUN", "rule_id": "RULE", "entity_id": "ENTITY"}
+"""How positional parameters are called here, if not by their names."""
 FREE_TEXT = ("content", "query", "topic", "trigger_prompt")
 METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
 
@@ -78,7 +80,8 @@ def _offered(operation: Operation, parameter: Parameter) -> inspect.Parameter:
     if positional:
         if parameter.name in FREE_TEXT:
             note += "; - reads it from standard input"
-        info = typer.Argument(metavar=parameter.name.upper(), help=note, autocompletion=complete)
+        name = ARGUMENTS.get(parameter.name, parameter.name.upper())
+        info = typer.Argument(metavar=name, help=note, autocompletion=complete)
     else:
         shown = parameter.default
         note += "; may be repeated" if parameter.type == "array" else ""

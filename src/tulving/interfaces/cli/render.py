@@ -304,8 +304,10 @@ def _versions(deleted: int) -> Iterator[Line]:
 
 
 def _fields(record: Any) -> Iterator[Line]:
-    for name, value in wire(record).items():
-        yield 0, (f"{name}  ", "dim"), _cell(value)
+    shown = {name.replace("_", " "): value for name, value in wire(record).items()}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        yield 0, (name.ljust(width), "dim"), "  ", _cell(value)
 
 
 def _cell(value: Any) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tulving.errors import InvalidInput, StoreBusy, StoreUnavailable
+from tulving.errors import InvalidInput, StoreBusy
+from tulving.interfaces.cli import interruption
 from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import FAILED, complain, lines, print_json, table, warn
+from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, lines, print_json, remark, table, warn
 from tulving.interfaces.wire import wire
 from tulving.services.learning import NO_MODEL
 
@@ -115,8 +116,8 @@ def _time(moment: datetime | None) -> str:
 
 def _show_result(result: Mapping[str, Any] | None, as_json: bool) -> None:
     if result is None:
-        complain(StoreUnavailable("stopped before it was done"))
-        raise typer.Exit(FAILED)
+        remark(f"interrupted: {interruption.BATCHES}")
+        raise typer.Exit(INTERRUPTED)
     taught = {name: value for name, value in result.items() if isinstance(value, Mapping) and "runs" in value}
     if as_json:
         print_json(wire(dict(result)))

@@ -6,8 +6,8 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ PAGE_SIZE = 8192
 LOG_LIMIT = 16 * 1024 * 1024
 """The length to which the write-ahead log is truncated when it restarts; without readers it has half of this."""
 GIVEN_BACK_AT_A_TIME = 1000
-STEPS_BETWEEN_LOOKS = 100_000
+STEPS_BETWEEN_LOOKS = 10_000
 _MADE_BY_OTHERS = re.compile("^alembic_version$|_fts_(config|data|docsize|idx)$")
 _MAGIC = b"SQLite format 3\x00"
 
@@ -279,12 +279,8 @@ def copy(
     how many bytes are written, and of about how many.
     """
     with placed(place, force=force, alone=alone) as file:
-        if progress:
-            source.set_progress_handler(_watch(source, file, progress), STEPS_BETWEEN_LOOKS)
-        try:
+        with _watched(source, file, progress):
             _copy(source, file)
-        finally:
-            source.set_progress_handler(None, 0)
         with closing(sqlite3.connect(file, isolation_level=None)) as raw:
             raw.execute("PRAGMA journal_mode = WAL")
             checked = check(raw)
@@ -294,11 +290,33 @@ def copy(
     return checked
 
 
-def _watch(source: sqlite3.Connection, file: Path, progress: Callable[[int, int], None]) -> Callable[[], None]:
-    """What looks, while SQLite copies, how far the file has grown. It returns None, which lets SQLite go on."""
+@contextmanager
+def _watched(source: sqlite3.Connection, file: Path, progress: Callable[[int, int], None] | None) -> Iterator[None]:
+    """Tell how far the file has grown while SQLite copies. The driver drops what is raised meanwhile, such as by
+    Ctrl-C, and only ends the statement: it is raised here."""
+    if progress is None:
+        yield
+        return
     numbers = (source.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
     page, pages, free = numbers
-    return lambda: progress(min(file.stat().st_size, page * (pages - free)), page * (pages - free))
+    total, raised = page * (pages - free), list[BaseException]()
+
+    def look() -> bool:
+        try:
+            progress(min(file.stat().st_size, total), total)
+        except BaseException as error:
+            raised.append(error)
+        return bool(raised)
+
+    source.set_progress_handler(look, STEPS_BETWEEN_LOOKS)
+    try:
+        yield
+    except sqlite3.OperationalError:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        source.set_progress_handler(None, 0)
 
 
 def _copy(source: sqlite3.Connection, file: Path) -> None:
