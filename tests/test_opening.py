@@ -18,6 +18,7 @@ def options(url: str) -> dict:
 async def test_a_memory_is_awaited_and_closed(options):
     memory = await open_memory(**options)
     assert isinstance(memory, Memory)
+    assert repr(memory) == "<Memory of tenant 'default'>"
     stored = await memory.store_fact("Anna", "color", "green")
     anna = memory.bind(user_id="anna")
     await asyncio.gather(memory.close(), anna.close())

@@ -82,6 +82,10 @@ def test_other_names_do_not_exist():
     assert not hasattr(tulving, "annotations")
 
 
+def test_all_public_names_are_completed():
+    assert {*tulving.__all__, "__version__"} <= set(dir(tulving))
+
+
 def test_nothing_is_loaded_before_it_is_used():
     program = "import sys, tulving; print([name for name in sys.modules if name.startswith('tulving.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -119,7 +119,7 @@ def test_without_a_model_a_person_is_told_what_to_do(cli, chat):
     assert "llm.url" in ran.err and "tulving learn --prompt" in ran.err
     cli("store", "episode", HARMLESS)
     ran = cli("consolidate")
-    assert ran.out == "1 episode of cli to learn from\n"
+    assert ran.out == "1 episode of agent to learn from\n"
     assert "no language model is configured" in ran.err
 
 
@@ -143,12 +143,12 @@ def test_what_was_learned_is_seen_and_undone(cli, with_model):
     episode = told(cli("store", "episode", HARMLESS, "--json"))["id"]
     ran = cli("consolidate")
     assert (ran.code, ran.err) == (0, "")
-    assert "from 1 episode of cli\n" in ran.out
+    assert "from 1 episode of agent\n" in ran.out
     [report] = told(cli("runs", "--json"))["runs"]
     run = report["run"]["id"]
     assert f"run {run}\n" in ran.out and "tulving undo RUN" in ran.out
     seen = cli("runs", run).out
-    assert "consolidation of cli  done" in seen and "model_command.py" in seen
+    assert "consolidation of agent  done" in seen and "model_command.py" in seen
     assert "fact created  user · " in seen and CITY in seen and f"from episode {episode}" in seen
     undone = cli("undo", run)
     assert undone.code == 0
@@ -184,7 +184,7 @@ def test_the_worker_shows_what_it_learned(cli, with_model):
     cli("store", "episode", HARMLESS)
     shown = cli("worker", "--once", "consolidation")
     assert shown.code == 0, shown.err
-    assert "default:cli\n  learned 1 new fact" in shown.out
+    assert "default:agent\n  learned 1 new fact" in shown.out
     assert facts(cli) == [CITY]
 
 
@@ -194,8 +194,8 @@ def test_a_model_that_fails_is_a_failure(cli, environ, monkeypatch, command):
     cli("store", "episode", HARMLESS)
     ran = cli(*command)
     assert ran.code == 1
-    assert "nothing was learned from 1 episode of cli" in ran.out
-    assert "error: cli: ModelUnavailable" in ran.out
+    assert "nothing was learned from 1 episode of agent" in ran.out
+    assert "error: agent: ModelUnavailable" in ran.out
     assert "failed" in cli("runs").out
 
 

@@ -195,7 +195,7 @@ async def test_a_method_is_given_what_it_needs_of_what_is_offered(path: Path, as
         assert answered["answers"] == ["yes"]
         assert told == [{"prompt": "question 1", "trigger_source": "schedule:test"}]
         stored = await invoke(memory, OPERATIONS["memory_stats"], {}, offers={"scope": "other", "progress": print})
-        assert stored["facts"]["total"] == 0
+        assert stored.facts.total == 0
 
 
 # -- sampling ----------------------------------------------------------------------------------------------------

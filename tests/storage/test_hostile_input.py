@@ -308,7 +308,7 @@ _FOUND = {"types": ["unknown", ["fact", "unknown"], [5], 5, [b"fact"], [["fact"]
 REFUSED: dict[str, dict[str, list[Any]]] = {
     "store_episode": {
         "content": NO_CONTENT,
-        "butler": [None, *NO_NAME],
+        "butler": NO_NAME,
         "session_id": NO_ID,
         "importance": NO_NUMBER,
         "occurred_at": NO_TIME,
@@ -352,7 +352,7 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
         "source_episode_id": [*NO_ID, UUID(int=7)],
         "metadata": NO_METADATA,
     },
-    "search": {"query": [5, b"bytes", ["list"], {"a": 1}], "mode": ["fuzzy", 5, b"hybrid", ["hybrid"]]}
+    "search": {"query": [None, 5, b"bytes", ["list"], {"a": 1}], "mode": ["fuzzy", 5, b"hybrid", ["hybrid"]]}
     | _FILTERS | _WHEN | _FOUND,
     "search_similar": {
         "embedding": [
@@ -404,10 +404,10 @@ REFUSED: dict[str, dict[str, list[Any]]] = {
         **_OF_OWNER,
         "user_id": [None, *NO_OWNER],
     },
-    "recall": {"topic": [5, b"bytes", ["list"], {"a": 1}]} | _FILTERS | _FOUND,
+    "recall": {"topic": [None, 5, b"bytes", ["list"], {"a": 1}]} | _FILTERS | _FOUND,
     "context": {
-        "trigger_prompt": [5, b"bytes", ["list"]],
-        "butler": [None, *NO_NAME],
+        "trigger_prompt": [None, 5, b"bytes", ["list"]],
+        "butler": NO_NAME,
         "token_budget": NO_BUDGET,
     },
     "list_memories": {

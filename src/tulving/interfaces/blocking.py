@@ -137,7 +137,7 @@ class BlockingMemory:
         return sorted({*super().__dir__(), *(name for name in dir(self._memory) if not name.startswith("_"))})
 
     def __repr__(self) -> str:
-        return f"<BlockingMemory of tenant {self._memory.caller.tenant_id!r}>"
+        return repr(self._memory).replace("Memory", type(self).__name__, 1)
 
     def __copy__(self) -> "BlockingMemory":
         return BlockingMemory(self._memory, self._loop)

@@ -173,6 +173,9 @@ class Service:
         )
         return type(self)(self._env, caller, bound, session=session)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of tenant {self.caller.tenant_id!r}>"
+
     @property
     def session_id(self) -> UUID | None:
         """The current session: memories that are stored without another session id carry this one."""
