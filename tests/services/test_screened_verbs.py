@@ -217,9 +217,5 @@ def test_the_setting_is_checked():
     config = parse({"secrets": {"policy": "refuse", "allow": ["ghp_.*"]}}).secrets
     assert (config.policy, config.allow) == ("refuse", ("ghp_.*",))
     for bad in ({"policy": "maybe"}, {"allow": ["("]}, {"allow": "'"}):
-<<<<<<< HEAD:tests/services/test_secrets.py
-        with pytest.raises(ConfigError, match=r"^secrets."):
-=======
         with pytest.raises(ConfigError, match=r"^secrets\."):
->>>>>>> secrets:tests/services/test_screened_verbs.py
             parse({"secrets": bad})

@@ -250,7 +250,7 @@ class BlockingMemory:
         """The text of each block that is not empty."""
         ...
     def set_profile(self, block: BlockName, content: str) -> bool:
-        """Correct a block of the user's profile; true if that changes it. Earlier versions are kept."""
+        """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         ...
     def delete_profile(self, block: BlockName | None = None) -> int:
         """Delete a block of the user's profile, or all of them, with every earlier version; facts are not deleted."""
@@ -682,7 +682,7 @@ class BlockingMemory:
     def create_link(
         self, source_type: Kind, source_id: MemoryId, target_type: Kind, target_id: MemoryId, relation: Relation
     ) -> bool:
-        """Link two memories; true if the link is new, false if it existed already."""
+        """Link two memories. The answer says whether the link is new."""
         ...
     def get_links(self, memory_type: Kind, memory_id: MemoryId, direction: Direction = "both") -> list[Link]:
         """List the links of a memory: where it came from, what it replaced, what it supports."""
