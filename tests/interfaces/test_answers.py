@@ -70,7 +70,7 @@ async def test_marks_and_states_are_told_where_there_are_any(memory: Memory, clo
     assert f"newer: {newer.id}]" in text(RECALL, value, "compact")
     await memory.store_fact("Anna", "color", "green")
     await memory.store_fact("Anna", "color", "blue")
-    history = OPERATIONS["memory_fact_history"]
+    history = OPERATIONS["memory_history"]
     facts = answer(history, await memory.fact_history("Anna", "color"), "compact")
     assert [fact.get("state") for fact in facts["facts"]] == ["superseded", None]
     assert "superseded]" in text(history, facts, "compact")
@@ -139,7 +139,7 @@ def test_the_bounds_of_answers_fit_together():
 def test_detail_is_offered_where_memories_are_read():
     taking = {name for name, each in OPERATIONS.items() if takes_detail(each)}
     assert taking >= {"memory_recall", "memory_search", "memory_search_similar", "memory_get", "memory_list"}
-    assert taking >= {"memory_fact_history", "memory_query_window", "memory_details", "memory_derived"}
+    assert taking >= {"memory_history", "memory_query_window", "memory_details", "memory_derived"}
     assert not taking & {"memory_stats", "memory_context", "memory_mark_helpful", "entity_get", "memory_forget"}
     assert DETAIL.schema == {
         "type": "string",
@@ -207,7 +207,7 @@ async def test_every_answer_is_as_its_schema_says(memory: Memory, clock: ManualC
         ("memory_get", {"memory_type": "fact", "memory_id": "{memory_store_episode}"}),
         ("memory_list", {"memory_type": "fact", "state": "any", "limit": 2}),
         ("memory_list", {"memory_type": "episode"}),
-        ("memory_fact_history", {"subject": "Anna", "predicate": "color"}),
+        ("memory_history", {"subject": "Anna", "predicate": "color"}),
         ("memory_query_window", {}),
         ("memory_timeline", {"memory_id": "{memory_store_episode}"}),
         ("memory_details", {"ids": ["{memory_store_fact}", "{memory_store_rule}"]}),

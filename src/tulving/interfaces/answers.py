@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from tulving.domain import intake
 from tulving.domain.layers import Detail
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Hit, Item, Rule
+from tulving.domain.records import RENAMED
 from tulving.domain.text import levelled
 from tulving.domain.validity import start
 from tulving.interfaces import wire
@@ -139,7 +140,7 @@ class _Compact:
         told = {field.name: getattr(found, field.name) for field in fields(found)}
         left_out = wire.DIAGNOSTICS if found.hits else ()
         return {
-            wire.RENAMED.get(name, name): self._part(part)
+            RENAMED.get(name, name): self._part(part)
             for name, part in told.items()
             if name not in left_out and wire.is_told(name, part)
         }

@@ -8,8 +8,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from tulving.domain.model import KINDS, Episode, Fact, Found, Hit, Rule
+from tulving.domain.records import INTERNAL, RENAMED
 from tulving.interfaces.parameters import json_type, returned, without_none
-from tulving.interfaces.wire import DIAGNOSTICS, INTERNAL, LEFT_OUT, RENAMED
+from tulving.interfaces.wire import DIAGNOSTICS, LEFT_OUT
 from tulving.services.operations import Operation
 
 MEMORIES = (Episode, Fact, Rule)
