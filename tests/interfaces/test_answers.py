@@ -71,7 +71,7 @@ async def test_marks_and_states_are_told_where_there_are_any(memory: Memory, clo
     await memory.store_fact("Anna", "color", "green")
     await memory.store_fact("Anna", "color", "blue")
     history = OPERATIONS["memory_history"]
-    facts = answer(history, await memory.fact_history("Anna", "color"), "compact")
+    facts = answer(history, await memory.history("Anna", "color"), "compact")
     assert [fact.get("state") for fact in facts["facts"]] == ["superseded", None]
     assert "superseded]" in text(history, facts, "compact")
 

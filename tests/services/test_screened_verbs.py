@@ -126,7 +126,7 @@ async def test_duplicates_are_those_of_the_redacted_text(memory):
     assert (again.outcome, again.id) == ("duplicate", first.id)
     assert (await memory.store_fact("git", "token", TOKEN)).outcome == "stored"
     assert (await memory.store_fact("git", "token", TOKEN)).outcome == "confirmed"
-    assert [fact.content for fact in await memory.fact_history("git", "token")] == [MARK]
+    assert [fact.content for fact in await memory.history("git", "token")] == [MARK]
 
 
 async def test_a_search_for_a_secret_is_answered(memory):
