@@ -69,7 +69,7 @@ def test_commands(cli):
     nan = json.loads(cli("entity", "create", "Nan", "person", "--json").out)["entity_id"]
     merged = cli("entity", "merge", nan, anna)
     assert merged.code == 0
-    assert "aliases_added  0" in merged.out
+    assert "aliases added     0" in merged.out
     again = cli("entity", "merge", nan, anna)
     assert (again.code, "was merged into" in again.err) == (2, True)
     assert cli("entity", "create", "R2", "robot").code == 2

@@ -166,8 +166,10 @@ def test_what_was_learned_from_an_episode_alone_is_forgotten_with_it(cli, with_m
     forgotten = cli("forget", "episode", episode, "--derived")
     assert forgotten.out.startswith(f"forgotten episode {episode}\nand what was learned from it alone:\n")
     assert CITY in forgotten.out and facts(cli) == []
-    assert told(cli("forget", "episode", episode, "--derived", "--json")) == {"forgotten": True, "derived": []}
-    assert told(cli("forget", "episode", episode, "--json")) == {"forgotten": True}
+    done = {"memory_type": "episode", "memory_id": episode, "forgotten": True}
+    answer = {"forgotten": True, "memories": [done]}
+    assert told(cli("forget", "episode", episode, "--derived", "--json")) == {**answer, "derived": []}
+    assert told(cli("forget", "episode", episode, "--json")) == answer
     assert cli("forget", "fact", "01a1e422-5bd7-7b67-b8fb-40e943ed7b9e").code == 3
     assert cli("forget", "nothing", episode).code == 2
 
