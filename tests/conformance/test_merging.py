@@ -32,16 +32,22 @@ def test_an_export_loaded_elsewhere_is_the_same(opened: Callable[[], Opened], tm
     ends = Address(ONE, "rule", UUID(int=3)), Address(ONE, "fact", UUID(int=2))
     assert source.write(links.create, *ends, "supports", event(90))
     file, again = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    rows = sum(source.read(export_file.write, file, ONE).values())
+    told: list[tuple[int, int, str]] = []
+
+    def tell(done: int, total: int, what: str) -> None:
+        told.append((done, total, what))
+
+    rows = sum(source.read(export_file.write, file, ONE, tell).values())
     arrival = moving.Arrival("import", 1, Audit(Caller(ONE), NOW, SequentialIds(1000)))
     for added in (rows, 0):
         published: list[Event] = []
         target.store.publish = published.extend
-        counts = target.write(export_file.load, file, ONE, 4, arrival)
+        counts = target.write(export_file.load, file, ONE, 4, arrival, tell)
         arrived = [(each.payload["table"], len(each.payload["ids"])) for each in published]
         assert arrived == ([("episodes", 1), ("facts", 1), ("rules", 1), ("memory_links", 1)] if added else [])
         assert sum(table["added"] for table in counts.values()) == added
         assert sum(table["skipped"] for table in counts.values()) == rows - added
-    target.read(export_file.write, again, ONE)
+    target.read(export_file.write, again, ONE, tell)
     assert again.read_text() == file.read_text()
+    assert told and all(0 <= done <= total for done, total, _ in told)
     assert target.read(by_words, "tea") == [3]

@@ -147,7 +147,8 @@ async def test_a_tool_that_can_not_be_told_to_a_model_is_refused(memory: Memory,
 def test_the_prompt_tells_every_tool_in_few_tokens():
     config = MemoryModuleConfig()
     standard, every = (
-        tool_prompt(described(each, config) for each in tool_set(tools).values()) for tools in ("standard", "all")
+        tool_prompt(tools, (described(each, config) for each in tool_set(tools).values()))
+        for tools in ("standard", "all")
     )
     assert count_tokens(standard) <= 3_000
     for name, operation in OPERATIONS.items():
@@ -157,13 +158,13 @@ def test_the_prompt_tells_every_tool_in_few_tokens():
     assert "- memory_type* (episode | fact | rule): " in standard
     assert "- types (list of episode | fact | rule): " in standard
     assert "- since (time): Not earlier than this\n" in standard
-    assert "- importance (number, default 5.0): 0 to 10\n" in standard
+    assert "- importance (number, default 5.0): How much it matters, 0 to 10\n" in standard
     [example] = read(standard, dual=True).calls
     assert (example.tool, dict(example.parameters)) == ("memory_recall", {"topic": "Anna's favorite color"})
 
 
 def test_a_host_may_leave_a_lot_open():
     schema = {"properties": {"a": {}, "b": {"type": ["string", "null"]}, "c": {"enum": [1, None]}}}
-    assert tool_prompt([Tool("x", "Does x.\n\nAnd more.", schema)]).endswith(
+    assert tool_prompt("standard", [Tool("x", "Does x.\n\nAnd more.", schema)]).endswith(
         "\nx: Does x.\n- a (any): a\n- b (string | null): b\n- c (1 | None): c\n"
     )

@@ -21,7 +21,9 @@ async def test_what_a_real_model_says_is_answered(path: Path, language_model_url
     llm = ChatEndpoint(url=language_model_url, model="smollm2", key_variable=None, stream=False, timeout=120.0)
     async with open_memory(path, embedder=WordEmbedder(), background=False) as memory:
         said = (
-            await llm.complete(tool_prompt([described(OPERATIONS["memory_recall"], memory.config)]) + TASK, 40)
+            await llm.complete(
+                tool_prompt("standard", [described(OPERATIONS["memory_recall"], memory.config)]) + TASK, 40
+            )
         ).text
         runner = ToolRunner(memory, dual=True)
         for text in (said, f"[[ABP_TOOL:memory_recall]]\n{said}\n[[END_ABP_TOOL]]"):

@@ -160,7 +160,7 @@ def test_the_commands(server: ModelServer, tmp_path: Path) -> None:
     done = run("--verbose", "health", MODEL_KEY=key)
     assert (done.returncode, "reranker" in done.stdout) == (0, True), done
     said += [done.stdout, done.stderr]
-    done = run("init", "--mcp", "cursor", MODEL_KEY=key)
+    done = run("init", "--mcp", "cursor", "--print", MODEL_KEY=key)
     assert json.loads(done.stdout[done.stdout.index("{") :])["mcpServers"]["tulving"]["env"] == {
         name: value for name, value in environ.items() if name.startswith("TULVING_")
     }

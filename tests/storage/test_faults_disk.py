@@ -55,11 +55,11 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert "DiskFull" in seen["batch"]["error"]
     assert seen["together"] and all("DiskFull" in answer["error"] for answer in seen["together"])
     fine = {"lost": [], "more": 0, "found": {"keyword": 5, "semantic": 5}, "recalled": 10}
+    assert seen["with room"] == "stored"
     for moment in ("while full", "in the same memory", "opened again"):
         assert seen[moment] | {"found": None, "recalled": None} == fine | {"found": None, "recalled": None}, moment
         assert seen[moment]["found"]["keyword"] >= 1 and seen[moment]["found"]["semantic"] == 5, moment
         assert seen[moment]["recalled"] >= 1, moment
-    assert seen["with room"] == "stored"
     assert seen["problems"] == []
     assert seen["files"] == ["memory.db"]
 

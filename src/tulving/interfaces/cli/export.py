@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tulving.errors import InvalidInput
+from tulving.errors import InvalidInput, TulvingError
 from tulving.interfaces.cli.health import warn_of_pending
 from tulving.interfaces.cli.options import AsJson, Chosen
-from tulving.interfaces.cli.terminal import FAILED, progress, report, warn
+from tulving.interfaces.cli.terminal import FAILED, complain, progress, report, warn
 from tulving.services.moving import Moving
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
         for each in done.named[:SHOWN]:
             warn(f"{each.place}: {each.problem}")
         more = "" if done.refused <= SHOWN else f", of which the first {SHOWN} are shown"
-        warn(f"{done.refused} records {'would be' if dry_run else 'were'} refused{more}")
+        complain(TulvingError(f"{done.refused} records {'would be' if dry_run else 'were'} refused{more}"))
 
 
 def _counted(counts: "dict[str, int]") -> str:
