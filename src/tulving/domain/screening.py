@@ -101,7 +101,7 @@ class Screen:
             return said
         if isinstance(part, Sequence) and not isinstance(part, bytes | bytearray | memoryview):
             return [self._part(inner, f"{place}[{at}]", found, offer, name) for at, inner in enumerate(part)]
-        return part
+        return self._offer(part, offer, found) if is_dataclass(part) else part
 
     def _text(
         self,
@@ -152,3 +152,5 @@ def _texts(parts: Iterable[Any], depth: int = 0) -> Iterator[str]:
             yield from _texts(part.values(), depth + 1)
         elif isinstance(part, Sequence) and not isinstance(part, bytes | bytearray | memoryview):
             yield from _texts(part, depth + 1)
+        elif is_dataclass(part) and not isinstance(part, type):
+            yield from _texts((getattr(part, name) for name in _names(type(part))), depth + 1)
