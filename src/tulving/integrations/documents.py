@@ -1,7 +1,7 @@
 """JSON documents under exact names, kept as facts: what stores of other frameworks hold."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -49,7 +49,10 @@ class Document:
     def expires_at(self) -> datetime | None:
         if self.ttl is None:
             return None
-        return max(self.updated_at, self.accessed_at or self.updated_at) + timedelta(minutes=self.ttl)
+        try:
+            return max(self.updated_at, self.accessed_at or self.updated_at) + timedelta(minutes=self.ttl)
+        except OverflowError:  # after the last year that there is
+            return None
 
 
 class Documents:
@@ -69,7 +72,7 @@ class Documents:
             replace(document, created_at=before.created_at) if before else document
             for document, before in zip(documents, known, strict=True)
         ]
-        await self._memory.store_facts([self._offer(document) for document in written])
+        await self._memory.store_facts([self.fact(document) for document in written])
 
     async def get(self, name: Sequence[str]) -> Document | None:
         """The document of this name, or None. It is not counted as an access; see `touch`."""
@@ -185,12 +188,11 @@ class Documents:
             return await self._memory.delete("fact", fact.id)
         return False
 
-    def _offer(self, document: Document) -> NewFact:
-        for part in (*document.name, *document.path):
-            if intake.public(part) != part:
-                raise InvalidInput(
-                    "name", f"{part!r:.80} can't be kept exactly", "no NUL, half characters, private text"
-                )
+    def fact(self, document: Document) -> NewFact:
+        """The fact that a document is kept as."""
+        screen = self._memory._env.screen
+        if any(screen.text("name", intake.public(part))[0] != part for part in (*document.name, *document.path)):
+            raise InvalidInput("name", "can't be kept exactly", "no NUL, half characters, private text, secrets")
         subject, predicate = self._key(document.name)
         text = intake.public(document.text or "").strip()
         most = min(LONGEST_TEXT, self._memory.config.max_content_characters or LONGEST_TEXT)
@@ -222,6 +224,18 @@ class Documents:
 
     def _label(self, path: Sequence[str]) -> str:
         return f"{self._framework}:{digest(self._memory, *path)}"
+
+
+def lines(value: Any, name: str = "") -> Iterator[str]:
+    """A value in words, a line for each part: names and texts without the punctuation of JSON, which means nothing."""
+    if isinstance(value, Mapping):
+        for inner, part in value.items():
+            yield from lines(part, str(inner))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from lines(part, name)
+    elif value is not None:
+        yield f"{name}: {value}"
 
 
 def _document(item: Item) -> Document:

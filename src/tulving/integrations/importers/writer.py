@@ -8,7 +8,7 @@ from pathlib import Path
 from tulving.domain.model import NewEpisode, NewFact
 from tulving.domain.offers import Offer
 from tulving.errors import InvalidInput
-from tulving.integrations.importers import Mapped, Record, read
+from tulving.integrations.importers import Deferred, Mapped, Record, read, refusing
 from tulving.integrations.importers.files import LeftOut, Meter, Refused
 from tulving.services.memory import Memory
 
@@ -53,7 +53,7 @@ async def take(
     stored before stays."""
     report, meter = Report(name), Meter()
     records = (record for path in paths for record in read(name, path, meter, mapped))
-    for batch in _batches(_offers(records, report, strict)):
+    for batch in _batches(_offers(memory, records, report, strict)):
         for offer, taken in zip(batch, await memory.take_offers(batch, source=name, dry_run=dry_run), strict=True):
             if taken.problem is not None:
                 _refuse(report, Refused(offer.place, taken.problem), strict)
@@ -66,8 +66,10 @@ async def take(
     return report
 
 
-def _offers(records: Iterable[Record], report: Report, strict: bool) -> Iterator[Offer]:
+def _offers(memory: Memory, records: Iterable[Record], report: Report, strict: bool) -> Iterator[Offer]:
     for record in records:
+        if isinstance(record, Deferred):
+            [record] = refusing(record.place, lambda each=record: [each.offer(memory)])
         match record:
             case Offer():
                 yield record
