@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tulving.domain import secrets
-from tulving.domain.intake import MAX_DEPTH, public
+from tulving.domain.intake import MAX_DEPTH, MAX_DIGITS, public
 from tulving.errors import InvalidInput
 
 T = TypeVar("T")
@@ -93,6 +93,9 @@ class Screen:
     ) -> Any:
         if isinstance(part, str):
             return self._text(part, place, found, offer, name if isinstance(name, str) else None, fixed)
+        if type(part) is int and isinstance(name, str) and abs(part) < 10**MAX_DIGITS:  # a password of digits
+            said = self._text(digits := str(part), place, found, offer, name)
+            return part if said == digits else said
         if isinstance(part, Mapping):
             said = {}
             for key, inner in part.items():
