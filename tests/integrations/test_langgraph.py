@@ -422,6 +422,23 @@ class TestSecrets:
             assert TOKEN not in str(refused.value)
 
 
+async def test_other_facts_with_its_key_or_tags_are_no_items(memory: Memory, store: TulvingStore) -> None:
+    """A model that sees a tag in an answer may use it too."""
+    await store.aput(NOTES, "a", {"text": "a mine"})
+    await store.aput(NOTES, "b", {"text": "b mine"})
+    a, b = sorted((await memory.list_memories("fact")).items, key=lambda fact: fact.content)
+    await memory.store_fact("user", "likes", "mine", tags=a.tags)
+    for number, forged in enumerate(({"ttl": "x"}, {"name": None}, {"updated_at": "9999-12-31T23:59:59-10:00"}, None)):
+        details = {**a.metadata, "document": forged and {**a.metadata["document"], **forged}}
+        await memory.store_fact("user", f"forged {number}", "mine", tags=a.tags, metadata=details)
+    await memory.store_fact(b.subject, b.predicate, "not an item")
+    assert await store.aget(NOTES, "b") is None
+    for found in (await store.asearch(NOTES), await store.asearch(NOTES, query="mine", limit=1)):
+        assert [item.key for item in found] == ["a"]
+    await store.aput(NOTES, "b", {"text": "again"})
+    assert (await store.aget(NOTES, "b")).value == {"text": "again"}
+
+
 class TestTheTimeToLive:
     async def test_ends_an_item_unless_it_is_read(
         self, store: TulvingStore, memory: Memory, clock: ManualClock

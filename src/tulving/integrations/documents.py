@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from tulving.domain import intake
 from tulving.domain.model import Fact, Found, Item, NewFact
 from tulving.domain.ranking import Mode
 from tulving.domain.text import shortened
-from tulving.errors import InvalidInput, NotFound
+from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.integrations.labels import digest
 from tulving.services.memory import Memory
 
@@ -81,7 +81,7 @@ class Documents:
             current = [fact for fact in versions if fact.state in ("active", "fading")]
             if current:
                 found = _document(current[-1])
-                return None if await self._expire(found) else found
+                return None if found is None or await self._expire(found) else found
             if len(versions) < limit:
                 break
         return None
@@ -152,11 +152,11 @@ class Documents:
         asked, kept = max(1, min(most, MOST)), []
         while True:
             hits = (await find(asked)).hits
-            found = [replace(_document(hit.item), score=hit.score) for hit in hits]
+            found = [(_document(hit.item), hit.score) for hit in hits]
             kept = [
-                document
-                for document in found
-                if document.text is not None and fits(document) and not await self._expire(document)
+                replace(document, score=score)
+                for document, score in found
+                if document and document.text is not None and fits(document) and not await self._expire(document)
             ]
             if len(kept) >= most or len(hits) < asked or asked == MOST:
                 return kept[:most]
@@ -166,8 +166,8 @@ class Documents:
         cursor = None
         while True:
             page = await self._memory.list_memories("fact", tags=[self._label(path)], limit=PAGE, cursor=cursor)
-            for item in page.items:
-                yield _document(item)
+            for document in filter(None, map(_document, page.items)):
+                yield document
             if (cursor := page.next_cursor) is None:
                 return
 
@@ -238,16 +238,25 @@ def lines(value: Any, name: str = "") -> Iterator[str]:
         yield f"{name}: {value}"
 
 
-def _document(item: Item) -> Document:
-    kept = item.metadata["document"]
-    return Document(
-        name=tuple(kept["name"]),
-        path=tuple(kept["path"]),
-        value=item.metadata["value"],
-        text=item.content if kept["indexed"] else None,
-        ttl=kept["ttl"],
-        created_at=datetime.fromisoformat(kept["created_at"]),
-        updated_at=datetime.fromisoformat(kept["updated_at"]),
-        accessed_at=item.accessed_at,
-        id=item.id,
-    )
+def _document(item: Item) -> Document | None:
+    """The document that a fact keeps; None if it keeps none, since anyone may store a fact with the same key or tag."""
+    if "unreadable" in item.metadata:
+        raise IntegrityError(f"the document {item.id} can't be read: {item.metadata['unreadable']}")
+    try:
+        kept, value = item.metadata["document"], item.metadata["value"]
+        created_at, updated_at = (
+            datetime.fromisoformat(kept[name]).astimezone(UTC) for name in ("created_at", "updated_at")
+        )
+        return Document(
+            name=tuple(map(str, kept["name"])),
+            path=tuple(map(str, kept["path"])),
+            value={**value},
+            text=item.content if kept["indexed"] else None,
+            ttl=None if kept["ttl"] is None else float(kept["ttl"]),
+            created_at=created_at,
+            updated_at=updated_at,
+            accessed_at=item.accessed_at,
+            id=item.id,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
