@@ -48,6 +48,15 @@ def test_offers_are_screened_one_by_one():
         Screen("refuse").arguments({"offers": offers})
 
 
+def test_a_number_may_be_a_password():
+    details = {"password": 12345678, "input_tokens": 12345678, "max_tokens": 4096, "ok": True, "ids": [10**30]}
+    said, found = Screen().arguments({"metadata": details})
+    assert said["metadata"] == details | {"password": "[redacted: password]"}
+    assert found == [Finding("metadata.password", "password")]
+    assert Screen("warn").arguments({"metadata": details})[0] == {"metadata": details}
+    assert Screen().arguments({"metadata": {"password": 10**5000}})[0] is not None
+
+
 def test_a_predicate_tells_what_the_content_is():
     said, found = Screen().arguments({"subject": "router", "predicate": "wifi_password", "content": "hunter2"})
     assert (said["content"], found) == ("[redacted: password]", [Finding("content", "password")])

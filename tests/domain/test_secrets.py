@@ -3,6 +3,7 @@
 No key stands here as a whole: other people's scanners read this file too.
 """
 
+import json
 import re
 from random import Random
 
@@ -115,6 +116,20 @@ def test_each_of_several_private_keys_is_found_and_the_text_between_them_stays()
     text = f"{block()}\nand then\n{block(lines=2)}\n-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----"
     assert [secret.kind for secret in find(text)] == ["private key"] * 2
     assert "and then" in redacted(text) and "...\n-----END" in redacted(text)
+
+
+def test_json_stays_json():
+    """The arguments of a tool call are JSON in a text, and so may be the text that has them."""
+    for value in ("hunter2", 12345678):
+        arguments = json.dumps({"password": value, "n": 1})
+        for text, inner in (
+            (arguments, str),
+            (json.dumps({"arguments": arguments}), lambda said: json.loads(said)["arguments"]),
+        ):
+            said, found = screened(text)
+            assert len(found) == 1
+            assert json.loads(inner(said)) == {"password": "[redacted: password]", "n": 1}
+            assert screened(said) == (said, [])
 
 
 def test_a_name_tells_what_its_value_is():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sqlite3
 import zipfile
 from datetime import UTC, datetime
@@ -205,30 +206,6 @@ class TestFormats:
         )
         assert "Relations" not in note.content
 
-    def test_langgraph(self, tmp_path: Path):
-        items = [
-            {
-                "namespace": ["users", "ann"],
-                "key": "k",
-                "value": {"text": "Ann is a vet"},
-                "updated_at": "2025-01-01T00:00:00",
-            },
-            {"namespace": ["m"], "key": "l", "value": {"kind": "Memory", "content": {"content": "likes tea"}}},
-            {"namespace": ["m"], "key": "n", "value": {"a": [1]}},
-        ]
-        found = records("langgraph", lines(tmp_path / "items.jsonl", items))
-        assert facts(found) == [("users/ann", "k", "Ann is a vet"), ("m", "l", "likes tea"), ("m", "n", '{"a":[1]}')]
-        with sqlite3.connect(tmp_path / "store.db") as conn:
-            conn.execute(
-                "CREATE TABLE store (prefix text, key text, value text, created_at TIMESTAMP, updated_at TIMESTAMP)"
-            )
-            conn.execute(
-                "INSERT INTO store VALUES ('users.ann', 'k', ?, '2025-01-01 00:00:00', '2025-01-01 00:00:00')",
-                (b'{"text":"Ann is a vet"}',),
-            )
-        [offer] = records("langgraph", tmp_path / "store.db")
-        assert (offer.key, offer.memory) == (found[0].key, found[0].memory)
-
     def test_json_lines_with_a_mapping(self, tmp_path: Path):
         path = lines(tmp_path / "log.jsonl", [{"m": {"t": "hello"}, "ts": 1700000000000, "who": "Ann", "n": 1}])
         mapped = Mapped("episode", {"content": "m.t", "occurred_at": "ts", "speaker": "who"})
@@ -274,6 +251,22 @@ class TestDetecting:
 
 
 class TestHostileFiles:
+    def test_a_note_that_leads_out_of_its_folder_is_refused(self, tmp_path: Path):
+        """Whoever made the folder must not choose what else of this disk is read. A pipe would never end."""
+        notes, outside = tmp_path / "notes", tmp_path / "diary.md"
+        notes.mkdir()
+        outside.write_text("- [secret] not to be imported")
+        (notes / "real.md").write_text("- [fact] to be imported")
+        (notes / "linked.md").symlink_to(outside)
+        (notes / "same.md").symlink_to(notes / "real.md")
+        (notes / "folder.md").mkdir()
+        os.mkfifo(notes / "pipe.md")
+        found = records("basic-memory", notes)
+        assert [each.problem for each in found if isinstance(each, Refused)] == [
+            "note: is a link that leads out of the folder; allowed: notes of this folder"
+        ]
+        assert [content for _, predicate, content in facts(found) if predicate == "fact"] == ["to be imported"] * 2
+
     def test_every_format_says_what_is_wrong(self, tmp_path: Path):
         """Whatever a file holds, a reader refuses records or the file, and nothing else is raised."""
         deep = "[" * 100_000

@@ -1,9 +1,13 @@
 """The LangGraph store, held to what LangGraph's own stores do, on both engines."""
 
 import asyncio
+import json
 import random
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +28,14 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from tulving import Caller, InvalidInput, Memory, open_memory, open_memory_sync
+from tulving.integrations.importers import Mapped
+from tulving.integrations.importers.detecting import detect
+from tulving.integrations.importers.writer import take
 from tulving.integrations.langgraph import TulvingStore
 from tulving.testing import ManualClock, WordEmbedder
 
 NOTES = ("notes",)
+TOKEN = "ghp_" + "Qz7CANARYx9Kd2Lm4Np6Rt8Vw0YbaB3dE5g"
 
 
 @pytest.fixture
@@ -339,6 +347,96 @@ async def test_answers_are_those_of_langgraphs_own_store(store: TulvingStore) ->
             del other._data[path]  # it lists namespaces that were only read, or that hold nothing any more
         mine, theirs = await store.abatch(ops), await other.abatch(ops)
         assert [comparable(each) for each in mine] == [comparable(each) for each in theirs], ops
+
+
+class TestImportedItems:
+    async def test_are_items_of_the_store(self, memory: Memory, clock: ManualClock, tmp_path: Path) -> None:
+        other, store = InMemoryStore(), TulvingStore(memory)
+        other.put(("users", "ann"), "Profile", {"text": "Ann is a vet", "n": [1, {"m": None}]})
+        other.put(("users",), "profile", {"kind": "Memory", "content": {"content": "likes tea"}})
+        items = other.search(())
+        await store.aput(("users",), "profile", {"content": "put since"})
+        assert await imported(
+            memory, tmp_path, *(item.dict() | {"updated_at": "2025-01-01T10:00:00"} for item in items)
+        ) == (2, 0)
+        assert await store.aget(("users", "ann"), "Profile") == Item(
+            value=items[0].value,
+            key="Profile",
+            namespace=("users", "ann"),
+            created_at=datetime(2025, 1, 1, 10, tzinfo=UTC),
+            updated_at=datetime(2025, 1, 1, 10, tzinfo=UTC),
+        )
+        assert [item.value for item in await store.asearch(("users",))] == [{"content": "put since"}, items[0].value]
+        [found] = await store.asearch(("users", "ann"), query="Ann is a vet")
+        assert found.key == "Profile"
+        assert await store.alist_namespaces() == [("users",), ("users", "ann")]
+        await store.aput(("users", "ann"), "Profile", {"text": "retired"})
+        assert [item.value for item in await store.asearch(("users", "ann"))] == [{"text": "retired"}]
+        assert await imported(memory.bind(user_id="bob"), tmp_path, items[0].dict()) == (1, 0)
+        assert [item.key for item in await TulvingStore(memory.bind(user_id="bob")).asearch(())] == ["Profile"]
+
+    async def test_of_a_file_of_sqlite(self, memory: Memory, clock: ManualClock, tmp_path: Path) -> None:
+        path, store = tmp_path / "store.db", TulvingStore(memory)
+        with closing(sqlite3.connect(path)) as conn, conn:
+            conn.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes)")
+            times = ("2025-01-01 00:00:00", "9999-12-31 23:59:59", None)
+            for key, minutes in (("a", None), ("b", 60.0), ("c", 1e300)):
+                conn.execute(
+                    "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?, ?)", ("x.y", key, b'{"t":1}', *times, minutes)
+                )
+        assert detect(path) == "langgraph"
+        report = await take(memory, "langgraph", [path], Mapped())
+        assert (report.added["facts"], report.refused) == (3, 0)
+        assert {item.key for item in await store.asearch(("x", "y"))} == set("abc")
+        clock.advance(hours=2)
+        assert {item.key for item in await store.asearch(("x", "y"))} == set("ac")
+        await store.aput(("x", "y"), "a", {"t": 2})
+        assert (await store.aget(("x", "y"), "a")).value == {"t": 2}
+
+    async def test_bad_ones_are_refused(self, memory: Memory, tmp_path: Path) -> None:
+        good: dict[str, Any] = {"namespace": ["a"], "key": "k", "value": {"t": 1}}
+        bad = [{"namespace": "\x00"}, {"namespace": [1]}, {"key": None}, {"key": TOKEN}, {"value": [1]}, {"value": "{"}]
+        bad += [{"updated_at": "soon"}, {"ttl_minutes": -1}, {"ttl_minutes": "x"}, {"key": "<private>x</private>"}]
+        assert await imported(memory, tmp_path, good, *(good | each for each in bad)) == (1, len(bad))
+
+
+async def imported(memory: Memory, folder: Path, *items: dict[str, Any]) -> tuple[int, int]:
+    """Import items; how many were added, and how many refused."""
+    path = folder / "items.jsonl"
+    path.write_text("\n".join(map(json.dumps, items)))
+    report = await take(memory, "langgraph", [path], Mapped())
+    assert TOKEN not in repr(report)
+    return report.added["facts"], report.refused
+
+
+class TestSecrets:
+    async def test_are_redacted_in_values_and_refused_in_names(self, store: TulvingStore) -> None:
+        await store.aput(NOTES, "a", {"password": "hunter2", "text": f"use {TOKEN}", TOKEN: 1, "n": 1})
+        item = await store.aget(NOTES, "a")
+        assert item is not None
+        mark = "[redacted: GitHub token]"
+        assert item.value == {"password": "[redacted: password]", "text": f"use {mark}", mark: 1, "n": 1}
+        for path, key in (((TOKEN,), "a"), (NOTES, TOKEN)):
+            with pytest.raises(InvalidInput, match="can't be kept exactly") as refused:
+                await store.aput(path, key, {"n": 1})
+            assert TOKEN not in str(refused.value)
+
+
+async def test_other_facts_with_its_key_or_tags_are_no_items(memory: Memory, store: TulvingStore) -> None:
+    """A model that sees a tag in an answer may use it too."""
+    await store.aput(NOTES, "a", {"text": "a mine"})
+    await store.aput(NOTES, "b", {"text": "b mine"})
+    a, b = sorted((await memory.list_memories("fact")).items, key=lambda fact: fact.content)
+    await memory.store_fact("user", "likes", "mine", tags=a.tags)
+    for number, forged in enumerate(({"ttl": "x"}, {"name": None}, {"updated_at": "9999-12-31T23:59:59-10:00"}, None)):
+        details = {**a.metadata, "document": forged and {**a.metadata["document"], **forged}}
+        await memory.store_fact("user", f"forged {number}", "mine", tags=a.tags, metadata=details)
+    await memory.store_fact(b.subject, b.predicate, "not an item")
+    assert await store.aget(NOTES, "b") is None
+    for found in (await store.asearch(NOTES), await store.asearch(NOTES, query="mine", limit=1)):
+        assert [item.key for item in found] == ["a"]
+    await store.aput(NOTES, "b", {"text": "again"})
+    assert (await store.aget(NOTES, "b")).value == {"text": "again"}
 
 
 class TestTheTimeToLive:

@@ -55,7 +55,7 @@ def test_bad_records_are_named_and_counted(cli, path: Path, tmp_path: Path):
     ran = cli("import", file)
     assert (ran.code, ran.out) == (1, "server-memory: added 3 facts\n")
     assert ran.err.count("warning: memory.json, line ") == 10
-    assert "error: 12 records were refused, of which the first 10 are shown" in ran.err
+    assert "warning: 12 records were refused, of which the first 10 are shown" in ran.err
     strict = cli("import", "--strict", lines(tmp_path / "other.json", MEMORY[1], "nonsense"))
     assert strict.code == 2 and "other.json, line 2" in strict.err
 

@@ -242,7 +242,11 @@ async def test_over_http_a_token_sees_its_own_tenant(server, token):
     async with connected(reader["secret"]) as client:
         assert json.loads(await read(client, uri))["content"] == "peanuts"
         assert [each.name for each in (await client.list_prompts()).prompts] == ["what_do_you_know"]
+        assert len(await values(client, MEMORY, "id", kind="fact")) == 1
+        async with refusing("there is no prompt 'remember'"):
+            await said(client, "remember", what="tea")
     async with connected(ben["secret"]) as client:
+        assert await values(client, MEMORY, "id", kind="fact") == []
         async with refusing("there is no fact"):
             await client.read_resource(uri)
         assert "peanuts" not in await said(client, "what_do_you_know", about="allergy")

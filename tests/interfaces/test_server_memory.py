@@ -224,6 +224,19 @@ async def test_lone_surrogates_and_private_text(memory, path):
         assert (await graph("read_graph"))["entities"] == [entity("Ann", "person", "public")]
 
 
+async def test_secrets_are_redacted(memory, path, caplog):
+    said = "my password is hunter2"
+    async with serving(memory) as graph:
+        await graph("create_entities", entities=[entity("Ann", "person", said)])
+        await graph("add_observations", observations=[{"entityName": "Ann", "contents": [said.replace("2", "3")]}])
+        redacted = "my password is [redacted: password]"
+        assert (await graph("read_graph"))["entities"] == [entity("Ann", "person", redacted)]
+        assert "content (password)" in caplog.text and "hunter" not in caplog.text
+        await graph("delete_observations", deletions=[{"entityName": "Ann", "observations": [redacted]}])
+        assert (await graph("read_graph"))["entities"] == [entity("Ann", "person")]
+    assert "hunter" not in repr((await memory.list_memories("fact", state="any")).items)
+
+
 async def test_over_standard_input_and_output(environ: dict[str, str], path: Path):
     arguments = ["-m", "tulving", "mcp", "--as", "server-memory"]
     async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=environ)) as client:

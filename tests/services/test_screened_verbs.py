@@ -1,12 +1,15 @@
 """No secret reaches a store, an event, a log or an answer, by whatever verb it comes."""
 
 import logging
+from dataclasses import replace
+from inspect import getmembers, iscoroutinefunction, signature
 
 import pytest
 from lesson_parts import ask, consolidate, learn, reopened, told
 
-from tulving import InvalidInput, NewEpisode, NewFact, NewRule
+from tulving import InvalidInput, Memory, NewEpisode, NewFact, NewRule
 from tulving.config import parse
+from tulving.domain.offers import Offer
 from tulving.domain.screening import Screen
 from tulving.errors import ConfigError
 from tulving.services.operations import OPERATIONS
@@ -34,6 +37,10 @@ async def store_everywhere(memory):
     yield "record_event", lambda: memory.record_event(TEXT, TEXT, user_id="u", source=TEXT, title=TEXT, **more)
     event = NewEpisode(content=f"{TEXT} again", butler="b", type="task", **more)
     yield "record_events", lambda: memory.record_events([event], user_id="u")
+    yield "record_turns", lambda: memory.record_turns([replace(event, content=f"{TEXT} once more")])
+    told = NewFact(content=f"{TEXT} too", subject=TOKEN, predicate=TOKEN, **more)
+    offers = [Offer(memory=told, key=TEXT, origin=DETAILS, several=True, entity_type="other")]
+    yield "take_offers", lambda: memory.take_offers(offers, source="elsewhere", strict=True)
     yield "store_fact", lambda: memory.store_fact(TEXT, TEXT, TEXT, **more)
     yield "store_note", lambda: memory.store_note(f"{TEXT} at home", source=TEXT, tags=[TOKEN])
     yield "save_semantic", lambda: memory.save_semantic(f"my password is {CANARY}", user_id="u", source=TEXT, **more)
@@ -58,7 +65,10 @@ NO_TEXT = {"confirm", "create_link", "revert_conflict"}
 async def test_every_verb_that_stores_text_is_tried(memory):
     tried = {name async for name, _ in store_everywhere(memory)}
     writing = {operation.name for operation in OPERATIONS.values() if operation.effect == "write"}
-    assert writing - tried - LEARNING - NO_TEXT == set()
+    verbs = {name: verb for name, verb in getmembers(Memory, iscoroutinefunction) if not name.startswith("_")}
+    offering = {name for name, verb in verbs.items() if "offers" in signature(verb).parameters}
+    assert {"take_offers", "record_turns"} <= offering
+    assert (writing | offering) - tried - LEARNING - NO_TEXT == set()
 
 
 def everything(sql, engine):
@@ -118,6 +128,32 @@ async def test_the_answer_warns_of_each_of_several_offers(memory):
         "redacted what looks like a secret: content (password)",
     ]
     assert (await memory.store_rule("be brief")).warning is None
+
+
+async def test_an_offer_is_known_by_what_is_left_of_it(memory):
+    """Neither its id nor its predicate depends on a secret or on private text, so that neither can be guessed at."""
+
+    def offer(token):
+        said = NewFact(content=f"use {token} for it", subject="git", predicate="how")
+        return Offer(memory=said, key=f"the {token}", several=True)
+
+    hidden = [f"<private>{word}</private>" for word in ("one", "other")]
+    for texts in ((TOKEN, TOKEN[:-1] + "z"), hidden):
+        taken = await memory.take_offers([*map(offer, texts)], source="elsewhere")
+        assert [each.is_new for each in taken] == [True, False]
+    apply(memory, "refuse")
+    refused, taken = await memory.take_offers([offer(TOKEN), offer("it")], source="elsewhere")
+    assert "looks like a secret" in refused.problem and CANARY not in refused.problem
+    assert taken.is_new
+    apply(memory, "warn")
+    assert [each.warning for each in await memory.take_offers([offer(TOKEN)])] == [
+        "stored what looks like a secret: content (GitHub token), key (GitHub token)"
+    ]
+
+
+async def test_whose_an_offer_is_is_not_redacted(memory):
+    [taken] = await memory.take_offers([Offer(memory=NewFact(content="likes tea"), user_id=TOKEN)])
+    assert taken.problem.startswith("user_id: ") and CANARY not in taken.problem
 
 
 async def test_duplicates_are_those_of_the_redacted_text(memory):

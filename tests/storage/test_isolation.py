@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from fault_parts import everything, opened, problems
 from raw_sql import rows_of, run_sql
 
 import tulving.storage
-from tulving.domain.model import KINDS, Fact, Kind
+from tulving.domain.model import KIND_OF, KINDS, Fact, Kind, NewEpisode, NewFact, NewRule
+from tulving.domain.offers import Offer
 from tulving.domain.scope import Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig
 from tulving.storage import edits, entities, events, facts, filters, items, moving, profiles, runs, timeline, timelines
 from tulving.storage.kinds import KIND
 from tulving.testing import CLOSE, ManualClock, SequentialIds
@@ -599,6 +602,37 @@ async def test_another_users_ids_are_unknown_ids(url: str) -> None:
             with pytest.raises(InvalidInput):
                 await ann.create_link("rule", own.id, kind, ids[kind], "related_to")
         assert await state_of(bob) == before
+
+
+@pytest.mark.parametrize("part", ["tenant", "user_id", "persona_id", "scope"])
+async def test_the_same_offers_are_taken_by_each(url: str, part: str) -> None:
+    """And their graphs, ids and turns are apart, though only one thing about who takes them differs."""
+    turn = NewEpisode(content="hello", type="turn", occurred_at=datetime(2026, 1, 1, tzinfo=UTC))
+    offers = [
+        Offer(memory=NewFact(subject="Ada", predicate="likes", content="tea"), key="1", entity_type="person"),
+        Offer(memory=NewRule(content="be brief"), key="2"),
+        Offer(memory=replace(turn, content="hello there"), key="3"),
+    ]
+    async with opened(url, config=MemoryModuleConfig(actor="b")) as memory:
+        bound = [{"caller": Caller(name, "b")} if part == "tenant" else {part: name} for name in ("ann", "bob")]
+        ann, bob = (memory.bind(**each) for each in bound)
+        for each in (ann, bob):
+            assert [taken.is_new for taken in await each.take_offers(offers, source="elsewhere")] == [True] * 3
+            assert [stored.outcome for stored in await each.record_turns([turn])] == ["stored"]
+        [(_, facts)], [(_, theirs)] = await ann.graph(), await bob.graph(["Ada"])
+        assert len(facts) == len(theirs) == 1
+        before, own = await state_of(bob), await everything(ann)
+        foreign = [item for id_, item in before["items"].items() if id_ not in own]
+        assert len(foreign) == (2 if part == "tenant" else 4)  # ids that are made of keys are the same in all tenants
+        for item in foreign:
+            start = str(item.id)[:30]
+            assert await bob.complete_id(start) == (KIND_OF[type(item)], str(item.id))
+            with pytest.raises(NotFound):
+                await ann.complete_id(start)
+        await ann.forget_facts([item.id for item in foreign])
+        assert await state_of(bob) == before
+        await ann.forget_facts([facts[0].id])
+        assert await ann.graph() == [] and await state_of(bob) == before
 
 
 SPEAKERS = {"ann": "Joanna", "bob": "Bartholomew"}

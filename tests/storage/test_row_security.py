@@ -13,9 +13,10 @@ from bus_parts import START, end, heard, until
 from postgres_server import Server
 from query_plans import plan_of
 
-from tulving import Caller, Memory, open_memory, storage
+from tulving import Caller, Memory, NewFact, open_memory, storage
 from tulving.bootstrap import migrate_store
 from tulving.domain.messages import Message
+from tulving.domain.offers import Offer
 from tulving.domain.scope import Filter
 from tulving.errors import InvalidInput, NotFound, StoreUnavailable
 from tulving.settings import BridgeConfig, LearningConfig, MemoryModuleConfig
@@ -164,6 +165,12 @@ async def test_the_service_works_under_row_level_security(secured):
         assert await memory.forget("fact", old.id)
         assert await memory.delete("fact", old.id)
         assert (await memory.events("fact", old.id))[-1].event_type == "fact_deleted"
+        offer = Offer(memory=NewFact(subject="Ada", predicate="has", content="a key"), key="1", entity_type="person")
+        assert [taken.is_new for taken in await memory.take_offers([offer, offer], source="x")] == [True, False]
+        [(ada, facts)] = await memory.graph(["Ada"])
+        assert await memory.complete_id(str(ada.id)[:30], ["entity"]) == ("entity", str(ada.id))
+        await memory.forget_facts([fact.id for fact in facts])
+        assert await memory.graph() == []
 
 
 async def test_no_tenant_means_no_rows(secured):

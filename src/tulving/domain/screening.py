@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tulving.domain import secrets
-from tulving.domain.intake import MAX_DEPTH, public
+from tulving.domain.intake import MAX_DEPTH, MAX_DIGITS, public
 from tulving.errors import InvalidInput
 
 T = TypeVar("T")
@@ -93,6 +93,9 @@ class Screen:
     ) -> Any:
         if isinstance(part, str):
             return self._text(part, place, found, offer, name if isinstance(name, str) else None, fixed)
+        if type(part) is int and isinstance(name, str) and abs(part) < 10**MAX_DIGITS:  # a password of digits
+            said = self._text(digits := str(part), place, found, offer, name)
+            return part if said == digits else said
         if isinstance(part, Mapping):
             said = {}
             for key, inner in part.items():
@@ -101,7 +104,7 @@ class Screen:
             return said
         if isinstance(part, Sequence) and not isinstance(part, bytes | bytearray | memoryview):
             return [self._part(inner, f"{place}[{at}]", found, offer, name) for at, inner in enumerate(part)]
-        return part
+        return self._offer(part, offer, found) if is_dataclass(part) else part
 
     def _text(
         self,
@@ -152,3 +155,5 @@ def _texts(parts: Iterable[Any], depth: int = 0) -> Iterator[str]:
             yield from _texts(part.values(), depth + 1)
         elif isinstance(part, Sequence) and not isinstance(part, bytes | bytearray | memoryview):
             yield from _texts(part, depth + 1)
+        elif is_dataclass(part) and not isinstance(part, type):
+            yield from _texts((getattr(part, name) for name in _names(type(part))), depth + 1)

@@ -79,7 +79,10 @@ def _not_allowed(text: str, secrets: list[Secret], allow: Sequence[re.Pattern[st
 def _redacted(text: str, secrets: Sequence[Secret]) -> str:
     parts, at = list[str](), 0
     for secret in secrets:
-        parts += text[at : secret.start], f"[redacted: {secret.kind}]"
+        member = _MEMBER.search(text[max(0, secret.start - 12) : secret.start])
+        # In place of a number in JSON the mark needs quotes, so that the arguments of a tool can still be read.
+        quote = member[1] if member and text[secret.start : secret.end].isdecimal() else ""
+        parts += text[at : secret.start], f"{quote}[redacted: {secret.kind}]{quote}"
         at = secret.end
     return "".join(parts) + text[at:]
 
@@ -208,4 +211,5 @@ _TRUNCATED = re.compile(
     r"(?:(?:\s|\\[nr]|[-+|>\"',#])*+(?:[A-Za-z][A-Za-z-]{2,20}: [^\n\\]{0,100}|[A-Za-z0-9+/=]{16,}+))*+"
     r"(?:(?:\s|\\[nr]|[-+|>\"',#])*+[A-Za-z0-9+/=]{1,15}(?![A-Za-z0-9+/=]))?"  # the last line is short
 )
+_MEMBER = re.compile(r"(\\{0,4}\")\s{0,3}:\s{0,3}$")
 _MARK = re.compile(r"\[redacted: [A-Za-z ]{1,30}\]")

@@ -1,10 +1,10 @@
 """JSON documents under exact names, kept as facts: what stores of other frameworks hold."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from tulving.domain import intake
 from tulving.domain.model import Fact, Found, Item, NewFact
 from tulving.domain.ranking import Mode
 from tulving.domain.text import shortened
-from tulving.errors import InvalidInput, NotFound
+from tulving.errors import IntegrityError, InvalidInput, NotFound
 from tulving.integrations.labels import digest
 from tulving.services.memory import Memory
 
@@ -49,7 +49,10 @@ class Document:
     def expires_at(self) -> datetime | None:
         if self.ttl is None:
             return None
-        return max(self.updated_at, self.accessed_at or self.updated_at) + timedelta(minutes=self.ttl)
+        try:
+            return max(self.updated_at, self.accessed_at or self.updated_at) + timedelta(minutes=self.ttl)
+        except OverflowError:  # after the last year that there is
+            return None
 
 
 class Documents:
@@ -69,7 +72,7 @@ class Documents:
             replace(document, created_at=before.created_at) if before else document
             for document, before in zip(documents, known, strict=True)
         ]
-        await self._memory.store_facts([self._offer(document) for document in written])
+        await self._memory.store_facts([self.fact(document) for document in written])
 
     async def get(self, name: Sequence[str]) -> Document | None:
         """The document of this name, or None. It is not counted as an access; see `touch`."""
@@ -78,7 +81,7 @@ class Documents:
             current = [fact for fact in versions if fact.state in ("active", "fading")]
             if current:
                 found = _document(current[-1])
-                return None if await self._expire(found) else found
+                return None if found is None or await self._expire(found) else found
             if len(versions) < limit:
                 break
         return None
@@ -149,11 +152,11 @@ class Documents:
         asked, kept = max(1, min(most, MOST)), []
         while True:
             hits = (await find(asked)).hits
-            found = [replace(_document(hit.item), score=hit.score) for hit in hits]
+            found = [(_document(hit.item), hit.score) for hit in hits]
             kept = [
-                document
-                for document in found
-                if document.text is not None and fits(document) and not await self._expire(document)
+                replace(document, score=score)
+                for document, score in found
+                if document and document.text is not None and fits(document) and not await self._expire(document)
             ]
             if len(kept) >= most or len(hits) < asked or asked == MOST:
                 return kept[:most]
@@ -163,8 +166,8 @@ class Documents:
         cursor = None
         while True:
             page = await self._memory.list_memories("fact", tags=[self._label(path)], limit=PAGE, cursor=cursor)
-            for item in page.items:
-                yield _document(item)
+            for document in filter(None, map(_document, page.items)):
+                yield document
             if (cursor := page.next_cursor) is None:
                 return
 
@@ -185,12 +188,11 @@ class Documents:
             return await self._memory.delete("fact", fact.id)
         return False
 
-    def _offer(self, document: Document) -> NewFact:
-        for part in (*document.name, *document.path):
-            if intake.public(part) != part:
-                raise InvalidInput(
-                    "name", f"{part!r:.80} can't be kept exactly", "no NUL, half characters, private text"
-                )
+    def fact(self, document: Document) -> NewFact:
+        """The fact that a document is kept as."""
+        screen = self._memory._env.screen
+        if any(screen.text("name", intake.public(part))[0] != part for part in (*document.name, *document.path)):
+            raise InvalidInput("name", "can't be kept exactly", "no NUL, half characters, private text, secrets")
         subject, predicate = self._key(document.name)
         text = intake.public(document.text or "").strip()
         most = min(LONGEST_TEXT, self._memory.config.max_content_characters or LONGEST_TEXT)
@@ -224,16 +226,37 @@ class Documents:
         return f"{self._framework}:{digest(self._memory, *path)}"
 
 
-def _document(item: Item) -> Document:
-    kept = item.metadata["document"]
-    return Document(
-        name=tuple(kept["name"]),
-        path=tuple(kept["path"]),
-        value=item.metadata["value"],
-        text=item.content if kept["indexed"] else None,
-        ttl=kept["ttl"],
-        created_at=datetime.fromisoformat(kept["created_at"]),
-        updated_at=datetime.fromisoformat(kept["updated_at"]),
-        accessed_at=item.accessed_at,
-        id=item.id,
-    )
+def lines(value: Any, name: str = "") -> Iterator[str]:
+    """A value in words, a line for each part: names and texts without the punctuation of JSON, which means nothing."""
+    if isinstance(value, Mapping):
+        for inner, part in value.items():
+            yield from lines(part, str(inner))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from lines(part, name)
+    elif value is not None:
+        yield f"{name}: {value}"
+
+
+def _document(item: Item) -> Document | None:
+    """The document that a fact keeps; None if it keeps none, since anyone may store a fact with the same key or tag."""
+    if "unreadable" in item.metadata:
+        raise IntegrityError(f"the document {item.id} can't be read: {item.metadata['unreadable']}")
+    try:
+        kept, value = item.metadata["document"], item.metadata["value"]
+        created_at, updated_at = (
+            datetime.fromisoformat(kept[name]).astimezone(UTC) for name in ("created_at", "updated_at")
+        )
+        return Document(
+            name=tuple(map(str, kept["name"])),
+            path=tuple(map(str, kept["path"])),
+            value={**value},
+            text=item.content if kept["indexed"] else None,
+            ttl=None if kept["ttl"] is None else float(kept["ttl"]),
+            created_at=created_at,
+            updated_at=updated_at,
+            accessed_at=item.accessed_at,
+            id=item.id,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None

@@ -1,7 +1,7 @@
 """Tulving as the long-term store of LangGraph: `graph.compile(store=TulvingStore(memory))`."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -27,7 +27,7 @@ except ImportError as error:
 from tulving.domain import intake
 from tulving.domain.ranking import MODES, Mode
 from tulving.errors import InvalidInput
-from tulving.integrations.documents import Document, Documents
+from tulving.integrations.documents import Document, Documents, lines
 from tulving.integrations.home_loop import HomeLoop
 from tulving.interfaces.blocking import BlockingMemory
 from tulving.services.memory import Memory
@@ -150,9 +150,9 @@ class TulvingStore(BaseStore):
             return None
         value = dict(op.value or {})
         texts = [
-            _lines(value) if field == WHOLE else get_text_at_path(value, field) for field in op.index or self._fields
+            lines(value) if field == WHOLE else get_text_at_path(value, field) for field in op.index or self._fields
         ]
-        return "\n".join(line for lines in texts for line in lines)
+        return "\n".join(line for each in texts for line in each)
 
 
 def _described(document: Document) -> dict[str, Any]:
@@ -169,18 +169,6 @@ def _checked(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInput("value", f"must be a mapping, not {type(value).__name__}", "a JSON object")
     return value
-
-
-def _lines(value: Any, name: str = "") -> Iterator[str]:
-    """A value in words, a line for each part: names and texts without the punctuation of JSON, which means nothing."""
-    if isinstance(value, Mapping):
-        for inner, part in value.items():
-            yield from _lines(part, str(inner))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _lines(part, name)
-    elif value is not None:
-        yield f"{name}: {value}"
 
 
 def _matches(value: Any, wanted: Any) -> bool:

@@ -74,8 +74,8 @@ class BlockingMemory:
         """The entities that facts in use are about, or those of exactly these names, with these facts; the oldest
         first."""
         ...
-    def forget_facts(self, facts: Sequence[Fact]) -> None:
-        """Forget facts that were read by this connection, all or none."""
+    def forget_facts(self, ids: Sequence[UUID]) -> None:
+        """Forget facts, all or none. Those that there are not, or not for this connection, are ignored."""
         ...
     def take_offers(
         self, offers: Sequence[Offer], *, source: str | None = None, strict: bool = False, dry_run: bool = False
@@ -83,8 +83,9 @@ class BlockingMemory:
         """Take memories of another program, the `source`: those that are valid and new, in one transaction.
 
         What was taken before under the same key stays as it is, whatever became of it, and so does a fact that is in
-        use and says the same: neither is confirmed. Notes are not compared with one another. With `strict` an invalid
-        one is an error, and nothing is stored; with `dry_run` nothing changes.
+        use and says the same: neither is confirmed. Notes are not compared with one another. Secrets are redacted or
+        refused, as by every verb. With `strict` an invalid one is an error, and nothing is stored; with `dry_run`
+        nothing changes.
         """
         ...
     def store_episode(

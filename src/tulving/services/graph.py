@@ -1,6 +1,7 @@
 """Verbs on the graph that entities and the facts about them are."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake
@@ -21,16 +22,18 @@ class Graph(Offers):
             names = [name for name in names if name == intake.public(name)]  # no entity has another name
         return await self._read(storage.graph.read, self.caller.tenant_id, self._filter(), self._env.clock(), names)
 
-    async def forget_facts(self, facts: Sequence[Fact]) -> None:
-        """Forget facts that were read by this connection, all or none."""
-        for fact in facts:
-            if not (self.bound.covers(fact) and self.bound.may_change(fact)):
-                problem = f"the fact {fact.id} may be read by this connection but not changed"
-                raise InvalidInput("facts", problem, f"facts of the scope {self.bound.scope}")
+    async def forget_facts(self, ids: Sequence[UUID]) -> None:
+        """Forget facts, all or none. Those that there are not, or not for this connection, are ignored."""
         audit = self._audit(self._env.clock())
 
         def forget(conn: Connection) -> None:
-            for fact in sorted(facts, key=lambda each: each.id):
-                storage.forgotten.forget(conn, address_of(fact), audit, self.bound, False)
+            for id_ in sorted(set(ids)):
+                fact = storage.items.locate(conn, self.caller.tenant_id, "fact", id_, self.bound)
+                if fact is None:
+                    continue
+                if not self.bound.may_change(fact):
+                    problem = f"the fact {id_} may be read by this connection but not changed"
+                    raise InvalidInput("facts", problem, f"facts of the scope {self.bound.scope}")
+                storage.forgotten.forget(conn, address_of(fact), audit, self.bound)
 
         await self._write(forget)

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from tulving import storage
+from tulving.domain import intake
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Entity, EntityType, Episode, Fact, Item, NewEpisode, NewFact, NewRule, Rule
-from tulving.domain.offers import Offer, Taken, stable_id
+from tulving.domain.offers import Offer, Taken, digest, stable_id
 from tulving.errors import InvalidInput
 from tulving.services.entities import Entities
 from tulving.services.episodes import Episodes
@@ -28,10 +29,11 @@ class _Undone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The memory that an offer would become, and the entity that it is about."""
+    """The memory that an offer would become, the entity that it is about, and which secrets were found in it."""
 
     item: Item
     entity: Entity | None = None
+    warning: str | None = None
 
     @property
     def name(self) -> UUID | str | None:
@@ -48,8 +50,9 @@ class Offers(Episodes, Entities, Lessons):
         """Take memories of another program, the `source`: those that are valid and new, in one transaction.
 
         What was taken before under the same key stays as it is, whatever became of it, and so does a fact that is in
-        use and says the same: neither is confirmed. Notes are not compared with one another. With `strict` an invalid
-        one is an error, and nothing is stored; with `dry_run` nothing changes.
+        use and says the same: neither is confirmed. Notes are not compared with one another. Secrets are redacted or
+        refused, as by every verb. With `strict` an invalid one is an error, and nothing is stored; with `dry_run`
+        nothing changes.
         """
         now, rows = self._env.clock(), list[_Row | Taken]()
         for place, offer in enumerate(offers):
@@ -67,7 +70,10 @@ class Offers(Episodes, Entities, Lessons):
                 named.setdefault(row.name, row)
         unknown = [*named.values()] if source is None else await self._unknown([*named.values()])
         new = await self._take(unknown, now, dry_run) if unknown else set[UUID]()
-        return [row if isinstance(row, Taken) else Taken(named[row.name] is row and row.item.id in new) for row in rows]
+        return [
+            row if isinstance(row, Taken) else Taken(named[row.name] is row and row.item.id in new, warning=row.warning)
+            for row in rows
+        ]
 
     async def _unknown(self, rows: Sequence[_Row]) -> list[_Row]:
         """Without those that were taken before: their vectors would be made for nothing."""
@@ -100,20 +106,26 @@ class Offers(Episodes, Entities, Lessons):
             return undone.new
 
     def _row(self, offer: Offer, source: str | None, now: datetime) -> _Row:
-        mine, memory = self._within(offer.user_id), offer.memory
+        offer, found = self._env.screen.offer(offer)
+        mine, memory, entity = self._within(offer.user_id), offer.memory, None
         if source is not None:
             memory = replace(memory, metadata={**(memory.metadata or {}), "imported": _imported(source, offer)})
-        named = None
+        match memory:
+            case NewEpisode():
+                item = mine._event(memory, now)
+            case NewRule():
+                item = mine._rule(memory, now)
+            case NewFact():
+                if offer.several:
+                    memory = replace(memory, predicate=f"{memory.predicate} {digest(self._content(memory.content))}")
+                item = mine._fact(memory, now)
+                entity = self._entity(item.subject, offer.entity_type, now) if offer.entity_type else None
         if offer.key is not None:
+            # Of what the item has now: neither a secret nor private text may remain, not even in a hash.
             bound = repr((mine.bound.owner.key, mine.bound.project, mine.bound.scope))
-            named = stable_id(bound, source, offer.key, *_said(memory))
-        if isinstance(memory, NewEpisode):
-            return _Row(replace(mine._event(memory, now), **({"event_key": named.hex} if named else {})))
-        item = mine._fact(memory, now) if isinstance(memory, NewFact) else mine._rule(memory, now)
-        item = item if named is None else replace(item, id=named)
-        if not isinstance(item, Fact) or offer.entity_type is None:
-            return _Row(item)
-        return _Row(item, self._entity(item.subject, offer.entity_type, now))
+            named = stable_id(bound, source, intake.public(offer.key), *_said(item))
+            item = replace(item, event_key=named.hex) if isinstance(item, Episode) else replace(item, id=named)
+        return _Row(item, entity, self._env.screen.warning(found))
 
     def _entity(self, name: str, entity_type: EntityType, now: datetime) -> Entity:
         return Entity(
@@ -130,14 +142,14 @@ def _imported(source: str, offer: Offer) -> Mapping[str, object]:
     return {"from": source, **offer.origin}
 
 
-def _said(memory: NewEpisode | NewFact | NewRule) -> tuple[str | None, ...]:
+def _said(item: Item) -> tuple[str, ...]:
     """What makes a changed record a new one: what happened does not change, what is true or right does."""
-    match memory:
-        case NewEpisode():
+    match item:
+        case Episode():
             return ()
-        case NewFact():
-            return memory.subject, memory.predicate, memory.content
-    return (memory.content,)
+        case Fact():
+            return item.subject, item.predicate, item.content
+    return (item.content,)
 
 
 def _created(audit: Audit, item: Episode | Rule, **payload: object) -> Event:

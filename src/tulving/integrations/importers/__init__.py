@@ -7,12 +7,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tulving.domain.offers import Offer
 from tulving.errors import InvalidInput
 from tulving.integrations.importers.files import LeftOut, Meter, Refused
 
-Record = Offer | Refused | LeftOut
+if TYPE_CHECKING:
+    from tulving.services.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A record that becomes an offer only when it is known whose memory it is for."""
+
+    place: str
+    offer: "Callable[[Memory], Offer]"
+
+
+Record = Offer | Deferred | Refused | LeftOut
 
 FORMATS: Mapping[str, str] = {
     "server-memory": "memory.json or memory.jsonl of @modelcontextprotocol/server-memory",

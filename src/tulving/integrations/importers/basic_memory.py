@@ -9,7 +9,7 @@ from tulving.domain.model import NewFact
 from tulving.errors import InvalidInput
 from tulving.integrations.importers import Mapped, Record, graph, refusing
 from tulving.integrations.importers.files import Meter, opened, size
-from tulving.integrations.importers.values import about, label
+from tulving.integrations.importers.values import label
 
 LARGEST_NOTE = 16 << 20
 _HEADING = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
@@ -28,6 +28,7 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
     root = path if path.is_dir() else path.parent
     notes = sorted(path.rglob("*.md")) if path.is_dir() else [path]
     notes = [note for note in notes if not any(part.startswith(".") for part in note.relative_to(root).parts)]
+    notes = [note for note in notes if note.is_file()]  # and no folder or pipe of such a name
     if not notes:
         raise InvalidInput("file", f"{path} holds no Markdown notes", "a folder of basic-memory")
     meter.total += size(notes)
@@ -37,6 +38,8 @@ def read(path: Path, meter: Meter, mapped: Mapped) -> Iterator[Record]:
 
 def _note(path: Path, root: Path, meter: Meter) -> Sequence[Record]:
     place = str(path.relative_to(root))
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise InvalidInput("note", "is a link that leads out of the folder", "notes of this folder")
     with opened(path) as file:
         data = file.read(LARGEST_NOTE + 1)
     meter.done += len(data)
@@ -51,7 +54,7 @@ def _note(path: Path, root: Path, meter: Meter) -> Sequence[Record]:
     kind = label(settings.get("type")) or "note"
     tags = _tags(settings.get("tags"))
     origin = {"file": place, **({"permalink": settings["permalink"]} if settings.get("permalink") else {})}
-    records: list[Record] = [about(title, kind, place, graph.node(title, kind, tags=tags), **origin)]
+    records: list[Record] = [graph.imported(graph.node(title, kind, tags=tags), kind, place, **origin)]
     prose: list[str] = []
     fenced = False
     for number, line in enumerate(body.split("\n"), text[: len(text) - len(body)].count("\n") + 1):
@@ -60,10 +63,10 @@ def _note(path: Path, root: Path, meter: Meter) -> Sequence[Record]:
         if fact is None:
             prose.append(line)
         else:
-            records.append(about(title, kind, f"{place}, line {number}", fact, **origin))
+            records.append(graph.imported(fact, kind, f"{place}, line {number}", **origin))
     if written := _without_empty_sections("\n".join(prose)):
         note = NewFact(subject=title, predicate="note", content=written, permanence="permanent", tags=tags)
-        records.append(about(title, kind, place, note, **origin))
+        records.append(graph.imported(note, kind, place, **origin))
     return records
 
 

@@ -1,14 +1,15 @@
 """A knowledge graph as facts about entities: what a node is, what was observed of it, and what it is related to.
 
-A fact with an entity and a predicate has one value, but a node has many observations. So the predicate of each has a
-digest of its text, and that of a relation names the other node. Nothing of a graph fades.
+A fact with an entity and a predicate has one value, but a node has many observations, so there may be several of a
+predicate. That of a relation names the other node. Nothing of a graph fades.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tulving.domain.model import Fact, NewFact
-from tulving.integrations.importers.values import digest
+from tulving.domain.offers import Offer
+from tulving.integrations.importers.values import compact, entity_type
 
 MARK = "graph"
 TYPE, OBSERVATION = "entity type", "observation"
@@ -21,7 +22,7 @@ def node(name: str, entity_type: str, **more: Any) -> NewFact:
 
 def observation(name: str, content: str, category: str = OBSERVATION, **more: Any) -> NewFact:
     """Something that was observed of a node."""
-    return _fact(name, f"{category} {digest(content)}", content, {"part": "observation"}, **more)
+    return _fact(name, category, content, {"part": "observation"}, **more)
 
 
 def relation(name: str, relation_type: str, target: str, **more: Any) -> NewFact:
@@ -31,9 +32,20 @@ def relation(name: str, relation_type: str, target: str, **more: Any) -> NewFact
     return _fact(name, f"{relation_type} {target}", content, mark, **more)
 
 
-def part(fact: Fact) -> Mapping[str, Any]:
+def offer(fact: NewFact, kind: str, **more: Any) -> Offer:
+    """A fact about the node that is its subject, which is of this type."""
+    several = part(fact).get("part") == "observation"
+    return Offer(memory=fact, entity_type=entity_type(kind), several=several, **more)
+
+
+def imported(fact: NewFact, kind: str, place: str, **origin: Any) -> Offer:
+    """The same of another program, in which nodes have these names."""
+    return offer(fact, kind, key=compact([fact.subject, fact.predicate]), place=place, origin=origin)
+
+
+def part(fact: Fact | NewFact) -> Mapping[str, Any]:
     """What a fact is in the graph; any other fact about an entity is an observation."""
-    mark = fact.metadata.get(MARK)
+    mark = (fact.metadata or {}).get(MARK)
     return mark if isinstance(mark, Mapping) else {}
 
 

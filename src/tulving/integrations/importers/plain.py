@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tulving.domain import intake
 from tulving.domain.model import KINDS, NewEpisode, NewFact, NewRule
 from tulving.domain.offers import Offer, stable_id
 from tulving.errors import InvalidInput
 from tulving.integrations.importers import Mapped
-from tulving.integrations.importers.values import compact, digest, entity_type, label, moment
+from tulving.integrations.importers.values import compact, entity_type, label, moment
 
 TARGETS = {
     "episode": "content occurred_at speaker session title type importance tags project agent user_id key".split(),
@@ -74,7 +75,7 @@ def record(place: str, item: Mapping[str, Any], mapped: Mapped) -> Offer:
     else:
         memory = NewRule(**common, permanence=label(given["permanence"]), source_butler=label(given["agent"]))
     origin = {"id": key} if key else {"place": place}
-    name = key or digest(sorted((name, compact(value)) for name, value in item.items()))
+    name = key or compact(dict(sorted(intake.metadata(item).items())))
     return Offer(memory=memory, key=name, entity_type=kind, user_id=label(given["user_id"]), origin=origin, place=place)
 
 

@@ -1,14 +1,12 @@
 """What the fields of other programs' records become."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tulving.domain.model import EntityType, NewFact
-from tulving.domain.offers import Offer
+from tulving.domain.model import EntityType
 from tulving.errors import InvalidInput
 
 LONGEST_LABEL = 200
@@ -63,17 +61,6 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def digest(*parts: object) -> str:
-    """A short name that equal parts have."""
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:10]
-
-
 def entity_type(name: str) -> EntityType:
     """The type of entity that another program's word stands for."""
     return _TYPES.get(name.strip().casefold(), "other")
-
-
-def about(name: str, kind: str, place: str, fact: NewFact, **origin: Any) -> Offer:
-    """A fact about an entity that has a type in another program."""
-    key = compact([name, fact.predicate])
-    return Offer(memory=fact, key=key, entity_type=entity_type(kind), origin=origin, place=place)

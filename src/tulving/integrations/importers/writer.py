@@ -8,7 +8,7 @@ from pathlib import Path
 from tulving.domain.model import NewEpisode, NewFact
 from tulving.domain.offers import Offer
 from tulving.errors import InvalidInput
-from tulving.integrations.importers import Mapped, Record, read
+from tulving.integrations.importers import Deferred, Mapped, Record, read, refusing
 from tulving.integrations.importers.files import LeftOut, Meter, Refused
 from tulving.services.memory import Memory
 
@@ -22,13 +22,14 @@ Progress = Callable[[int, int, str], None]
 @dataclass(slots=True)
 class Report:
     """What an import came to: how many memories of each kind were added or known before, how many records were refused
-    (the first of them by name), and what was left out and why."""
+    (the first of them by name), in how many there were secrets, and what was left out and why."""
 
     format: str
     added: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     refused: int = 0
+    secrets: int = 0
     named: list[Refused] = field(default_factory=list)
 
     def refuse(self, refused: Refused) -> None:
@@ -52,11 +53,12 @@ async def take(
     stored before stays."""
     report, meter = Report(name), Meter()
     records = (record for path in paths for record in read(name, path, meter, mapped))
-    for batch in _batches(_offers(records, report, strict)):
+    for batch in _batches(_offers(memory, records, report, strict)):
         for offer, taken in zip(batch, await memory.take_offers(batch, source=name, dry_run=dry_run), strict=True):
             if taken.problem is not None:
                 _refuse(report, Refused(offer.place, taken.problem), strict)
             else:
+                report.secrets += taken.warning is not None
                 (report.added if taken.is_new else report.known)[_kind(offer)] += 1
         done = (report.added + report.known).total()
         # In kilobytes: how many records a file has is not known before its end.
@@ -64,8 +66,10 @@ async def take(
     return report
 
 
-def _offers(records: Iterable[Record], report: Report, strict: bool) -> Iterator[Offer]:
+def _offers(memory: Memory, records: Iterable[Record], report: Report, strict: bool) -> Iterator[Offer]:
     for record in records:
+        if isinstance(record, Deferred):
+            [record] = refusing(record.place, lambda each=record: [each.offer(memory)])
         match record:
             case Offer():
                 yield record

@@ -189,9 +189,12 @@ def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
         "known": dict(done.known),
         "left_out": dict(done.left_out),
         "refused": done.refused,
+        "secrets": done.secrets,
         "problems": [{"place": each.place, "problem": each.problem} for each in done.named],
     }
     report(answer, as_json, f"{done.format}: {verb} {_counted(done.added)}{known}", *left_out)
+    if done.secrets and not as_json:
+        warn(f"what looks like a secret is in {done.secrets} records; `secrets.policy` says what becomes of it")
     if done.refused and not as_json:
         for each in done.named[:SHOWN]:
             warn(f"{each.place}: {each.problem}")

@@ -5,20 +5,20 @@ found by recall and search, and a fact that another tool has stored about an ent
 deleted is forgotten, as by `memory_forget`: it is no longer found, and its row is kept.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tulving.domain.model import Fact, NewFact
-from tulving.domain.offers import Offer
 from tulving.errors import NotFound
 from tulving.integrations.importers import graph
-from tulving.integrations.importers.values import entity_type
 
 if TYPE_CHECKING:
     from tulving.services.memory import Memory
 
 Json = dict[str, Any]
+log = logging.getLogger("tulving")
 
 
 @dataclass(slots=True)
@@ -82,8 +82,9 @@ def _in_order(shown: Iterable[tuple[Fact, Json]]) -> list[Json]:
 
 async def _store(memory: "Memory", facts: Sequence[tuple[NewFact, str]]) -> None:
     """Store facts about entities, all or none; with each the type of its entity."""
-    offers = [Offer(memory=fact, entity_type=entity_type(kind)) for fact, kind in facts]
-    await memory.take_offers(offers, strict=True)
+    for taken in await memory.take_offers([graph.offer(fact, kind) for fact, kind in facts], strict=True):
+        if taken.warning is not None:  # the answers of server-memory have no room for it
+            log.warning("the graph: %s", taken.warning)
 
 
 async def create_entities(memory: "Memory", entities: list[Json]) -> Json:
@@ -168,7 +169,7 @@ async def delete_relations(memory: "Memory", relations: list[Json]) -> Json:
 
 async def _forget(memory: "Memory", facts: Sequence[Fact], what: str) -> Json:
     if facts:
-        await memory.forget_facts(facts)
+        await memory.forget_facts([fact.id for fact in facts])
     return {"success": True, "message": f"{what} deleted successfully"}
 
 
