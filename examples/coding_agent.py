@@ -22,7 +22,7 @@ async def main() -> None:
                 "Migrations run before the roll-out, not during it", butler=AGENT, type="decision", importance=9
             )
 
-        prompt = await project.context("deploy the booking service", butler=AGENT)
+        prompt = await project.context("deploy the booking service: does a migration lock it?", butler=AGENT)
         print(prompt)
         [rule] = (await project.recall("deploy", types=["rule"], limit=1)).hits
         marked = await project.mark_helpful(rule.item.id)

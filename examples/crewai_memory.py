@@ -1,6 +1,6 @@
 """CrewAI's memory, kept by Tulving.
 
-    pip install tulving crewai
+    pip install . crewai        (in a clone; the tulving of PyPI is another project)
     python examples/crewai_memory.py
 
 Everything about a memory is said here, so that CrewAI needs no language model. The store is the file memory.db in the
@@ -12,7 +12,7 @@ from crewai.memory.unified_memory import Memory
 from tulving import open_memory_sync
 from tulving.integrations.crewai import TulvingStorage
 
-with open_memory_sync("memory.db", create="file") as opened:
+with open_memory_sync("memory.db") as opened:
     storage = TulvingStorage(opened)
     memory = Memory(storage=storage, embedder=storage.embed)
     memory.remember("The deploy runs every Friday at noon", scope="/ops", categories=["work"], importance=0.8)

@@ -1,6 +1,6 @@
 """A chat history for LangChain that stays, and that can be searched.
 
-    pip install tulving langchain-core
+    pip install . langchain-core        (in a clone; the tulving of PyPI is another project)
     python examples/langchain_history.py
 
 Put your own chat model in place of the fake one. The store is the file memory.db in the current folder.
@@ -14,7 +14,7 @@ from tulving.integrations.langchain import TulvingChatMessageHistory
 
 model = FakeListChatModel(responses=["Hello Ada!", "Then I will suggest trains."])
 
-with open_memory_sync("memory.db", create="file") as memory:
+with open_memory_sync("memory.db") as memory:
     ada = memory.bind(user_id="ada")
     for said in ("Hello, I am Ada", "I never fly, I take the train"):
         history = TulvingChatMessageHistory(ada, session_id="monday")

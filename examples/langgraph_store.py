@@ -1,6 +1,6 @@
 """A LangGraph graph with a long-term memory: what is said in one thread is known in the next.
 
-    pip install tulving langgraph
+    pip install . langgraph        (in a clone; the tulving of PyPI is another project)
     python examples/langgraph_store.py
 
 A real graph would ask a language model in `answer`. The store is the file memory.db in the current folder.
@@ -32,7 +32,7 @@ async def answer(state: State, runtime: Runtime) -> dict[str, str]:
 
 
 async def main() -> None:
-    async with open_memory("memory.db", create="file") as memory:
+    async with open_memory("memory.db") as memory:
         graph = StateGraph(State)
         graph.add_node("remember", remember)
         graph.add_node("answer", answer)

@@ -1,6 +1,6 @@
 """A session of the OpenAI Agents SDK that stays between runs, in a memory that can be searched.
 
-    pip install tulving openai-agents
+    pip install . openai-agents        (in a clone; the tulving of PyPI is another project)
     python examples/openai_agents_session.py
 
 `Parrot` stands for a real model: leave `model=` out to use the SDK's own. The store is the file memory.db in the
@@ -31,7 +31,7 @@ class Parrot(Model):
 
 async def main() -> None:
     agent = Agent("assistant", model=Parrot())
-    async with open_memory("memory.db", create="file") as memory:
+    async with open_memory("memory.db") as memory:
         ada = memory.bind(user_id="ada")
         for said in ("My train leaves at nine", "When does it leave?"):
             session = TulvingSession(ada, "monday")

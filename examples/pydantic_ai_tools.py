@@ -1,6 +1,6 @@
 """A Pydantic AI agent with the memory as its tools.
 
-    pip install tulving pydantic-ai-slim
+    pip install . pydantic-ai-slim        (in a clone; the tulving of PyPI is another project)
     python examples/pydantic_ai_tools.py
 
 `play` stands for a real model: pass the name of yours instead, such as "openai:gpt-5". The store is the file memory.db
@@ -31,7 +31,7 @@ def play(messages, info):
 
 
 async def main() -> None:
-    async with open_memory("memory.db", create="file") as memory:
+    async with open_memory("memory.db") as memory:
         agent = Agent(FunctionModel(play), toolsets=[tulving_toolset(memory.bind(user_id="ada"))])
         print((await agent.run("Which tea does Ada like?")).output)
 

@@ -42,6 +42,8 @@ FACES = {
     "ToolRunner": "runner",
 }
 """How a class with verbs is called in the reference's signatures."""
+FIRST = ("open_memory", "open_memory_sync", "Memory", "BlockingMemory")
+"""What most readers look for; the other public names follow in their order."""
 
 undescribed: list[str] = []
 """What the last call of `pages` found without a description."""
@@ -61,6 +63,7 @@ def library() -> str:
     """Every public name of the package."""
     public = {name: getattr(tulving, name) for name in tulving.__all__}
     public.setdefault("BlockingMemory", BlockingMemory)
+    public = {name: public[name] for name in dict.fromkeys([*FIRST, *public])}
     shown = {name: each for name, each in public.items() if not _is_error(each)}
     functions = {name: each for name, each in shown.items() if inspect.isroutine(each)}
     types = {name: each for name, each in shown.items() if not inspect.isclass(each) and name not in functions}
@@ -189,13 +192,13 @@ def tools() -> str:
         "",
         "The tools of the MCP server, made from the code. The setting `tools` says which set is offered: "
         + ", ".join(f"`{name}` ({len(offered(name))} tools)" for name in sets)
-        + ". The same calls can be made [in plain text](../tool-text.md).",
+        + ". Each set has the tools of those before it. The same calls can be made [in plain text](../tool-text.md).",
         "",
-        "| Tool | Sets | |",
+        "| Tool | Set | |",
         "|---|---|---|",
     ]
     for name, each in sorted(OPERATIONS.items()):
-        within = ", ".join(set_ for set_ in sets if name in offered(set_))
+        within = next(set_ for set_ in sets if name in offered(set_))
         lines.append(f"| [`{name}`](#{name}) | {within} | {_cell(_first(parameters.describe(each)))} |")
     for name, each in sorted(OPERATIONS.items()):
         lines += ["", f"## {name}", "", *_tool(name, each)]

@@ -374,9 +374,9 @@ class TestUpkeep:
         assert json.loads(cli("verify", "--json").out)["ok"] is False
 
     def test_export_and_import(self, cli, fact: str, monkeypatch: pytest.MonkeyPatch):
-        assert cli("export", "all.jsonl").out == "wrote 1 facts, 1 memory_events to all.jsonl\n"
-        assert cli("--url", "other.db", "import", "all.jsonl").out == "added 1 facts, 1 memory_events\n"
-        assert cli("--url", "other.db", "import", "all.jsonl").out == "skipped 1 facts, 1 memory_events\n"
+        assert cli("export", "all.jsonl").out == "wrote 1 fact, 1 event to all.jsonl\n"
+        assert cli("--url", "other.db", "import", "all.jsonl").out == "added 1 fact, 1 event\n"
+        assert cli("--url", "other.db", "import", "all.jsonl").out == "skipped 1 fact, 1 event\n"
         assert "green" in cli("--url", "other.db", "list", "fact").out
         exported = cli("export", "-").out
         assert exported == Path("all.jsonl").read_text()

@@ -1,1 +1,2 @@
-"""Adapters to other frameworks. Each module needs the package of its framework, and nothing else imports them."""
+"""Adapters to other frameworks, each of which needs the package of its framework, and importers of other programs'
+memories, which need none."""

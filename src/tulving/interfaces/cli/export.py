@@ -203,7 +203,13 @@ def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
 
 
 def _counted(counts: "dict[str, int]") -> str:
-    return ", ".join(f"{count} {table}" for table, count in counts.items() if count) or "nothing"
+    return ", ".join(_rows(table, count) for table, count in counts.items() if count) or "nothing"
+
+
+def _rows(table: str, count: int) -> str:
+    """Rows of a table, as people call them: 1 fact, 2 entities, 3 events."""
+    name = table.removeprefix("memory_").replace("_", " ")
+    return f"{count} {name if count > 1 else name.replace('ies', 'ys').removesuffix('s')}"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tulving.interfaces.wire import wire
 HINT = """\
 It is shown only this once. Over HTTP it goes into a header; for Claude Code, with the address of your server:
 
-  claude mcp add --transport http tulving http://127.0.0.1:8321/mcp --header "Authorization: Bearer {secret}"
+  claude mcp add --transport http tulving http://127.0.0.1:8765/mcp --header "Authorization: Bearer {secret}"
 """
 
 

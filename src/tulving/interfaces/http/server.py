@@ -57,7 +57,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """HOST:PORT; port 0 takes any that is free."""
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match[3]) > 65_535:
-        raise InvalidInput("http", f"{text!r:.80} is not an address", "HOST:PORT, as 127.0.0.1:8321 or [::1]:8321")
+        raise InvalidInput("http", f"{text!r:.80} is not an address", "HOST:PORT, as 127.0.0.1:8765 or [::1]:8765")
     return match[1] or match[2], int(match[3])
 
 
