@@ -405,7 +405,9 @@ class TestInstalling:
         ran = cli("hook", "install", "claude-code", "--yes")
         assert (ran.code, str(path) in ran.err) == (2, True)
         assert path.read_text() == text
-        assert cli("hook", "status").code == 0
+        (project.parent / ".codex").write_text("a file where a folder is due")
+        told = json.loads(cli("hook", "status", "--json").out)["hosts"]
+        assert [each["state"] for each in told] == ["unreadable", "unreadable", "not installed"]
 
     def test_a_person_may_try_one(self, project: Path, cli: Callable, process: Callable):
         cli("store", "rule", "run make lint before a commit")

@@ -14,20 +14,18 @@ from tulving.errors import InvalidInput
 from tulving.interfaces.hosts import jsonc
 from tulving.interfaces.hosts.hook_events import EVENTS, Moment
 from tulving.interfaces.hosts.settings_file import Change, propose
-from tulving.interfaces.hosts.table import Place
+from tulving.interfaces.hosts.table import HOSTS, Place
 
 MODULE = "tulving.interfaces.hook"
 KEY = "hooks"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Hooking:
     """A host with hooks. `events` are its names for our moments, `timeout` what it measures five seconds in."""
 
-    title: str
     place: Place
     events: Mapping[str, Moment]
-    documented: str
     timeout: int = 5
     then: str = "Start a new session"
 
@@ -99,24 +97,11 @@ def _removed(text: str) -> str:
 
 
 HOOKING = {
-    "claude-code": Hooking(
-        title="Claude Code",
-        place=Place("settings.json", ".claude", variable="CLAUDE_CONFIG_DIR"),
-        events=EVENTS["claude-code"],
-        documented="Claude Code Docs, Hooks reference",
-    ),
+    "claude-code": Hooking(Place("settings.json", ".claude", variable="CLAUDE_CONFIG_DIR"), EVENTS["claude-code"]),
     "codex": Hooking(
-        title="Codex",
-        place=Place("hooks.json", ".codex", variable="CODEX_HOME"),
-        events=EVENTS["codex"],
-        documented="OpenAI Developers, Codex: Hooks",
+        Place("hooks.json", ".codex", variable="CODEX_HOME"),
+        EVENTS["codex"],
         then="Start a new session and trust them in `/hooks`",
     ),
-    "gemini": Hooking(
-        title="Gemini CLI",
-        place=Place(".gemini/settings.json", variable="GEMINI_CLI_HOME"),
-        events=EVENTS["gemini"],
-        documented="Gemini CLI Docs, Hooks reference",
-        timeout=5000,
-    ),
+    "gemini": Hooking(HOSTS["gemini"].place, EVENTS["gemini"], timeout=5000),
 }

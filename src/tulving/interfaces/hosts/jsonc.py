@@ -137,7 +137,7 @@ def _insert(text: str, root: Node, node: Node, label: str, value: Any) -> str:
     if "\n" not in text[node.start : last.start]:
         comma = "," if last.comma is None else ""
         at = last.node.end if last.comma is None else last.comma + 1
-        return f"{text[:at]}{comma} {label}{json.dumps(value, ensure_ascii=False)}{text[at:]}"
+        return f"{text[:at]}{comma} {label}{_plain(value)}{text[at:]}"
     indent = _indent(text, last.start)
     item = newline + indent + label + _dumped(value, indent, unit, newline)
     if last.comma is None:
@@ -162,13 +162,18 @@ def _dumped(value: Any, indent: str, unit: str, newline: str) -> str:
     elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
         parts = [_dumped(each, inner, unit, newline) for each in value]
     if not parts:
-        return json.dumps(value, ensure_ascii=False)
+        return _plain(value)
     opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
     return f"{opening}{newline}{inner}{f',{newline}{inner}'.join(parts)}{newline}{indent}{closing}"
 
 
 def _key(key: str) -> str:
-    return f"{json.dumps(key, ensure_ascii=False)}: "
+    return f"{_plain(key)}: "
+
+
+def _plain(value: Any) -> str:
+    """A value on one line. Half of a surrogate pair is no character: it stays escaped."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
 
 
 def _newline(text: str) -> str:
