@@ -309,6 +309,18 @@ class TestClaudeCode:
         ran = cli("init", "--mcp", "claude-code", "--yes")
         assert (ran.code, "`claude mcp add-json` failed: no luck" in ran.err) == (1, True)
 
+    def test_what_was_there_is_put_back_when_it_fails(self, claude: Path, cli: Callable):
+        (claude / ".claude.json").write_text('{"mcpServers": {"tulving": {"command": "old"}}}')
+        script = claude / "bin" / "claude"
+        script.write_text(
+            script.read_text().replace(
+                "if (verb", "if verb != 'remove' and 'old' not in rest[0]: sys.exit('no luck')\nif (verb"
+            )
+        )
+        ran = cli("init", "--mcp", "claude-code", "--yes")
+        assert (ran.code, "no luck" in ran.err) == (1, True)
+        assert parsed(claude / ".claude.json") == {"mcpServers": {"tulving": {"command": "old"}}}
+
     def test_a_password_is_no_argument(self, claude: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("TULVING_URL", "postgresql://me:secret@db.example.com/memory")
         assert cli("init", "--mcp", "claude-code", "--yes").code == 0
