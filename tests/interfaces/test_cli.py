@@ -298,12 +298,13 @@ class TestFailing:
 
 class TestSetup:
     def test_init_creates_the_store_with_its_folders_and_says_where(self, cli, tmp_path: Path):
-        path = tmp_path / "a" / "b" / "memory.db"
+        path = tmp_path / "a" / "my b" / "memory.db"
         ran = cli("--url", str(path), "init")
         assert (ran.code, ran.err) == (0, "")
         assert f"store     {path} (new)" in ran.out
         assert "(new)" not in cli("--url", str(path), "init").out
         assert "tulving demo" in ran.out
+        assert ran.out.count(f"tulving --url '{path}' ") == 3
 
     def test_init_for_a_project(self, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.delenv("TULVING_URL")

@@ -55,7 +55,7 @@ def test_bad_records_are_named_and_counted(cli, path: Path, tmp_path: Path):
     ran = cli("import", file)
     assert (ran.code, ran.out) == (1, "server-memory: added 3 facts\n")
     assert ran.err.count("warning: memory.json, line ") == 10
-    assert "error: 12 records were refused, of which the first 10 are shown" in ran.err
+    assert "warning: 12 records were refused, of which the first 10 are shown" in ran.err
     strict = cli("import", "--strict", lines(tmp_path / "other.json", MEMORY[1], "nonsense"))
     assert strict.code == 2 and "other.json, line 2" in strict.err
 
@@ -72,6 +72,20 @@ def test_an_import_that_broke_off_goes_on(cli, path: Path, tmp_path: Path):
     file.write_text(whole)
     assert cli("import", str(file)).out == f"claude: added {600 - before} episodes; {before} episodes known already\n"
     assert episodes(cli) == 600
+
+
+def test_an_interrupted_import_says_what_it_leaves(cli, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from tulving.interfaces.cli.interruption import BATCHES, LEFT
+    from tulving.interfaces.cli.options import Chosen
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    file = lines(tmp_path / "memory.json", *MEMORY)
+    monkeypatch.setattr(Chosen, "open", interrupted)
+    for options, left in (([], BATCHES), (["--dry-run"], LEFT["import"])):
+        ran = cli("import", file, *options)
+        assert (ran.code, ran.out, ran.err) == (130, "", f"interrupted: {left}\n")
 
 
 def test_several_files(cli, path: Path, tmp_path: Path):
