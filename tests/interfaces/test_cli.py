@@ -177,7 +177,7 @@ def test_what_is_not_there_ends_with_code_3(cli, command: str):
 class TestStoring:
     def test_the_same_again_takes_over_only_what_is_given(self, cli):
         shown = cli("store", "fact", "--help").out
-        for default in ("0 to 10 [default: 5]", "fades [default: standard]", "0 to 1 [default: 1]"):
+        for default in ("0 to 10 [default: 5]", "ephemeral [default: standard]", "0 to 1 [default: 1]"):
             assert default in " ".join(shown.split())
         given = ("--importance", "9", "--tags", "home", "--permanence", "stable")
         fact = json.loads(cli("store", "fact", "Anna", "color", "green", *given, "--json").out)["id"]

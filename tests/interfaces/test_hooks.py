@@ -407,7 +407,11 @@ class TestInstalling:
         assert path.read_text() == text
         (project.parent / ".codex").write_text("a file where a folder is due")
         told = json.loads(cli("hook", "status", "--json").out)["hosts"]
-        assert [each["state"] for each in told] == ["unreadable", "unreadable", "not installed"]
+        assert [each["state"] for each in told] == [
+            "unreadable" if text == "{" else "not installed",
+            "unreadable",
+            "not installed",
+        ]
 
     def test_a_person_may_try_one(self, project: Path, cli: Callable, process: Callable):
         cli("store", "rule", "run make lint before a commit")

@@ -108,7 +108,8 @@ async def test_the_written_command_starts_the_server(home: Path, process: Callab
 def test_what_else_is_in_the_file_stays(host: str, home: Path, cli: Callable):
     path, key = home / DOCUMENTED[host][0], HOSTS[host].key
     path.parent.mkdir(parents=True, exist_ok=True)
-    ours = '{"command": "old", "url": "u", "startup_timeout_sec": 20, "note": "\\ud83d", "env": {"KEY": "k", "TULVING_TENANT": "t"}}'
+    ours = '{"command": "old", "url": "u", "startup_timeout_sec": 20, "note": "\\ud83d", "env":'
+    ours += ' {"KEY": "k", "TULVING_TENANT": "t"}}'
     before = f'// mine\n{{\n\t"z": 1,\n\t"{key}": {{\n\t\t"tulving": {ours},\n\t\t"b": {{"url": "u"}}, // theirs\n'
     before += "\t},\n}\n"
     if path.suffix == ".toml":
