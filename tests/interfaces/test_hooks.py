@@ -426,6 +426,13 @@ class TestInstalling:
 
 @ONE_ENGINE
 class TestProjects:
+    def test_a_home_behind_a_link_is_none(self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        (tmp_path / "link").symlink_to(project.parent)
+        (project.parent / ".git").mkdir()  # of the person's own settings
+        monkeypatch.setenv("HOME", str(tmp_path / "link"))
+        (project.parent / "notes").mkdir()
+        assert (project_name(project.parent), project_name(project.parent / "notes")) == (None, "notes")
+
     def test_a_project_is_its_repository(self, project: Path, tmp_path: Path):
         (project / "src" / "deep").mkdir(parents=True)
         assert project_name(project / "src" / "deep") == "atlas"
