@@ -1,5 +1,6 @@
 """What `import tulving` offers: every public name can be imported, and nothing is loaded before it is used."""
 
+import ast
 import inspect
 import re
 import subprocess
@@ -86,7 +87,16 @@ def test_all_public_names_are_completed():
     assert {*tulving.__all__, "__version__"} <= set(dir(tulving))
 
 
+def test_the_stub_names_one_on_each_line():
+    """It is not parsed when it is loaded, which would take long."""
+    stub = ast.parse(Path(tulving.__file__).with_suffix(".pyi").read_text())
+    imported = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
+    assert {each.name: line.module for line in imported for each in line.names} == tulving._MODULES
+
+
 def test_nothing_is_loaded_before_it_is_used():
-    program = "import sys, tulving; print([name for name in sys.modules if name.startswith('tulving.')])"
+    program = (
+        "import sys, tulving; print([name for name in sys.modules if name.startswith('tulving.') or name == 'ast'])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"

@@ -4,15 +4,15 @@ The public names are listed in `__init__.pyi`, once for type checkers and for th
 first used: `import tulving` alone loads nothing else.
 """
 
-import ast
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
-_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-_MODULES = {each.name: line.module for line in _STUB.body if isinstance(line, ast.ImportFrom) for each in line.names}
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+# Each line is `from module import name as name`: parsing it properly would take longer than all else here.
+_MODULES = {words[3]: words[1] for words in map(str.split, _STUB.splitlines()) if words[:1] == ["from"]}
 
 __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 

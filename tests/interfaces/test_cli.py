@@ -177,7 +177,7 @@ def test_what_is_not_there_ends_with_code_3(cli, command: str):
 class TestStoring:
     def test_the_same_again_takes_over_only_what_is_given(self, cli):
         shown = cli("store", "fact", "--help").out
-        for default in ("0 to 10 [default: 5]", "fades [default: standard]", "0 to 1 [default: 1]"):
+        for default in ("0 to 10 [default: 5]", "ephemeral [default: standard]", "0 to 1 [default: 1]"):
             assert default in " ".join(shown.split())
         given = ("--importance", "9", "--tags", "home", "--permanence", "stable")
         fact = json.loads(cli("store", "fact", "Anna", "color", "green", *given, "--json").out)["id"]
@@ -298,12 +298,13 @@ class TestFailing:
 
 class TestSetup:
     def test_init_creates_the_store_with_its_folders_and_says_where(self, cli, tmp_path: Path):
-        path = tmp_path / "a" / "b" / "memory.db"
+        path = tmp_path / "a" / "my b" / "memory.db"
         ran = cli("--url", str(path), "init")
         assert (ran.code, ran.err) == (0, "")
         assert f"store     {path} (new)" in ran.out
         assert "(new)" not in cli("--url", str(path), "init").out
         assert "tulving demo" in ran.out
+        assert ran.out.count(f"tulving --url '{path}' ") == 3
 
     def test_init_for_a_project(self, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.delenv("TULVING_URL")

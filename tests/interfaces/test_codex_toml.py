@@ -39,7 +39,7 @@ def test_a_table_is_added_and_nothing_else_is_touched():
     assert tomllib.loads(put(""))["mcp_servers"] == {"tulving": ENTRY}
 
 
-@pytest.mark.parametrize("header", ["[mcp_servers.tulving]", '  [ mcp_servers . "tulving" ] # ours'])
+@pytest.mark.parametrize("header", ["[mcp_servers.tulving]", "  [ 'mcp_servers' . \"tulving\" ] # ours"])
 def test_a_table_that_is_there_is_replaced_where_it_stands(header: str):
     old = f"a = 1\n\n{header}\ncommand = 'old'\nenv = {{ X = '1' }}\n\n# about profiles\n[profiles.fast]\nmodel = 's'\n"
     after = put(old)
@@ -50,13 +50,18 @@ def test_a_table_that_is_there_is_replaced_where_it_stands(header: str):
 
 def test_tables_below_ours_stay():
     old = "[mcp_servers.tulving.tools.x]\napproval_mode = 'prompt'\n[mcp_servers.tulving]\ncommand = 'old'\n"
-    after = put(old, {**ENTRY, "tools": {"x": {"approval_mode": "prompt"}}})
-    assert tomllib.loads(after)["mcp_servers"]["tulving"] == {**ENTRY, "tools": {"x": {"approval_mode": "prompt"}}}
+    entry = {**ENTRY, "tools": {"x": {"approval_mode": "prompt"}}, "a name": 1}
+    after = put(f"{old}[mcp_servers.tulving.http_headers]\nA = 'b'\n", entry)
+    assert tomllib.loads(after)["mcp_servers"]["tulving"] == entry
+
+
+def test_a_byte_order_mark_stays():
+    assert put("\ufeffa = 1\n") == "\ufeff" + put("a = 1\n")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["mcp_servers = { tulving = { command = 'x' } }\n", "mcp_servers.tulving.command = 'x'\n", "mcp_servers = 3\n"],
+    ["mcp_servers = { tulving = { command = 'x' } }\n", "mcp_servers.tulving.command = 'x'\n"],
 )
 def test_another_form_is_refused(text: str):
     with pytest.raises(InvalidInput, match="mcp_servers"):

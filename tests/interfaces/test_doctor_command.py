@@ -89,6 +89,9 @@ def test_a_wrong_setting_is_a_problem_too(cli: Callable, monkeypatch: pytest.Mon
     monkeypatch.setenv("TULVING_TENNANT", "x")
     ran = cli("doctor")
     assert (ran.code, "did you mean TULVING_TENANT" in ran.out) == (1, True)
+    monkeypatch.delenv("TULVING_TENNANT")
+    told = cli("--url", "mysql://x", "status").out  # once, and not again for the store
+    assert told == "wrong  settings: url: the scheme 'mysql' is not supported · tulving doctor says more\n"
 
 
 @ONE_ENGINE

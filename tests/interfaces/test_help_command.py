@@ -20,6 +20,7 @@ def test_the_commands_come_in_groups_one_line_each(cli):
     listed = re.findall(r"^  ([a-z][a-z-]*)  +\S", shown, re.MULTILINE)
     assert sorted(listed) == sorted(Commands()), "each once"
     assert max(map(len, shown.splitlines())) <= 80
+    assert "..." not in shown.split("Remember:")[1], "a text is cut"
 
 
 def test_the_groups_name_no_command_that_is_gone():
@@ -70,6 +71,13 @@ def test_an_option_behind_the_command_is_told_its_place(cli, option: str):
     assert ran.code == 2
     assert ran.err.startswith(f"error: {option} goes before the command: tulving {option} ")
     assert ran.err.endswith("list ...\n")
+
+
+@pytest.mark.parametrize("words", [["tulving"], ["tulving", "token"]])
+def test_an_option_before_the_command_is_told_its_place(cli, words: list[str]):
+    ran = cli(*words[1:], "--json", "list")
+    told = f"--json goes after the command: {' '.join(words)} COMMAND --json"
+    assert (ran.code, json.loads(ran.err)["error"]["message"]) == (2, told)
 
 
 def test_an_unknown_embedder_is_named(cli):

@@ -405,7 +405,13 @@ class TestInstalling:
         ran = cli("hook", "install", "claude-code", "--yes")
         assert (ran.code, str(path) in ran.err) == (2, True)
         assert path.read_text() == text
-        assert cli("hook", "status").code == 0
+        (project.parent / ".codex").write_text("a file where a folder is due")
+        told = json.loads(cli("hook", "status", "--json").out)["hosts"]
+        assert [each["state"] for each in told] == [
+            "unreadable" if text == "{" else "not installed",
+            "unreadable",
+            "not installed",
+        ]
 
     def test_a_person_may_try_one(self, project: Path, cli: Callable, process: Callable):
         cli("store", "rule", "run make lint before a commit")
@@ -420,6 +426,13 @@ class TestInstalling:
 
 @ONE_ENGINE
 class TestProjects:
+    def test_a_home_behind_a_link_is_none(self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        (tmp_path / "link").symlink_to(project.parent)
+        (project.parent / ".git").mkdir()  # of the person's own settings
+        monkeypatch.setenv("HOME", str(tmp_path / "link"))
+        (project.parent / "notes").mkdir()
+        assert (project_name(project.parent), project_name(project.parent / "notes")) == (None, "notes")
+
     def test_a_project_is_its_repository(self, project: Path, tmp_path: Path):
         (project / "src" / "deep").mkdir(parents=True)
         assert project_name(project / "src" / "deep") == "atlas"

@@ -108,11 +108,13 @@ async def test_the_written_command_starts_the_server(home: Path, process: Callab
 def test_what_else_is_in_the_file_stays(host: str, home: Path, cli: Callable):
     path, key = home / DOCUMENTED[host][0], HOSTS[host].key
     path.parent.mkdir(parents=True, exist_ok=True)
-    ours = '{"command": "old", "url": "u", "startup_timeout_sec": 20, "env": {"KEY": "k", "TULVING_TENANT": "t"}}'
+    ours = '{"command": "old", "url": "u", "startup_timeout_sec": 20, "note": "\\ud83d", "env":'
+    ours += ' {"KEY": "k", "TULVING_TENANT": "t"}}'
     before = f'// mine\n{{\n\t"z": 1,\n\t"{key}": {{\n\t\t"tulving": {ours},\n\t\t"b": {{"url": "u"}}, // theirs\n'
     before += "\t},\n}\n"
     if path.suffix == ".toml":
         ours = f'[{key}.tulving]\ncommand = "old"\nstartup_timeout_sec = 20\n[{key}.tulving.env]\nKEY = "k"\n'
+        ours += f'[{key}.tulving.http_headers]\nurl = "u"\n'
         before = f'# mine\nz = 1\n\n{ours}\n# theirs\n[{key}.b]\nurl = "u"\n'
     path.write_text(before)
     path.chmod(0o640)
@@ -123,7 +125,7 @@ def test_what_else_is_in_the_file_stays(host: str, home: Path, cli: Callable):
     entry = after[key]["tulving"]
     assert entry["command"] != "old"
     assert entry["startup_timeout_sec"] == 20
-    assert "url" not in entry and "TULVING_TENANT" not in entry["env"]
+    assert not {"url", "http_headers"} & entry.keys() and "TULVING_TENANT" not in entry["env"]
     assert (after["z"], entry["env"]["KEY"], after[key]["b"]) == (1, "k", {"url": "u"})
     assert "mine" in path.read_text() and "theirs" in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o640
@@ -177,6 +179,7 @@ def test_it_can_only_be_printed(home: Path, cli: Callable):
         ("cursor", '{"mcpServers": []}', "mcpServers: is not an object"),
         ("cursor", "[]", "mcpServers: is not an object"),
         ("codex", "a = 1\nb =\n", "line 2"),
+        ("codex", "mcp_servers = 3\n", "mcp_servers: is not an object"),
         ("zed", "\xff", "is not UTF-8 at byte 0"),
     ],
 )
@@ -306,6 +309,18 @@ class TestClaudeCode:
         script.write_text("#!/bin/sh\necho no luck >&2\nexit 4\n")
         ran = cli("init", "--mcp", "claude-code", "--yes")
         assert (ran.code, "`claude mcp add-json` failed: no luck" in ran.err) == (1, True)
+
+    def test_what_was_there_is_put_back_when_it_fails(self, claude: Path, cli: Callable):
+        (claude / ".claude.json").write_text('{"mcpServers": {"tulving": {"command": "old"}}}')
+        script = claude / "bin" / "claude"
+        script.write_text(
+            script.read_text().replace(
+                "if (verb", "if verb != 'remove' and 'old' not in rest[0]: sys.exit('no luck')\nif (verb"
+            )
+        )
+        ran = cli("init", "--mcp", "claude-code", "--yes")
+        assert (ran.code, "no luck" in ran.err) == (1, True)
+        assert parsed(claude / ".claude.json") == {"mcpServers": {"tulving": {"command": "old"}}}
 
     def test_a_password_is_no_argument(self, claude: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("TULVING_URL", "postgresql://me:secret@db.example.com/memory")

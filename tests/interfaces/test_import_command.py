@@ -74,6 +74,20 @@ def test_an_import_that_broke_off_goes_on(cli, path: Path, tmp_path: Path):
     assert episodes(cli) == 600
 
 
+def test_an_interrupted_import_says_what_it_leaves(cli, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from tulving.interfaces.cli.interruption import BATCHES, LEFT
+    from tulving.interfaces.cli.options import Chosen
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    file = lines(tmp_path / "memory.json", *MEMORY)
+    monkeypatch.setattr(Chosen, "open", interrupted)
+    for options, left in (([], BATCHES), (["--dry-run"], LEFT["import"])):
+        ran = cli("import", file, *options)
+        assert (ran.code, ran.out, ran.err) == (130, "", f"interrupted: {left}\n")
+
+
 def test_several_files(cli, path: Path, tmp_path: Path):
     files = [lines(tmp_path / f"{number}.json", [talk(number)]) for number in (1, 2)]
     assert cli("import", "--from", "claude", *files).out == "claude: added 6 episodes\n"

@@ -1,6 +1,7 @@
 """JSON that is edited in place: the value is there, and everything else is as it was, to the letter."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -65,6 +66,34 @@ def test_elements_of_a_list_come_and_go():
     assert jsonc.read(jsonc.drop(more, ("hooks", "Start"), 0))["hooks"]["Start"] == [{"x": 2}, {"ours": True}]
     assert jsonc.read(jsonc.add(text, ("hooks", "End"), 3))["hooks"]["End"] == [3]
     assert jsonc.drop(text, ("hooks", "nothing")) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('{"a": [ // }\n1]}', '{"a": [ // }\n]}'),
+        ('{"a": [1, /* ] */ 2, // ]\n3]}', '{"a": [1, /* ] */ 2 // ]\n]}'),
+        ('{"a": [1\n// one\n, 2 /* two */]}', '{"a": [1\n// one\n /* two */]}'),
+        ('{"a": [\r\n  1, // one\r\n  2, /* two */ ]}', '{"a": [\r\n  1, // one\r\n  /* two */ ]}'),
+        ('{"a": [ /* one */ 1 ]}', '{"a": [ /* one */ ]}'),
+        ('{"a": [\n  1\n]}', '{"a": []}'),
+    ],
+)
+def test_a_comment_never_swallows_what_follows(text: str, after: str):
+    last = len(jsonc.read(text)["a"]) - 1
+    assert jsonc.drop(text, ("a",), last) == after
+    assert len(jsonc.read(after)["a"]) == last
+
+
+def test_a_long_text_takes_no_more_room_than_it_has():
+    """The files of some hosts keep whole conversations."""
+    text = json.dumps({"history": "x" * 1_000_000 + "\\" * 1000})
+    tracemalloc.start()
+    after = jsonc.put(text, ("a",), 1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert jsonc.read(after) == {**json.loads(text), "a": 1}
+    assert peak < 20 * len(text)
 
 
 @pytest.mark.parametrize(

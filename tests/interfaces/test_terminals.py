@@ -142,7 +142,8 @@ def test_an_interrupted_command_says_what_it_leaves(cli: Callable, monkeypatch: 
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    Path("file").write_text('{"format": "tulving-export-1"}')
+    if command == "import":
+        cli("export", "file")
     monkeypatch.setattr(Chosen, "open", interrupted)
     ran = cli(command, *(["file"] if command == "import" else []))
     assert (ran.code, ran.out, ran.err) == (130, "", f"interrupted: {LEFT[command]}\n")

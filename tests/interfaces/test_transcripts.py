@@ -81,6 +81,7 @@ def test_codex(newer: bool, tmp_path: Path):
         codex("response_item", 4, type="function_call_output", call_id="c", output="a secret"),
         message(9, "Agent", "The port was taken."),
         codex("event_msg", 10, type="token_count", info=None),
+        codex("event_msg", 11, type=["another"]),
     )
     assert read("codex", path) == [ASKED, ANSWERED]
 
@@ -108,3 +109,9 @@ def test_gemini(tmp_path: Path, as_log: bool):
     else:
         path = written(tmp_path, {**session, "messages": [about, asked, answered, told]}, name="session.json")
     assert read("gemini", path) == [ASKED, ANSWERED]
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"messages": [', '{"messages": [{"id": [1], "type": "user", "content": 1}]}'])
+def test_a_strange_file_of_gemini_says_nothing(text: str, tmp_path: Path):
+    (tmp_path / "session.json").write_text(text)
+    assert read("gemini", tmp_path / "session.json") == []

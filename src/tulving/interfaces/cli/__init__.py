@@ -73,4 +73,6 @@ def _corrected(error: typer.TyperException) -> str:
     place, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
     if place is not None and place.parent is not None and option in BEFORE_THE_COMMAND:
         return f"{option} goes before the command: tulving {option} {BEFORE_THE_COMMAND[option]}{place.info_name} ..."
+    if place is not None and option == "--json":
+        return f"--json goes after the command: {place.command_path} COMMAND --json"
     return f"{error.format_message()} See {place.command_path if place else 'tulving'} --help"

@@ -131,11 +131,10 @@ def _glanced(chosen: Chosen) -> Diagnosis:
     """What can be known quickly."""
     found = Diagnosis()
     try:
-        config = chosen.config()
-    except (ConfigError, OSError) as error:
+        _describe(found, chosen.config())
+    except (TulvingError, OSError) as error:
         found.problems.append(_unopened("settings", error))
         return found
-    _describe(found, config)
     try:
         seen = chosen.run(lambda memory: memory.glance(), may_reembed=True)
     except (TulvingError, OSError) as error:
@@ -157,16 +156,11 @@ def _describe(found: Diagnosis, config: MemoryModuleConfig) -> None:
     from tulving.location import database_path, is_postgres, store_name
 
     found.model = config.llm.model or config.llm.url or " ".join(config.llm.command or ()) or None
-    try:
-        found.store["location"] = store_name(config.url)
-        embedder = choose_embedder(config)
-        problem = embedder.unready()
-        found.embedder = {"name": config.embedder, "model": embedder.model, "version": embedder.version}
-        if problem:
-            found.problems.append(Problem("embedder", problem, ADVICE["embedder"]))
-    except TulvingError as error:
-        found.problems.append(_unopened("settings", error))
-        return
+    found.store["location"] = store_name(config.url)
+    embedder = choose_embedder(config)
+    found.embedder = {"name": config.embedder, "model": embedder.model, "version": embedder.version}
+    if problem := embedder.unready():
+        found.problems.append(Problem("embedder", problem, ADVICE["embedder"]))
     if is_postgres(config.url):
         return
     path = database_path(config.url).absolute()

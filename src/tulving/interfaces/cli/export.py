@@ -12,8 +12,9 @@ import typer
 
 from tulving.errors import InvalidInput, TulvingError
 from tulving.interfaces.cli.health import warn_of_pending
+from tulving.interfaces.cli.interruption import BATCHES
 from tulving.interfaces.cli.options import AsJson, Chosen
-from tulving.interfaces.cli.terminal import FAILED, complain, progress, report, warn
+from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, complain, progress, remark, report, warn
 from tulving.services.moving import Moving
 
 if TYPE_CHECKING:
@@ -156,8 +157,10 @@ def _take(
         try:
             done, pending, warning = chosen.run(read, create="file")
         except KeyboardInterrupt:
-            warn("interrupted: what was imported stays; run the same command again to go on")
-            raise
+            if dry_run:
+                raise
+            remark(f"interrupted: {BATCHES}")
+            raise typer.Exit(INTERRUPTED) from None
     _tell(done, dry_run, as_json)
     if not as_json and not dry_run:
         warn_of_pending(pending, warning)

@@ -58,7 +58,7 @@ def _state(name: str) -> str:
     host = HOOKING[name]
     try:
         there = host.installed()
-    except InvalidInput:
+    except (InvalidInput, OSError):
         return "unreadable"
     return "installed" if len(there) == len(host.events) else "in part" if there else "not installed"
 

@@ -129,12 +129,12 @@ def _next_steps(chosen: Chosen) -> str:
     from tulving.location import store_name
 
     elsewhere = chosen.url is not None and STORE_FOLDER not in chosen.url
-    command = f"tulving --url {store_name(chosen.url)}" if elsewhere else "tulving"
+    command = f"tulving --url {shlex.quote(store_name(chosen.url))}" if elsewhere else "tulving"
     steps = {
         "tulving demo": "see it at work on made-up memories",
         f'{command} store fact me favorite_color "deep green"': "remember something",
         f'{command} recall "which colour do I like?"': "find it again",
-        "tulving init --mcp claude-code": "connect a host: Claude Code, Cursor, Codex ...",
+        f"{command} init --mcp claude-code": "connect a host: Claude Code, Cursor, Codex ...",
     }
     width = max(map(len, steps))
     return "\n".join(f"  {step.ljust(width)}   {what}" for step, what in steps.items())

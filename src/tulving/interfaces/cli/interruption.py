@@ -11,7 +11,7 @@ LEFT = {
     "copy": f"what was copied so far stays in the target; {_AGAIN}",
     "init": f"what was installed so far stays; {_AGAIN}",
     "migrate": f"each step is made as a whole or not at all; {_AGAIN}",
-    "import": "nothing of the file was read in",
+    "import": "nothing was read in",
     "export": _NO_FILE,
     "backup": _NO_FILE,
     "restore": "the store is as it was, or a copy of it is beside it",

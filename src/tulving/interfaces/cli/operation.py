@@ -26,8 +26,9 @@ log = logging.getLogger("tulving")
 ARGUMENTS = {"memory_type": "KIND", "memory_id": "ID", "run_id": "RUN", "rule_id": "RULE", "entity_id": "ENTITY"}
 """How positional parameters are called here, if not by their names."""
 FREE_TEXT = ("content", "query", "topic", "trigger_prompt")
-LONGEST_METAVAR = 24
 METAVARS = {"number": "NUMBER", "integer": "NUMBER", "object": "JSON"}
+LONGEST_METAVAR = 25
+"""Characters. More words than that are named in the text, which can be wrapped."""
 
 
 def command(operation: Operation, settings: MemoryModuleConfig | None) -> Callable[..., None]:
@@ -84,12 +85,12 @@ def _offered(operation: Operation, parameter: Parameter) -> inspect.Parameter:
         name = ARGUMENTS.get(parameter.name, parameter.name.upper())
         info = typer.Argument(metavar=name, help=note, autocompletion=complete)
     else:
-        shown, told = parameter.default, "|".join(words)
-        if len(told) > LONGEST_METAVAR:
-            note, told = f"{note}: {', '.join(words)}", "WORD"
+        shown, among = parameter.default, "|".join(words)
+        if len(among) > LONGEST_METAVAR:
+            note, among = f"{note}: {', '.join(words)}", "WORD"
         note += "; may be repeated" if parameter.type == "array" else ""
         note += f" [default: {shown:g}]" if isinstance(shown, float) else f" [default: {shown}]" if shown else ""
-        metavar = "TIME" if parameter.is_time else told or METAVARS.get(parameter.type, "TEXT")
+        metavar = "TIME" if parameter.is_time else among or METAVARS.get(parameter.type, "TEXT")
         info = typer.Option(metavar=metavar, help=note, show_default=False, autocompletion=complete)
     kind = list[str] | None if parameter.type == "array" else str | None
     return _keyword(parameter.name, Annotated[kind, info], default)

@@ -24,11 +24,16 @@ def claude_command(entry: Mapping[str, Any], program: str = "claude") -> list[st
 
 def run_claude(program: str, change: Change) -> Path | None:
     """Let Claude Code make a change itself; returns where the file as it was before is kept."""
-    key = HOSTS[CLAUDE_CODE].key
+    before, after = (jsonc.read(text or "").get(HOSTS[CLAUDE_CODE].key, {}) for text in (change.before, change.after))
     backup = back_up(change)
-    if NAME in jsonc.read(change.before or "").get(key, {}):
+    if NAME in before:
         _run([program, "mcp", "remove", *SCOPE, NAME])  # it adds none that is there already
-    _run(claude_command(jsonc.read(change.after)[key][NAME], program))
+    try:
+        _run(claude_command(after[NAME], program))
+    except TulvingError:
+        if NAME in before:
+            _run(claude_command(before[NAME], program))
+        raise
     return backup
 
 

@@ -15,24 +15,23 @@ _HEADER = re.compile(r"[ \t]*\[")
 def read(text: str) -> dict[str, Any]:
     """The values of a file."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise InvalidInput("TOML", str(error), "valid TOML; nothing was changed") from None
 
 
 def put(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
-    """The text with `[table.name]` and `[table.name.env]` as given. Other tables below it stay: the entry has them."""
+    """The text with `[table.name]` and `[table.name.env]` as given. Of other tables below it those stay that the entry
+    has."""
     expected = read(text)
     within = expected.setdefault(table, {})
-    if not isinstance(within, dict):
-        raise InvalidInput(table, "is not a table", "a table; nothing was changed")
     if within.get(name) == entry:
         return text
     within[name] = dict(entry)
     newline = "\r\n" if "\r\n" in text else "\n"
     written = newline.join(_lines(f"{table}.{name}", entry))
     lines = text.splitlines(keepends=True)
-    ours = [at for at, line in enumerate(lines) if _is_header(line, table, name)]
+    ours = [at for at, line in enumerate(lines) if _is_ours(line, table, name, entry)]
     if ours:
         for at in reversed(ours[1:]):
             del lines[at : _end(lines, at)]
@@ -43,8 +42,8 @@ def put(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
         after = f"{text}{gap}{written}{newline}"
     # The values have the last word: a table in another form, such as an inline one, can't be edited this way.
     try:
-        same = tomllib.loads(after) == expected
-    except ValueError:
+        same = read(after) == expected
+    except InvalidInput:
         same = False
     if not same:
         problem = "is written in a form that can't be edited here"
@@ -53,9 +52,13 @@ def put(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _lines(header: str, entry: Mapping[str, Any]) -> list[str]:
-    plain = [f"{key} = {_value(value)}" for key, value in entry.items() if not isinstance(value, Mapping)]
-    env = [f"{_key(key)} = {_value(value)}" for key, value in entry.get("env", {}).items()]
-    return [f"[{header}]", *plain, *(["", f"[{header}.env]", *env] if env else [])]
+    env = entry.get("env")
+    below = ["", *_lines(f"{header}.env", env)] if env else []
+    return [
+        f"[{header}]",
+        *(f"{_key(key)} = {_value(value)}" for key, value in entry.items() if not isinstance(value, Mapping)),
+        *below,
+    ]
 
 
 def _key(key: str) -> str:
@@ -67,10 +70,11 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _is_header(line: str, table: str, name: str) -> bool:
-    quoted = rf"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
-    env = r"(?:\s*\.\s*(?:env|\"env\"|'env'))?"
-    return re.match(rf"[ \t]*\[\s*{re.escape(table)}\s*\.\s*{quoted}{env}\s*\]", line) is not None
+def _is_ours(line: str, table: str, name: str, entry: Mapping[str, Any]) -> bool:
+    """Whether a line begins a table that is replaced or gone."""
+    dot, first, second = r"\s*\.\s*", *(rf"[\"']?{re.escape(part)}[\"']?" for part in (table, name))
+    header = re.match(rf"[ \t]*\[\s*{first}{dot}{second}(?:{dot}[\"']?([\w-]+)[\"']?)?\s*[].]", line)
+    return header is not None and (header[1] in (None, "env") or header[1] not in entry)
 
 
 def _end(lines: list[str], at: int) -> int:

@@ -10,24 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tulving.errors import InvalidInput
 from tulving.interfaces.hosts import jsonc
 from tulving.interfaces.hosts.hook_events import EVENTS, Moment
 from tulving.interfaces.hosts.settings_file import Change, propose
-from tulving.interfaces.hosts.table import Place
+from tulving.interfaces.hosts.table import HOSTS, Place
 
 MODULE = "tulving.interfaces.hook"
 KEY = "hooks"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Hooking:
     """A host with hooks. `events` are its names for our moments, `timeout` what it measures five seconds in."""
 
-    title: str
     place: Place
     events: Mapping[str, Moment]
-    documented: str
     timeout: int = 5
     then: str = "Start a new session"
 
@@ -36,8 +33,8 @@ class Hooking:
 
         def edit(text: str) -> str:
             wanted = {event: self._group(host, event, environment) for event in self.events}
-            found = {event: _ours(jsonc.read(text), event) for event in self.events}
-            if all(len(found[event]) == 1 and found[event][0][1] == group for event, group in wanted.items()):
+            found = _ours(text)
+            if all([*found.get(event, {}).values()] == [group] for event, group in wanted.items()):
                 return text
             text = _removed(text)
             for event, group in wanted.items():
@@ -52,8 +49,8 @@ class Hooking:
 
     def installed(self) -> list[str]:
         """The events at which the host runs a hook of ours."""
-        settings = jsonc.read(propose(self.place.path(), lambda text: text).after)
-        return [event for event in self.events if _ours(settings, event)]
+        found = _ours(propose(self.place.path(), lambda text: text).after)
+        return [event for event in self.events if found.get(event)]
 
     def _group(self, host: str, event: str, environment: Mapping[str, str]) -> dict[str, Any]:
         return {"hooks": [{"type": "command", "command": command(host, event, environment), "timeout": self.timeout}]}
@@ -65,12 +62,15 @@ def command(host: str, event: str, environment: Mapping[str, str]) -> str:
     return shlex.join([*said, sys.executable, "-P", "-m", MODULE, host, event])
 
 
-def _ours(settings: Any, event: str) -> list[tuple[int, Any]]:
-    """The places and groups of an event that run our command."""
-    groups = settings.get(KEY, {}) if isinstance(settings, dict) else None
-    if not isinstance(groups, dict) or not isinstance(groups.get(event, []), list):
-        raise InvalidInput(KEY, f"has no list for {event}", "a list for each event; nothing was changed")
-    return [(at, group) for at, group in enumerate(groups.get(event, [])) if _is_ours(group)]
+def _ours(text: str) -> dict[str, dict[int, Any]]:
+    """For each event the groups that run our command and no other, by their places."""
+    settings = jsonc.read(text)
+    events = settings.get(KEY) if isinstance(settings, dict) else None
+    return {
+        event: {at: group for at, group in enumerate(groups) if _is_ours(group)}
+        for event, groups in (events.items() if isinstance(events, dict) else ())
+        if isinstance(groups, list)
+    }
 
 
 def _is_ours(group: Any) -> bool:
@@ -81,42 +81,23 @@ def _is_ours(group: Any) -> bool:
 
 def _removed(text: str) -> str:
     """Without our groups, and without the lists and the table that this leaves empty."""
-    settings = jsonc.read(text)
-    events = settings.get(KEY, {}) if isinstance(settings, dict) else {}
-    had_some = False
-    for event in list(events) if isinstance(events, dict) else []:
-        if not isinstance(events[event], list):
-            continue
-        ours = _ours(settings, event)
-        had_some = had_some or bool(ours)
-        for at, _ in reversed(ours):
+    found = {event: ours for event, ours in _ours(text).items() if ours}
+    for event, ours in found.items():
+        for at in reversed(ours):
             text = jsonc.drop(text, (KEY, event), at)
-        if ours and len(ours) == len(events[event]):
+        if not jsonc.read(text)[KEY][event]:
             text = jsonc.drop(text, (KEY, event))
-    if had_some and not jsonc.read(text).get(KEY):
+    if found and not jsonc.read(text)[KEY]:
         text = jsonc.drop(text, (KEY,))
     return text
 
 
 HOOKING = {
-    "claude-code": Hooking(
-        title="Claude Code",
-        place=Place("settings.json", ".claude", variable="CLAUDE_CONFIG_DIR"),
-        events=EVENTS["claude-code"],
-        documented="Claude Code Docs, Hooks reference",
-    ),
+    "claude-code": Hooking(Place("settings.json", ".claude", variable="CLAUDE_CONFIG_DIR"), EVENTS["claude-code"]),
     "codex": Hooking(
-        title="Codex",
-        place=Place("hooks.json", ".codex", variable="CODEX_HOME"),
-        events=EVENTS["codex"],
-        documented="OpenAI Developers, Codex: Hooks",
+        Place("hooks.json", ".codex", variable="CODEX_HOME"),
+        EVENTS["codex"],
         then="Start a new session and trust them in `/hooks`",
     ),
-    "gemini": Hooking(
-        title="Gemini CLI",
-        place=Place(".gemini/settings.json", variable="GEMINI_CLI_HOME"),
-        events=EVENTS["gemini"],
-        documented="Gemini CLI Docs, Hooks reference",
-        timeout=5000,
-    ),
+    "gemini": Hooking(HOSTS["gemini"].place, EVENTS["gemini"], timeout=5000),
 }

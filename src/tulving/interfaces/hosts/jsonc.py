@@ -12,9 +12,9 @@ from typing import Any
 from tulving.errors import InvalidInput
 
 Path = Sequence[str]
-_SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _LINE_END = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\r\n]*)?")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
 _WORD = re.compile(r"[^\s,:\[\]{}\"/]+")
 DEEPEST = 100
 
@@ -90,19 +90,18 @@ def drop(text: str, path: Path, at: int | None = None) -> str:
             return text
         at = len(keys) - 1 - keys[::-1].index(path[-1])
     item = node.items[at]
-    start = len(text[: item.start].rstrip())
-    if len(node.items) == 1:
-        end = item.node.end if item.comma is None else item.comma + 1
-        left = text[node.start + 1 : start] + text[end : node.end - 1]
-        inside = left if left.strip() else ""
-        return text[: node.start + 1] + inside + text[node.end - 1 :]
-    if item.comma is not None:
-        end = item.comma + 1
-        alone = text[_after_line(text, end) :][:1] in ("", "\r", "\n")
-        return text[:start] + text[end:] if alone else text[: item.start] + text[end:].lstrip(" \t")
-    before = node.items[at - 1].comma
-    assert before is not None
-    return text[:before] + text[before + 1 : start] + text[item.node.end :]
+    start, end = len(text[: item.start].rstrip()), (item.comma or item.node.end - 1) + 1
+    if len(node.items) == 1 and not (text[node.start + 1 : start] + text[end : node.end - 1]).strip():
+        return text[: node.start + 1] + text[node.end - 1 :]
+    if item.comma and text[_after_line(text, end) :][:1] not in ("", "\r", "\n"):  # others follow on its line
+        return text[: item.start] + text[end:].lstrip(" \t")
+    left, rest = text[:start], text[end:]
+    if not item.comma and at:
+        comma = node.items[at - 1].comma or 0
+        left = left[:comma] + left[comma + 1 :]
+    # A comment that ends the line before it must not swallow what follows.
+    swallows = "//" in left[left.rfind("\n") + 1 :] and rest.lstrip(" \t")[:1] not in ("", "\r", "\n")
+    return left + (_newline(text) if swallows else "") + rest
 
 
 def _follow(node: Node, path: Path) -> Node | None:
@@ -138,7 +137,7 @@ def _insert(text: str, root: Node, node: Node, label: str, value: Any) -> str:
     if "\n" not in text[node.start : last.start]:
         comma = "," if last.comma is None else ""
         at = last.node.end if last.comma is None else last.comma + 1
-        return f"{text[:at]}{comma} {label}{json.dumps(value, ensure_ascii=False)}{text[at:]}"
+        return f"{text[:at]}{comma} {label}{_plain(value)}{text[at:]}"
     indent = _indent(text, last.start)
     item = newline + indent + label + _dumped(value, indent, unit, newline)
     if last.comma is None:
@@ -163,13 +162,18 @@ def _dumped(value: Any, indent: str, unit: str, newline: str) -> str:
     elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
         parts = [_dumped(each, inner, unit, newline) for each in value]
     if not parts:
-        return json.dumps(value, ensure_ascii=False)
+        return _plain(value)
     opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
     return f"{opening}{newline}{inner}{f',{newline}{inner}'.join(parts)}{newline}{indent}{closing}"
 
 
 def _key(key: str) -> str:
-    return f"{json.dumps(key, ensure_ascii=False)}: "
+    return f"{_plain(key)}: "
+
+
+def _plain(value: Any) -> str:
+    """A value on one line. Half of a surrogate pair is no character: it stays escaped."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
 
 
 def _newline(text: str) -> str:

@@ -44,7 +44,7 @@ class Part:
 
 def project_name(folder: Path) -> str | None:
     """The name of the project around a folder: that of its repository, or else its own. A home is no project."""
-    home = Path.home()
+    home, folder = Path.home().resolve(), folder.resolve()
     for place in (folder, *folder.parents):
         if place == home:
             break

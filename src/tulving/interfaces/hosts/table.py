@@ -1,4 +1,4 @@
-"""The hosts: where each keeps its MCP servers, in which form, and which page of its documentation says so."""
+"""The hosts: where each keeps its MCP servers, and in which form."""
 
 import os
 import sys
@@ -13,7 +13,9 @@ from tulving.interfaces.hosts.settings_file import Change, propose
 
 NAME = "tulving"
 OURS = "TULVING_"
-TRANSPORT = ("type", "command", "args", "env", "url", "serverUrl", "httpUrl", "headers")
+TRANSPORT = frozenset(
+    "type command args env url serverUrl httpUrl headers http_headers env_http_headers bearer_token_env_var".split()
+)
 """What says how a server is reached, in the words of all hosts."""
 
 
@@ -33,19 +35,17 @@ class Place:
         return (Path(given).expanduser() if given else BASES[self.base]() / self.folder) / self.file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Host:
     """A host and the form of its MCP servers: the key they are under, and the fields that they have beside the usual
-    ones. `project` is the file in a project, if it has one."""
+    ones. `then` is what the person does after a change, `project` the file in a project, if it has one."""
 
     title: str
     place: Place
-    documented: str
+    then: str
     key: str = "mcpServers"
     project: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
-    then: str = ""
-    """What the person does after a change."""
 
     def entry(self, command: list[str], environment: Mapping[str, str]) -> dict[str, Any]:
         """The server as the host wants it."""
@@ -101,62 +101,42 @@ BASES = {"home": Path.home, "applications": _applications, "config": _config}
 STDIO = {"type": "stdio"}
 HOSTS = {
     "claude-code": Host(
-        title="Claude Code",
-        place=Place(".claude.json", variable="CLAUDE_CONFIG_DIR"),
+        "Claude Code",
+        Place(".claude.json", variable="CLAUDE_CONFIG_DIR"),
+        "`/mcp` in a new session shows it",
         project=".mcp.json",
         extra=STDIO,
-        documented="Claude Code Docs, Connect Claude Code to tools via MCP",
-        then="`/mcp` in a new session shows it",
     ),
     "claude-desktop": Host(
-        title="Claude Desktop",
-        place=Place("claude_desktop_config.json", "Claude", "applications"),
-        documented="Model Context Protocol, Connect to local MCP servers",
-        then="quit Claude Desktop and start it again",
+        "Claude Desktop",
+        Place("claude_desktop_config.json", "Claude", "applications"),
+        "quit Claude Desktop and start it again",
     ),
-    "cursor": Host(
-        title="Cursor",
-        place=Place("mcp.json", ".cursor"),
-        project=".cursor/mcp.json",
-        documented="Cursor Docs, Model Context Protocol (MCP)",
-        then="restart Cursor",
-    ),
+    "cursor": Host("Cursor", Place("mcp.json", ".cursor"), "restart Cursor", project=".cursor/mcp.json"),
     "vscode": Host(
-        title="VS Code",
-        place=Place("mcp.json", "Code/User", "applications"),
+        "VS Code",
+        Place("mcp.json", "Code/User", "applications"),
+        "`MCP: List Servers` starts it",
         key="servers",
         project=".vscode/mcp.json",
         extra=STDIO,
-        documented="Visual Studio Code Docs, MCP configuration reference",
-        then="`MCP: List Servers` starts it",
     ),
     "codex": Host(
-        title="Codex",
-        place=Place("config.toml", ".codex", variable="CODEX_HOME"),
+        "Codex",
+        Place("config.toml", ".codex", variable="CODEX_HOME"),
+        "`/mcp` in a new session shows it",
         key="mcp_servers",
         project=".codex/config.toml",
-        documented="OpenAI Developers, Codex: Model Context Protocol",
-        then="`/mcp` in a new session shows it",
     ),
     "gemini": Host(
-        title="Gemini CLI",
-        place=Place(".gemini/settings.json", variable="GEMINI_CLI_HOME"),
+        "Gemini CLI",
+        Place(".gemini/settings.json", variable="GEMINI_CLI_HOME"),
+        "`/mcp` in a new session shows it",
         project=".gemini/settings.json",
-        documented="Gemini CLI Docs, MCP servers with the Gemini CLI",
-        then="`/mcp` in a new session shows it",
     ),
-    "windsurf": Host(
-        title="Windsurf",
-        place=Place("mcp_config.json", ".codeium/windsurf"),
-        documented="Windsurf Docs, Cascade: Model Context Protocol (MCP)",
-        then="refresh the servers in Cascade",
-    ),
+    "windsurf": Host("Windsurf", Place("mcp_config.json", ".codeium/windsurf"), "refresh the servers in Cascade"),
     "zed": Host(
-        title="Zed",
-        place=Place("settings.json", "zed", "config"),
-        key="context_servers",
-        documented="Zed Docs, Model Context Protocol",
-        then="the Agent Panel's settings show it",
+        "Zed", Place("settings.json", "zed", "config"), "the Agent Panel's settings show it", key="context_servers"
     ),
 }
 ALIASES = {"claude": "claude-code", "gemini-cli": "gemini", "code": "vscode"}

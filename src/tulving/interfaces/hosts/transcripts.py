@@ -78,20 +78,20 @@ def _moment(time: object) -> datetime | None:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file with one on each line. A line that is being written just now is not one yet."""
+def _records(path: Path, whole: bool = False) -> Iterator[dict[str, Any]]:
+    """The object that a file is as a `whole`, or those on its lines. What is being written just now is none yet."""
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
+        for text in [file.read()] if whole else file:
             with suppress(ValueError, RecursionError):
-                if isinstance(entry := json.loads(line), dict):
-                    yield entry
+                if isinstance(record := json.loads(text), dict):
+                    yield record
 
 
 Entries = Iterator[tuple[bool, object, object]]
 
 
 def _claude_code(path: Path) -> Entries:
-    for entry in _lines(path):
+    for entry in _records(path):
         message = entry.get("message")
         own = not any(entry.get(mark) for mark in ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage"))
         if entry.get("type") in ("user", "assistant") and isinstance(message, dict) and own:
@@ -101,14 +101,14 @@ def _claude_code(path: Path) -> Entries:
 def _codex(path: Path) -> Entries:
     """A rollout. Its events have the words alone, the items for the model also what Codex adds to a prompt. Older
     versions have events of other names."""
-    for entry in _lines(path):
+    for entry in _records(path):
         payload = entry.get("payload")
         if entry.get("type") != "event_msg" or not isinstance(payload, dict):
             continue
         item = payload.get("item")
         said = item if isinstance(item, dict) else payload
-        if said.get("type") in _CODEX:
-            yield _CODEX[said["type"]], said.get("content") or said.get("message"), entry.get("timestamp")
+        if (kind := str(said.get("type"))) in _CODEX:
+            yield _CODEX[kind], said.get("content") or said.get("message"), entry.get("timestamp")
 
 
 _CODEX = {"UserMessage": True, "user_message": True, "AgentMessage": False, "agent_message": False}
@@ -117,16 +117,12 @@ _CODEX = {"UserMessage": True, "user_message": True, "AgentMessage": False, "age
 def _gemini(path: Path) -> Entries:
     """One object with all messages, or a log of them: a message that is there again has been completed, and `$set` has
     those that were kept when the session was compressed or resumed."""
-    if path.suffix == ".json":
-        records = [json.loads(path.read_text(encoding="utf-8", errors="replace"))]
-    else:
-        records = _lines(path)
-    messages: dict[object, dict[str, Any]] = {}
-    for record in records:
+    messages: dict[str, dict[str, Any]] = {}
+    for record in _records(path, whole=path.suffix == ".json"):
         kept = record.get("$set", record)
         for each in kept["messages"] if isinstance(kept, dict) and isinstance(kept.get("messages"), list) else [record]:
             if isinstance(each, dict) and each.get("type") in ("user", "gemini"):
-                messages[each.get("id", len(messages))] = each
+                messages[str(each.get("id", len(messages)))] = each
     for each in messages.values():
         yield each["type"] == "user", each.get("displayContent") or each.get("content"), each.get("timestamp")
 

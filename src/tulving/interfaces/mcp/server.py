@@ -23,7 +23,7 @@ from mcp_types import (
     Tool,
 )
 
-from tulving.interfaces.calls import cancelled_once, open_lazily
+from tulving.interfaces.calls import Opened, cancelled_once, open_lazily
 from tulving.interfaces.mcp import prompts, resources
 from tulving.interfaces.mcp.completions import complete
 from tulving.interfaces.mcp.greeting import SERVER, instructions
@@ -43,9 +43,14 @@ log = logging.getLogger("tulving")
 
 
 async def converse(
-    config: MemoryModuleConfig, first: str | None, lines: "asyncio.Queue[str | None]", is_greeted: bool
+    config: MemoryModuleConfig,
+    first: str | None,
+    lines: "asyncio.Queue[str | None]",
+    is_greeted: bool,
+    build: "Callable[[Opened[Memory]], Server] | None" = None,
 ) -> None:
-    """Serve the memory over standard input and output, whose `first` line may be an `initialize` that is answered."""
+    """Serve the memory over standard input and output, whose `first` line may be an `initialize` that is answered; with
+    `build`, by another server than our own."""
 
     def opened() -> "AbstractAsyncContextManager[Memory]":
         from tulving.bootstrap import open_memory
@@ -55,7 +60,7 @@ async def converse(
     try:
         streams = conversation(first, lines, is_greeted)
         async with open_lazily(opened) as memory, streams as (requests, responses):
-            server = build_server(config, lambda _: Principal(memory))
+            server = build(memory) if build else build_server(config, lambda _: Principal(memory))
             await server.run(requests, responses, server.create_initialization_options())
     except* OSError as errors:
         log.warning("the client is gone: %s", errors.exceptions[0])

@@ -5,9 +5,7 @@ Names, schemas and answers are the same, so that a host and its prompts need no 
 
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +13,9 @@ from mcp.server import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from tulving.errors import InvalidInput
-from tulving.interfaces.calls import Opened, cancelled_once, open_lazily, told
+from tulving.interfaces.calls import Opened, cancelled_once, told
 from tulving.interfaces.mcp.greeting import SERVER, read_lines
+from tulving.interfaces.mcp.server import converse
 from tulving.interfaces.mcp.server_memory_graph import (
     Json,
     add_observations,
@@ -29,14 +28,12 @@ from tulving.interfaces.mcp.server_memory_graph import (
     read_graph,
     search_nodes,
 )
-from tulving.interfaces.mcp.stdio import conversation
 from tulving.interfaces.mcp.tools import failure
+from tulving.services.operations import Effect
 from tulving.settings import MemoryModuleConfig
 
 if TYPE_CHECKING:
     from tulving.services.memory import Memory
-
-log = logging.getLogger("tulving")
 
 
 def serve(config: MemoryModuleConfig) -> None:
@@ -45,20 +42,8 @@ def serve(config: MemoryModuleConfig) -> None:
 
 
 async def _serve(config: MemoryModuleConfig) -> None:
-    def opened() -> "AbstractAsyncContextManager[Memory]":
-        from tulving.bootstrap import open_memory
-
-        return open_memory(config=config)
-
     lines = read_lines()
-    first = await lines.get()
-    try:
-        streams = conversation(first, lines, False)
-        async with open_lazily(opened) as memory, streams as (requests, responses):
-            server = build_server(memory)
-            await server.run(requests, responses, server.create_initialization_options())
-    except* OSError as errors:
-        log.warning("the client is gone: %s", errors.exceptions[0])
+    await converse(config, await lines.get(), lines, is_greeted=False, build=build_server)
 
 
 def build_server(memory: "Opened[Memory]") -> Server:
@@ -106,14 +91,14 @@ def _checked(name: str, schema: Json, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class GraphTool:
-    """A tool: what it takes, what it answers, and which part of the answer the text shows."""
+    """A tool: what it takes, what it answers, and which part of the answer the text shows, if not all."""
 
     run: Callable[..., Awaitable[Json]]
+    effect: Effect
     description: str
     takes: Json
     gives: Json
     shows: str | None = None
-    effect: str = "write"
 
     @property
     def tool(self) -> Tool:
@@ -176,70 +161,69 @@ _DELETION = _record(
     observations=_list(_STRING, "What is to be deleted, word for word"),
 )
 _DONE = {"success": {"type": "boolean"}, "message": _STRING}
-_GRAPH = {"entities": _list(_ENTITY), "relations": _list(_RELATION)}
+_ENTITIES, _RELATIONS = {"entities": _list(_ENTITY)}, {"relations": _list(_RELATION)}
+_GRAPH = {**_ENTITIES, **_RELATIONS}
 
 TOOLS: Mapping[str, GraphTool] = {
-    each.run.__name__: each
-    for each in (
+    tool.run.__name__: tool
+    for tool in (
         GraphTool(
-            create_entities,
-            "Create new entities in the knowledge graph",
-            {"entities": _list(_ENTITY)},
-            {"entities": _list(_ENTITY)},
-            shows="entities",
+            create_entities, "write", "Create new entities in the knowledge graph", _ENTITIES, _ENTITIES, "entities"
         ),
         GraphTool(
             create_relations,
+            "write",
             "Create new relations between entities in the knowledge graph. Write them in the active voice",
-            {"relations": _list(_RELATION)},
-            {"relations": _list(_RELATION)},
-            shows="relations",
+            _RELATIONS,
+            _RELATIONS,
+            "relations",
         ),
         GraphTool(
             add_observations,
+            "write",
             "Add new observations to entities that exist in the knowledge graph",
             {"observations": _list(_ADDITION)},
             {"results": _list(_ADDED)},
-            shows="results",
+            "results",
         ),
         GraphTool(
             delete_entities,
+            "destroy",
             "Delete entities and their relations from the knowledge graph",
             {"entityNames": _list(_STRING, "Their names")},
             _DONE,
-            shows="message",
-            effect="destroy",
+            "message",
         ),
         GraphTool(
             delete_observations,
+            "destroy",
             "Delete observations of entities in the knowledge graph",
             {"deletions": _list(_DELETION)},
             _DONE,
-            shows="message",
-            effect="destroy",
+            "message",
         ),
         GraphTool(
             delete_relations,
+            "destroy",
             "Delete relations from the knowledge graph",
             {"relations": _list(_RELATION, "Which ones")},
             _DONE,
-            shows="message",
-            effect="destroy",
+            "message",
         ),
-        GraphTool(read_graph, "Read the whole knowledge graph", {}, _GRAPH, effect="read"),
+        GraphTool(read_graph, "read", "Read the whole knowledge graph", {}, _GRAPH),
         GraphTool(
             search_nodes,
+            "read",
             "Search for nodes in the knowledge graph",
             {"query": _text("What to find in the names, types and observations of entities")},
             _GRAPH,
-            effect="read",
         ),
         GraphTool(
             open_nodes,
+            "read",
             "Open nodes of the knowledge graph by their names",
             {"names": _list(_STRING, "Their names")},
             _GRAPH,
-            effect="read",
         ),
     )
 }
