@@ -55,9 +55,22 @@ def test_bad_records_are_named_and_counted(cli, path: Path, tmp_path: Path):
     ran = cli("import", file)
     assert (ran.code, ran.out) == (1, "server-memory: added 3 facts\n")
     assert ran.err.count("warning: memory.json, line ") == 10
-    assert "warning: 12 records were refused, of which the first 10 are shown" in ran.err
+    assert "warning: refused 12 records, of which the first 10 are shown" in ran.err
     strict = cli("import", "--strict", lines(tmp_path / "other.json", MEMORY[1], "nonsense"))
     assert strict.code == 2 and "other.json, line 2" in strict.err
+
+
+def test_secrets_are_redacted_or_refused(cli, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = lines(
+        tmp_path / "log.jsonl", {"content": "my password is hunter2"}, {"content": "tea", "password": "hunter2"}
+    )
+    taken = cli("import", "--from", "jsonl", file)
+    assert (taken.code, taken.out) == (0, "jsonl: added 2 episodes\n")
+    assert "warning: redacted what looks like a secret in 2 records" in taken.err
+    monkeypatch.setenv("TULVING_SECRETS__POLICY", "refuse")
+    refused = cli("import", "--from", "jsonl", file)
+    assert refused.code == 1 and "log.jsonl, line 2: metadata.password: holds what looks like a secret" in refused.err
+    assert "hunter2" not in taken.err + refused.err + cli("list", "episode", "--json").out
 
 
 def test_an_import_that_broke_off_goes_on(cli, path: Path, tmp_path: Path):

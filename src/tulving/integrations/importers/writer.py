@@ -22,14 +22,14 @@ Progress = Callable[[int, int, str], None]
 @dataclass(slots=True)
 class Report:
     """What an import came to: how many memories of each kind were added or known before, how many records were refused
-    (the first of them by name), in how many there were secrets, and what was left out and why."""
+    (the first of them by name), what became of secrets in how many, and what was left out and why."""
 
     format: str
     added: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     refused: int = 0
-    secrets: int = 0
+    secrets: Counter[str] = field(default_factory=Counter)
     named: list[Refused] = field(default_factory=list)
 
     def refuse(self, refused: Refused) -> None:
@@ -58,7 +58,8 @@ async def take(
             if taken.problem is not None:
                 _refuse(report, Refused(offer.place, taken.problem), strict)
             else:
-                report.secrets += taken.warning is not None
+                if taken.warning is not None:
+                    report.secrets[taken.warning.partition(":")[0]] += 1
                 (report.added if taken.is_new else report.known)[_kind(offer)] += 1
         done = (report.added + report.known).total()
         # In kilobytes: how many records a file has is not known before its end.

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tulving.errors import InvalidInput, TulvingError
+from tulving.errors import InvalidInput
 from tulving.interfaces.cli.health import warn_of_pending
 from tulving.interfaces.cli.interruption import BATCHES
 from tulving.interfaces.cli.options import AsJson, Chosen
-from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, complain, progress, remark, report, warn
+from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, progress, remark, report, warn
 from tulving.services.moving import Moving
 
 if TYPE_CHECKING:
@@ -182,6 +182,8 @@ def _store(chosen: Chosen, dry_run: bool) -> Iterator[Chosen]:
 
 
 def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
+    from tulving.interfaces.cli.lessons import counted
+
     verb = "would add" if dry_run else "added"
     known = f"; {_counted(done.known)} known already" if done.known else ""
     left_out = [f"left out {count} {reason}" for reason, count in done.left_out.items()]
@@ -192,17 +194,17 @@ def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
         "known": dict(done.known),
         "left_out": dict(done.left_out),
         "refused": done.refused,
-        "secrets": done.secrets,
+        "secrets": done.secrets.total(),
         "problems": [{"place": each.place, "problem": each.problem} for each in done.named],
     }
     report(answer, as_json, f"{done.format}: {verb} {_counted(done.added)}{known}", *left_out)
-    if done.secrets and not as_json:
-        warn(f"what looks like a secret is in {done.secrets} records; `secrets.policy` says what becomes of it")
+    for what, count in {} if as_json else done.secrets.items():
+        warn(f"{what} in {counted(count, 'record')}")
     if done.refused and not as_json:
         for each in done.named[:SHOWN]:
             warn(f"{each.place}: {each.problem}")
         more = "" if done.refused <= SHOWN else f", of which the first {SHOWN} are shown"
-        complain(TulvingError(f"{done.refused} records {'would be' if dry_run else 'were'} refused{more}"))
+        warn(f"refused {counted(done.refused, 'record')}{more}")
 
 
 def _counted(counts: "dict[str, int]") -> str:
