@@ -1,6 +1,6 @@
 """CrewAI's memory, kept by Tulving.
 
-    pip install . crewai        (in a clone; the tulving of PyPI is another project)
+    pip install . crewai        (in a clone: docs/install.md says why)
     python examples/crewai_memory.py
 
 Everything about a memory is said here, so that CrewAI needs no language model. The store is the file memory.db in the

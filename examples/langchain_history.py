@@ -1,6 +1,6 @@
 """A chat history for LangChain that stays, and that can be searched.
 
-    pip install . langchain-core        (in a clone; the tulving of PyPI is another project)
+    pip install . langchain-core        (in a clone: docs/install.md says why)
     python examples/langchain_history.py
 
 Put your own chat model in place of the fake one. The store is the file memory.db in the current folder.

@@ -1,6 +1,6 @@
 """A LangGraph graph with a long-term memory: what is said in one thread is known in the next.
 
-    pip install . langgraph        (in a clone; the tulving of PyPI is another project)
+    pip install . langgraph        (in a clone: docs/install.md says why)
     python examples/langgraph_store.py
 
 A real graph would ask a language model in `answer`. The store is the file memory.db in the current folder.

@@ -1,6 +1,6 @@
 """A session of the OpenAI Agents SDK that stays between runs, in a memory that can be searched.
 
-    pip install . openai-agents        (in a clone; the tulving of PyPI is another project)
+    pip install . openai-agents        (in a clone: docs/install.md says why)
     python examples/openai_agents_session.py
 
 `Parrot` stands for a real model: leave `model=` out to use the SDK's own. The store is the file memory.db in the

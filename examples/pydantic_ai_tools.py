@@ -1,6 +1,6 @@
 """A Pydantic AI agent with the memory as its tools.
 
-    pip install . pydantic-ai-slim        (in a clone; the tulving of PyPI is another project)
+    pip install . pydantic-ai-slim        (in a clone: docs/install.md says why)
     python examples/pydantic_ai_tools.py
 
 `play` stands for a real model: pass the name of yours instead, such as "openai:gpt-5". The store is the file memory.db

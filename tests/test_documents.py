@@ -199,6 +199,14 @@ def test_every_block_says_what_it_is() -> None:
     ] == []
 
 
+def test_nothing_tells_to_install_the_other_project() -> None:
+    """`pip install tulving langgraph` would fetch the package of that name from the index, which is not this one."""
+    texts = [(str(block), block.text) for page in PAGES for block in blocks(page)]
+    texts += [(path.name, path.read_text()) for path in sorted((ROOT / "examples").glob("*.py"))]
+    other = re.compile(r"(?:\binstall\b.*|\buvx )(?<![\w./-])tulving(?![\w-])")
+    assert [(place, found[0]) for place, text in texts for found in other.finditer(text)] == []
+
+
 @pytest.fixture
 def database(postgres: Server) -> Iterator[str]:
     """The URL of a new, empty database."""
