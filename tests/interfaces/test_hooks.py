@@ -398,8 +398,11 @@ class TestInstalling:
         assert cli("hook", "install", "claude-code").code == 2
         assert not (project.parent / ".claude").exists()
 
-    def test_no_password_becomes_an_argument(self, project: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch):
-        url = "postgresql://me:secret@db.example.com/memory"
+    @pytest.mark.parametrize("place", ["me:secret@db.example.com/memory", "me@db.example.com/memory?password=secret"])
+    def test_no_password_becomes_an_argument(
+        self, place: str, project: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch
+    ):
+        url = f"postgresql://{place}"
         refused = cli("--url", url, "hook", "install", "codex", "--yes")
         assert (refused.code, "secret" in refused.err) == (2, False)
         monkeypatch.setenv("TULVING_URL", url)
