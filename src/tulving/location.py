@@ -41,12 +41,13 @@ def is_postgres(url: str | None) -> bool:
 
 
 def store_name(url: str | None) -> str:
-    """The location of a store as shown to people: its file, or its URL without the password."""
+    """The location of a store as shown to people: its file, or its URL without the password, wherever it stands."""
     if url is None or not is_postgres(url):
         return str(database_path(url).absolute())
     parts = urlsplit(url)
     who, at, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=who.partition(":")[0] + at + host))
+    options = [each for each in parts.query.split("&") if "password" not in unquote(each.partition("=")[0])]
+    return urlunsplit(parts._replace(netloc=who.partition(":")[0] + at + host, query="&".join(options)))
 
 
 def database_path(url: str | None) -> Path:

@@ -298,19 +298,20 @@ class TestFailing:
 
 class TestSetup:
     def test_init_creates_the_store_with_its_folders_and_says_where(self, cli, tmp_path: Path):
-        path = tmp_path / "a" / "my b" / "memory.db"
+        path = tmp_path / ".tulving files" / "b" / "memory.db"
         ran = cli("--url", str(path), "init")
         assert (ran.code, ran.err) == (0, "")
         assert f"store     {path} (new)" in ran.out
         assert "(new)" not in cli("--url", str(path), "init").out
         assert "tulving demo" in ran.out
         assert ran.out.count(f"tulving --url '{path}' ") == 3
+        assert "tulving --tenant ann recall" in cli("--tenant", "ann", "init").out
 
     def test_init_for_a_project(self, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.delenv("TULVING_URL")
         below = tmp_path / "src"
         below.mkdir()
-        assert cli("init", "--project").code == 0
+        assert "--url" not in cli("init", "--project").out
         assert (tmp_path / ".tulving" / "memory.db").is_file()
         assert (tmp_path / ".tulving" / ".gitignore").read_text().endswith("*\n")
         cli("store", "note", "kept here")

@@ -374,6 +374,17 @@ class TestInstalling:
         assert cli("hook", "uninstall", host, "--yes").out == f"no hooks of ours in {path}\n"
         assert (path.parent / f"{path.name}.bak").read_text() == theirs
 
+    def test_one_that_shares_its_group_goes_alone(self, project: Path, cli: Callable):
+        path = project.parent / ".claude/settings.json"
+        assert cli("hook", "install", "claude-code", "--yes").code == 0
+        shared = jsonc.read(path.read_text())
+        shared["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "date"})
+        path.write_text(json.dumps(shared))
+        assert cli("hook", "install", "claude-code", "--yes").out == f"already there: {path}\n"
+        assert cli("hook", "uninstall", "claude-code", "--yes").code == 0
+        left = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "date"}]}]}}
+        assert json.loads(path.read_text()) == left
+
     def test_a_written_command_runs_in_a_shell(self, project: Path, cli: Callable):
         assert cli("hook", "install", "claude-code", "--yes").code == 0
         hooks = jsonc.read((project.parent / ".claude/settings.json").read_text())["hooks"]
@@ -387,8 +398,11 @@ class TestInstalling:
         assert cli("hook", "install", "claude-code").code == 2
         assert not (project.parent / ".claude").exists()
 
-    def test_no_password_becomes_an_argument(self, project: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch):
-        url = "postgresql://me:secret@db.example.com/memory"
+    @pytest.mark.parametrize("place", ["me:secret@db.example.com/memory", "me@db.example.com/memory?password=secret"])
+    def test_no_password_becomes_an_argument(
+        self, place: str, project: Path, cli: Callable, monkeypatch: pytest.MonkeyPatch
+    ):
+        url = f"postgresql://{place}"
         refused = cli("--url", url, "hook", "install", "codex", "--yes")
         assert (refused.code, "secret" in refused.err) == (2, False)
         monkeypatch.setenv("TULVING_URL", url)

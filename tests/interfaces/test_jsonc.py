@@ -62,8 +62,8 @@ def test_elements_of_a_list_come_and_go():
     more = jsonc.add(text, ("hooks", "Start"), {"ours": True})
     assert jsonc.read(more)["hooks"]["Start"] == [1, {"x": 2}, {"ours": True}]
     assert "// one" in more
-    assert jsonc.drop(more, ("hooks", "Start"), 2) == text
-    assert jsonc.read(jsonc.drop(more, ("hooks", "Start"), 0))["hooks"]["Start"] == [{"x": 2}, {"ours": True}]
+    assert jsonc.drop(more, ("hooks", "Start", 2)) == text
+    assert jsonc.read(jsonc.drop(more, ("hooks", "Start", 0)))["hooks"]["Start"] == [{"x": 2}, {"ours": True}]
     assert jsonc.read(jsonc.add(text, ("hooks", "End"), 3))["hooks"]["End"] == [3]
     assert jsonc.drop(text, ("hooks", "nothing")) == text
 
@@ -81,7 +81,7 @@ def test_elements_of_a_list_come_and_go():
 )
 def test_a_comment_never_swallows_what_follows(text: str, after: str):
     last = len(jsonc.read(text)["a"]) - 1
-    assert jsonc.drop(text, ("a",), last) == after
+    assert jsonc.drop(text, ("a", last)) == after
     assert len(jsonc.read(after)["a"]) == last
 
 

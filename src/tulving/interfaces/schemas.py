@@ -88,14 +88,12 @@ def _of(hint: Any) -> dict[str, Any]:
 
 
 def _record(record: Any) -> dict[str, Any]:
-    optional, properties = (
-        LEFT_OUT,
-        {
-            RENAMED.get(name, name): _described(without_none(hint) if name in LEFT_OUT else hint)
-            for name, hint in get_type_hints(record).items()
-            if name not in INTERNAL
-        },
-    )
+    properties = {
+        RENAMED.get(name, name): _described(without_none(hint) if name in LEFT_OUT else hint)
+        for name, hint in get_type_hints(record).items()
+        if name not in INTERNAL
+    }
+    optional = LEFT_OUT
     if issubclass(record, Found):  # always the answer itself
         optional, properties["closest"] = LEFT_OUT | DIAGNOSTICS, {"$ref": "#/properties/results/items"}
     return _object(properties, [name for name in properties if name not in optional])

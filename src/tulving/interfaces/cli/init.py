@@ -128,8 +128,9 @@ def _prepare(chosen: Chosen, source: Path | None) -> None:
 def _next_steps(chosen: Chosen) -> str:
     from tulving.location import store_name
 
-    elsewhere = chosen.url is not None and STORE_FOLDER not in chosen.url
-    command = f"tulving --url {shlex.quote(store_name(chosen.url))}" if elsewhere else "tulving"
+    here, otherwise = (store_name(each.config().url) for each in (chosen, replace(chosen, url=None)))
+    given = {"--url": here if here != otherwise else None, "--tenant": chosen.tenant, "--embedder": chosen.embedder}
+    command = shlex.join(["tulving", *(word for name, value in given.items() if value for word in (name, value))])
     steps = {
         "tulving demo": "see it at work on made-up memories",
         f'{command} store fact me favorite_color "deep green"': "remember something",

@@ -8,6 +8,8 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from tulving.interfaces.hosts import jsonc
@@ -32,13 +34,13 @@ class Hooking:
         """What must change so that the host runs our hooks, and no others of ours."""
 
         def edit(text: str) -> str:
-            wanted = {event: self._group(host, event, environment) for event in self.events}
+            wanted = {event: self._hook(host, event, environment) for event in self.events}
             found = _ours(text)
-            if all([*found.get(event, {}).values()] == [group] for event, group in wanted.items()):
+            if all([hook for path, hook in found.items() if path[1] == event] == [wanted[event]] for event in wanted):
                 return text
             text = _removed(text)
-            for event, group in wanted.items():
-                text = jsonc.add(text, (KEY, event), group)
+            for event, hook in wanted.items():
+                text = jsonc.add(text, (KEY, event), {"hooks": [hook]})
             return text
 
         return propose(self.place.path(), edit)
@@ -50,10 +52,10 @@ class Hooking:
     def installed(self) -> list[str]:
         """The events at which the host runs a hook of ours."""
         found = _ours(propose(self.place.path(), lambda text: text).after)
-        return [event for event in self.events if found.get(event)]
+        return [event for event in self.events if any(path[1] == event for path in found)]
 
-    def _group(self, host: str, event: str, environment: Mapping[str, str]) -> dict[str, Any]:
-        return {"hooks": [{"type": "command", "command": command(host, event, environment), "timeout": self.timeout}]}
+    def _hook(self, host: str, event: str, environment: Mapping[str, str]) -> dict[str, Any]:
+        return {"type": "command", "command": command(host, event, environment), "timeout": self.timeout}
 
 
 def command(host: str, event: str, environment: Mapping[str, str]) -> str:
@@ -62,33 +64,27 @@ def command(host: str, event: str, environment: Mapping[str, str]) -> str:
     return shlex.join([*said, sys.executable, "-P", "-m", MODULE, host, event])
 
 
-def _ours(text: str) -> dict[str, dict[int, Any]]:
-    """For each event the groups that run our command and no other, by their places."""
-    settings = jsonc.read(text)
+def _ours(text: str) -> dict[tuple[str | int, ...], Any]:
+    """Our hooks by their paths: an event has groups, and a group has hooks."""
+    settings, found = jsonc.read(text), {}
     events = settings.get(KEY) if isinstance(settings, dict) else None
-    return {
-        event: {at: group for at, group in enumerate(groups) if _is_ours(group)}
-        for event, groups in (events.items() if isinstance(events, dict) else ())
-        if isinstance(groups, list)
-    }
-
-
-def _is_ours(group: Any) -> bool:
-    hooks = group.get("hooks") if isinstance(group, dict) else None
-    commands = [each.get("command") for each in hooks if isinstance(each, dict)] if isinstance(hooks, list) else []
-    return bool(commands) and all(isinstance(each, str) and f"-m {MODULE} " in each for each in commands)
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        for at, group in enumerate(groups) if isinstance(groups, list) else ():
+            hooks = group.get("hooks") if isinstance(group, dict) else None
+            for place, hook in enumerate(hooks) if isinstance(hooks, list) else ():
+                if isinstance(hook, dict) and f"-m {MODULE} " in str(hook.get("command")):
+                    found[KEY, event, at, "hooks", place] = hook
+    return found
 
 
 def _removed(text: str) -> str:
-    """Without our groups, and without the lists and the table that this leaves empty."""
-    found = {event: ours for event, ours in _ours(text).items() if ours}
-    for event, ours in found.items():
-        for at in reversed(ours):
-            text = jsonc.drop(text, (KEY, event), at)
-        if not jsonc.read(text)[KEY][event]:
-            text = jsonc.drop(text, (KEY, event))
-    if found and not jsonc.read(text)[KEY]:
-        text = jsonc.drop(text, (KEY,))
+    """Without our hooks, and without the groups, the lists and the table that this leaves empty."""
+    for path in reversed(_ours(text)):
+        text = jsonc.drop(text, path)
+        for emptied, gone in ((4, 3), (2, 2), (1, 1)):
+            if reduce(getitem, path[:emptied], jsonc.read(text)):
+                break
+            text = jsonc.drop(text, path[:gone])
     return text
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from tulving.errors import InvalidInput
 
-Path = Sequence[str]
+Path = Sequence[str | int]
+"""Keys of objects and places in lists."""
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _LINE_END = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\r\n]*)?")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
@@ -45,7 +46,7 @@ def read(text: str) -> Any:
     return {} if root is None else root.value
 
 
-def put(text: str, path: Path, value: Any) -> str:
+def put(text: str, path: Sequence[str], value: Any) -> str:
     """The text with a value at a path of keys, which are made as needed."""
     root = _parse(text)
     if root is None:
@@ -66,7 +67,7 @@ def put(text: str, path: Path, value: Any) -> str:
     return text[: node.start] + written + text[node.end :]
 
 
-def add(text: str, path: Path, value: Any) -> str:
+def add(text: str, path: Sequence[str], value: Any) -> str:
     """The text with one more element at the end of the list at a path."""
     root, node = _parse(text), None
     if root is not None:
@@ -78,18 +79,14 @@ def add(text: str, path: Path, value: Any) -> str:
     return _insert(text, root, node, "", value)
 
 
-def drop(text: str, path: Path, at: int | None = None) -> str:
-    """The text without the member at a path, or without element `at` of the list there."""
+def drop(text: str, path: Path) -> str:
+    """The text without the member or element at a path."""
     root = _parse(text)
-    node = root and _follow(root, path if at is not None else path[:-1])
-    if node is None:
+    node = root and _follow(root, path[:-1])
+    item = node and _member(node, path[-1], path[:-1])
+    if not node or not item:
         return text
-    keys = [item.key for item in node.items]
-    if at is None:
-        if path[-1] not in keys:
-            return text
-        at = len(keys) - 1 - keys[::-1].index(path[-1])
-    item = node.items[at]
+    at = next(place for place, each in enumerate(node.items) if each is item)
     start, end = len(text[: item.start].rstrip()), (item.comma or item.node.end - 1) + 1
     if len(node.items) == 1 and not (text[node.start + 1 : start] + text[end : node.end - 1]).strip():
         return text[: node.start + 1] + text[node.end - 1 :]
@@ -113,15 +110,16 @@ def _follow(node: Node, path: Path) -> Node | None:
     return node
 
 
-def _member(node: Node, key: str, path: Path) -> Item | None:
-    """The member of a key; the last one counts, as for every parser."""
-    if not isinstance(node.value, dict):
-        raise _wrong_kind(path, "an object")
-    return next((item for item in reversed(node.items) if item.key == key), None)
+def _member(node: Node, key: str | int, path: Path) -> Item | None:
+    """The element at a place, or the member of a key; the last one counts, as for every parser."""
+    of_keys = isinstance(key, str)
+    if not isinstance(node.value, dict if of_keys else list):
+        raise _wrong_kind(path, "an object" if of_keys else "a list")
+    return next((item for item in reversed(node.items) if item.key == key), None) if of_keys else node.items[key]
 
 
 def _wrong_kind(path: Path, kind: str) -> InvalidInput:
-    return InvalidInput(".".join(path) or "the whole file", f"is not {kind}", f"{kind}; nothing was changed")
+    return InvalidInput(".".join(map(str, path)) or "the whole file", f"is not {kind}", f"{kind}; nothing was changed")
 
 
 def _insert(text: str, root: Node, node: Node, label: str, value: Any) -> str:

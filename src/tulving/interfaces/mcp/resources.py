@@ -28,7 +28,6 @@ RESOURCES = (
         mime_type=MARKDOWN,
     ),
 )
-MEMORY = f"{SCHEME}://memory/{{kind}}/{{id}}"
 TEMPLATES = (
     ResourceTemplate(
         uri_template=f"{SCHEME}://context/{{topic}}",
@@ -38,7 +37,7 @@ TEMPLATES = (
         mime_type=MARKDOWN,
     ),
     ResourceTemplate(
-        uri_template=MEMORY,
+        uri_template=f"{SCHEME}://memory/{{kind}}/{{id}}",
         name="memory",
         title="Memory",
         description="One memory as a whole, by its kind (episode, fact or rule) and its id",
