@@ -47,7 +47,7 @@ async def test_both_ways_tell_how_far_they_are(memory, new_url, folder, monkeypa
     await memory.export(folder / "a.jsonl", lambda *step: steps.append(step))
     assert (steps[0], steps[-1]) == ((2, 10, "facts"), (10, 10, "memory_events"))
     steps.clear()
-    async with open_memory(new_url(), embedder="hashing") as other:
+    async with open_memory(new_url(), embedder="hashing", background=False) as other:
         await other.import_(folder / "a.jsonl", lambda *step: steps.append(step))
     assert (steps[0], steps[-1]) == ((2, 10, "facts"), (5, 5, "vectors"))
     assert (10, 10, "memory_events") in steps
