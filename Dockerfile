@@ -1,4 +1,4 @@
-# Tulving as an MCP server over HTTP, or as a worker: see docs/guides/docker.md.
+# Tulving as a service (HTTP API, console and MCP), or as a worker: see docs/guides/docker.md.
 #   docker build --tag tulving .
 #   docker build --tag tulving:lean --build-arg WEIGHTS=no .      mount the weights at /weights instead
 
@@ -10,7 +10,7 @@ COPY requirements/dev.txt requirements/dev.txt
 RUN grep -oE '^[A-Za-z0-9._-]+==[^ ;\\]+' requirements/dev.txt > constraints.txt
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src src
-RUN /opt/tulving/bin/pip install --no-cache-dir --constraint constraints.txt '.[hnsw,mcp,postgres]'
+RUN /opt/tulving/bin/pip install --no-cache-dir --constraint constraints.txt '.[hnsw,postgres,server]'
 
 FROM build AS weights
 ARG WEIGHTS=yes
@@ -26,6 +26,6 @@ USER 10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8765
-HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8765/health', timeout=4)"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8765/readyz', timeout=4)"]
 ENTRYPOINT ["tulving"]
-CMD ["mcp", "--http", "0.0.0.0:8765"]
+CMD ["serve", "0.0.0.0:8765"]

@@ -66,7 +66,7 @@ specification: $(VENV)/.dev $(VENV)/.project ## make the tables of docs/specific
 
 lock: $(VENV)/.created ## pin the dependencies anew (UPGRADE=--upgrade takes newer ones)
 	$(PIP) uv==$(UV_VERSION)
-	$(LOCK) --extra mcp --output-file requirements/base.txt
+	$(LOCK) --extra server --output-file requirements/base.txt
 	$(LOCK) --all-extras --group dev --constraint requirements/base.txt --output-file requirements/dev.txt
 	@! grep -nE '://|file:| @ ' requirements/*.txt || { echo "a lock file names an address or a path" >&2; exit 1; }
 

@@ -53,11 +53,13 @@ from tulving.domain.statistics import Statistics as Statistics
 from tulving.domain.windows import Window as Window
 from tulving.domain.windows import WindowDiagnostics as WindowDiagnostics
 from tulving.embedders import get_embedding_engine as get_embedding_engine
+from tulving.errors import ChangedSince as ChangedSince
 from tulving.errors import ConfigError as ConfigError
 from tulving.errors import DamagedStore as DamagedStore
 from tulving.errors import DiskFull as DiskFull
 from tulving.errors import EmbedderMismatch as EmbedderMismatch
 from tulving.errors import EmbedderUnavailable as EmbedderUnavailable
+from tulving.errors import Forbidden as Forbidden
 from tulving.errors import IntegrityError as IntegrityError
 from tulving.errors import InvalidInput as InvalidInput
 from tulving.errors import MemoryClosed as MemoryClosed

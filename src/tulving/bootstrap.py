@@ -7,6 +7,7 @@ import asyncio
 import io
 import os
 import random
+import secrets
 import socket
 import threading
 import time
@@ -20,6 +21,7 @@ from uuid import UUID
 
 from tulving import extras
 from tulving.config import own_config
+from tulving.domain.access import SECRET_PREFIX
 from tulving.domain.events import Audit, AuditOf
 from tulving.domain.scope import Bound, Caller, Owner
 from tulving.domain.text import count_tokens
@@ -180,17 +182,20 @@ def open_administration(*args: Any, **options: Any) -> Opening[Administration]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a network server needs: the memory that it serves, and the authentication of its callers."""
+    """What a network server needs: the memory that it serves, the authentication of its callers, and the whole store,
+    for administrators."""
 
     memory: Memory
     authentication: Authentication
+    administration: Administration
 
 
 @asynccontextmanager
 async def open_served(config: MemoryModuleConfig) -> AsyncIterator[Served]:
     """Open the configured memory for a network server."""
     async with open_memory(config=config) as memory:
-        yield Served(memory, Authentication(memory._env, memory.caller))
+        env, caller = memory._env, memory.caller
+        yield Served(memory, Authentication(env, caller), Administration(env, caller))
 
 
 def choose_reranker(config: MemoryModuleConfig) -> Reranker | None:
@@ -305,6 +310,11 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 def new_holder() -> str:
     """A unique name for the holder of a lease: host, process id and a random suffix."""
     return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+
+
+def new_secret() -> str:
+    """The secret of an access token: 256 random bits."""
+    return SECRET_PREFIX + secrets.token_urlsafe(32)
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@
     ├── InvalidInput (ValueError)        a refused value: names the field, the problem and what is allowed
     │   └── ConfigError                  the same, in a configuration file or variable
     ├── NotFound (KeyError)              no such memory for this caller
+    ├── Forbidden (PermissionError)      the caller lacks the right to this
+    ├── ChangedSince                     somebody else has changed what the caller wants to change
     ├── IntegrityError                   the store or its meaning would be broken: always raised
     │   ├── DamagedStore                 the database file is not a healthy Tulving store
     │   ├── SchemaTooNew                 written by a newer version of Tulving
@@ -45,6 +47,14 @@ class NotFound(TulvingError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "not found"
+
+
+class Forbidden(TulvingError, PermissionError):
+    """The caller lacks the right to do this."""
+
+
+class ChangedSince(TulvingError):
+    """What the caller wants to change is not what it has read: somebody else has changed it since. Nothing was done."""
 
 
 class MissingExtra(TulvingError, ImportError):

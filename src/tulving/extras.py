@@ -9,6 +9,7 @@ EXTRAS = {
     "mcp": ("mcp", "uvicorn"),
     "onnx": ("tokenizers",),
     "postgres": ("alembic", "asyncpg", "greenlet"),
+    "server": ("mcp", "uvicorn", "jinja2", "jwt", "opentelemetry", "prometheus_client"),
 }
 """The modules that only an extra installs."""
 

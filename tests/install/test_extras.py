@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 from onnx_model import write_model
@@ -114,6 +115,8 @@ def test_the_base(install: Callable[[str], Installed]) -> None:
     refused = base.run("tulving", "mcp")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "error: an MCP server needs the extra `mcp`: pip install 'tulving[mcp]'\n"
+    refused = base.run("tulving", "serve")
+    assert refused.stderr == "error: the service needs the extra `server`: pip install 'tulving[server]'\n"
     refused = base.run("tulving", "--url", "postgresql://nobody@127.0.0.1:1/nothing", "stats")
     assert refused.returncode == 1
     assert "a store on PostgreSQL needs the extra `postgres`: pip install 'tulving[postgres]'" in refused.stderr
@@ -134,6 +137,27 @@ async def test_mcp(install: Callable[[str], Installed]) -> None:
         assert not (await client.call_tool("memory_store_fact", arguments)).is_error
         found = await client.call_tool("memory_recall", {"topic": "what does Anna drink?"})
     assert "green tea" in json.dumps(found.structured_content)
+
+
+def test_server(install: Callable[[str], Installed]) -> None:
+    served = install("[server]")
+    assert served.lacks() == [name for name in OPTIONAL if name not in (*EXTRAS["mcp"], *EXTRAS["server"], "starlette")]
+    served.says("tulving", "store", "fact", "Anna", "favorite_drink", "green tea")
+    command = [str(served.environment / "bin" / "tulving"), "serve", "127.0.0.1:0"]
+    environ = {"HOME": str(served.home), "PATH": os.environ["PATH"], "TULVING_EMBEDDER": "hashing"}
+    with subprocess.Popen(command, cwd=served.home, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = [process.stderr.readline() for _ in range(2)]
+            link = said[1].removeprefix("Console: ").strip()
+            base, key = link.partition("/console")[0], link.partition("key=")[2]
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            asked = Request(f"{base}/v1/recall", b'{"topic": "what does Anna drink?"}', headers)
+            assert "green tea" in urlopen(asked, timeout=30).read().decode()
+            with build_opener(HTTPCookieProcessor()).open(link, timeout=30) as page:
+                assert "Overview" in page.read().decode()
+        finally:
+            process.terminate()
 
 
 def test_postgres(install: Callable[[str], Installed], postgres: Server) -> None:

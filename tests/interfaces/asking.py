@@ -47,7 +47,14 @@ async def ask_model(
     return {"answers": answers, "model": cc_spawner and cc_spawner.name, "warning": warning}
 
 
-ASK = Operation(tool="memory_ask", method=ask_model, effect="write", command="ask", positional=("questions",))
+ASK = Operation(
+    tool="memory_ask",
+    http="POST /v1/ask",
+    method=ask_model,
+    effect="write",
+    command="ask",
+    positional=("questions",),
+)
 
 
 if __name__ == "__main__":

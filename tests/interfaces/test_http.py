@@ -28,6 +28,7 @@ from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import application
+from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.server import listen, parse_address, serve
 from tulving.ports import Finding
@@ -111,10 +112,10 @@ async def inside(
     @asynccontextmanager
     async def open_store() -> AsyncIterator[Store]:
         async with opener() if opener else open_memory(config=config, background=False) as memory:
-            yield Store(memory, authentication(memory))
+            yield Store(memory, authentication(memory), administer(memory))
 
     async with open_lazily(open_store) as opened:
-        app = application(config, opened, address, not closed)
+        app = application(config, opened, address, Access(opened, is_open=not closed))
         async with app.router.lifespan_context(app):
             yield Inside(app, opened)
 

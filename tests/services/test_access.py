@@ -8,7 +8,7 @@ import pytest
 from administration import administer, authentication
 
 from tulving import Caller, InvalidInput, Memory, NotFound
-from tulving.domain.access import RIGHTS, digest
+from tulving.domain.access import ALL_RIGHTS, RIGHTS, digest
 from tulving.services.operations import Effect
 from tulving.testing import ManualClock
 
@@ -18,7 +18,8 @@ def drawn() -> str:
 
 
 def test_a_right_is_an_effect_of_an_operation():
-    assert get_args(Effect) == RIGHTS
+    assert get_args(Effect) == ALL_RIGHTS
+    assert ALL_RIGHTS[: len(RIGHTS)] == RIGHTS
 
 
 async def test_a_token_stands_for_its_tenant_actor_and_rights(memory: Memory):

@@ -13,7 +13,9 @@ from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
 
 RIGHTS = ("read", "write", "destroy")
-"""A right is the effect of an operation that the token's holder may call."""
+"""A right is the effect of an operation that the token's holder may call. These are an agent's."""
+ALL_RIGHTS = (*RIGHTS, "review", "admin")
+"""Those of people too: to decide on what models propose, and to administer the whole store."""
 
 SECRET_PREFIX = "tulving_"
 _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
@@ -56,10 +58,10 @@ def check_secret(secret: str) -> str:
 
 
 def check_rights(rights: Sequence[str]) -> tuple[str, ...]:
-    """Rights without duplicates, in the order of `RIGHTS`."""
-    for right in intake.items("rights", rights, None, ", ".join(RIGHTS)):
-        if right not in RIGHTS:
-            raise InvalidInput("rights", f"{right!r:.80} is not known", ", ".join(RIGHTS))
+    """Rights without duplicates, in the order of `ALL_RIGHTS`."""
+    for right in intake.items("rights", rights, None, ", ".join(ALL_RIGHTS)):
+        if right not in ALL_RIGHTS:
+            raise InvalidInput("rights", f"{right!r:.80} is not known", ", ".join(ALL_RIGHTS))
     if not rights:
-        raise InvalidInput("rights", "is empty", ", ".join(RIGHTS))
-    return tuple(right for right in RIGHTS if right in rights)
+        raise InvalidInput("rights", "is empty", ", ".join(ALL_RIGHTS))
+    return tuple(right for right in ALL_RIGHTS if right in rights)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tulving.errors import IntegrityError, InvalidInput, NotFound, TulvingError
+from tulving.errors import ChangedSince, Forbidden, IntegrityError, InvalidInput, NotFound, TulvingError
 from tulving.interfaces.parameters import undescribed
 from tulving.services.operations import Operation
 
@@ -20,7 +20,9 @@ Opened = Callable[[], Awaitable[T]]
 
 log = logging.getLogger("tulving")
 
-ALWAYS_RAISED = (InvalidInput, NotFound, IntegrityError)
+REFUSED = (InvalidInput, NotFound, Forbidden, ChangedSince)
+"""What the caller must correct."""
+ALWAYS_RAISED = (*REFUSED, IntegrityError)
 
 
 @asynccontextmanager
@@ -68,7 +70,7 @@ def log_failure(operation: Operation, error: Exception) -> None:
 
 def told(tool: str, error: Exception) -> str:
     """What a model is told of a call that failed, for it to read and correct. What it can't correct is logged."""
-    if isinstance(error, InvalidInput | NotFound):
+    if isinstance(error, REFUSED):
         return str(error)
     if isinstance(error, TulvingError):
         log.error("%s: %s", tool, error)

@@ -68,7 +68,7 @@ class Bridge(Facts):
             await self._write(storage.bridge.begin, self.caller.tenant_id, None, now)
         return await self._run(now)
 
-    @operation("memory_bridge_status", effect="read", command="bridge", standard=False)
+    @operation("memory_bridge_status", http="GET /v1/bridge", effect="read", command="bridge", standard=False)
     async def bridge_status(self) -> BridgeStatus:
         """Tell how far the bridge has come that makes facts of important episodes, and whether it is suspended."""
         self._check_reach()

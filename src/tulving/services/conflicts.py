@@ -46,7 +46,7 @@ class ConflictReport(Record):
 class Conflicts(Runs):
     """Verbs about conflicts between notes."""
 
-    @operation("memory_conflicts", effect="read", answer="conflicts", standard=False)
+    @operation("memory_conflicts", http="GET /v1/conflicts", effect="read", answer="conflicts", standard=False)
     async def conflicts(
         self,
         status: Annotated[str | None, "Only those with this status", STATUSES] = None,
@@ -62,7 +62,7 @@ class Conflicts(Runs):
             for settlement, candidate, existing, merged in found
         ]
 
-    @operation("memory_revert_conflict", effect="write", standard=False)
+    @operation("memory_revert_conflict", http="POST /v1/conflicts/{conflict_id}/revert", effect="write", standard=False)
     async def revert_conflict(
         self, conflict_id: Annotated[MemoryId, "The conflict, as memory_conflicts lists it"]
     ) -> Settlement:

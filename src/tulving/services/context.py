@@ -32,6 +32,7 @@ class Context(Search):
 
     @operation(
         "memory_context",
+        http="POST /v1/context",
         effect="read",
         minimal=(),
         command="context",

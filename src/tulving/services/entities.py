@@ -38,7 +38,13 @@ class Entities(Service):
     """Verbs on entities. Entities belong to the whole tenant, whatever a connection is bound to; the facts about them
     do not."""
 
-    @operation("entity_create", effect="write", command="entity create", positional=("canonical_name", "entity_type"))
+    @operation(
+        "entity_create",
+        http="POST /v1/entities",
+        effect="write",
+        command="entity create",
+        positional=("canonical_name", "entity_type"),
+    )
     @once
     async def create_entity(
         self,
@@ -67,7 +73,14 @@ class Entities(Service):
         event = self._audit(now).event("entity_created", "entity", entity.id, aliases=len(entity.aliases))
         return await self._write_once(lambda conn: storage.entities.create(conn, entity, event))
 
-    @operation("entity_get", effect="read", command="entity show", positional=("entity_id",), answer="entity")
+    @operation(
+        "entity_get",
+        http="GET /v1/entities/{entity_id}",
+        effect="read",
+        command="entity show",
+        positional=("entity_id",),
+        answer="entity",
+    )
     async def get_entity(self, entity_id: EntityId, tenant_id: Tenant = DEFAULT_TENANT) -> Entity | None:
         """Read one entity; nothing if there is none. A merged entity names the one it was merged into."""
         self._check_tenant(tenant_id)
@@ -76,6 +89,7 @@ class Entities(Service):
 
     @operation(
         "entity_update",
+        http="PATCH /v1/entities/{entity_id}",
         effect="write",
         command="entity update",
         positional=("entity_id",),
@@ -100,7 +114,14 @@ class Entities(Service):
         event = self._audit(self._env.clock()).event("entity_updated", "entity", id_, changed=changed)
         return await self._write_once(lambda conn: storage.entities.update(conn, id_, name, aliases, details, event))
 
-    @operation("entity_resolve", effect="read", command="entity resolve", positional=("name",), answer="candidates")
+    @operation(
+        "entity_resolve",
+        http="POST /v1/entities/resolve",
+        effect="read",
+        command="entity resolve",
+        positional=("name",),
+        answer="candidates",
+    )
     async def resolve_entity(
         self,
         name: Annotated[str, "A name as it was mentioned"],
@@ -148,7 +169,11 @@ class Entities(Service):
         return (await _computed(len(matches), resolution.rank, matches, hints, words, fuzzy))[:limit]
 
     @operation(
-        "entity_merge", effect="destroy", command="entity merge", positional=("source_entity_id", "target_entity_id")
+        "entity_merge",
+        http="POST /v1/entities/merge",
+        effect="destroy",
+        command="entity merge",
+        positional=("source_entity_id", "target_entity_id"),
     )
     @once
     async def merge_entities(

@@ -27,7 +27,13 @@ class Episodes(Service):
     """Verbs on episodes."""
 
     @operation(
-        "memory_store_episode", effect="write", command="store episode", positional=("content",), fallback=_not_stored
+        "memory_store_episode",
+        http="POST /v1/episodes",
+        batch="store_episodes",
+        effect="write",
+        command="store episode",
+        positional=("content",),
+        fallback=_not_stored,
     )
     @once
     async def store_episode(
@@ -59,6 +65,8 @@ class Episodes(Service):
 
     @operation(
         "memory_record_event",
+        http="POST /v1/timeline/events",
+        batch="record_events",
         effect="write",
         command="store event",
         positional=("event_type", "content"),

@@ -37,6 +37,8 @@ class Facts(Service):
 
     @operation(
         "memory_store_fact",
+        http="POST /v1/facts",
+        batch="store_facts",
         effect="write",
         minimal=("importance",),
         command="store fact",
@@ -78,6 +80,7 @@ class Facts(Service):
 
     @operation(
         "memory_store_note",
+        http="POST /v1/notes",
         effect="write",
         command="store note",
         positional=("content",),
@@ -108,6 +111,7 @@ class Facts(Service):
 
     @operation(
         "memory_save_semantic",
+        http="POST /v1/knowledge",
         effect="write",
         command="store knowledge",
         positional=("content",),
@@ -197,6 +201,7 @@ class Facts(Service):
 
     @operation(
         "memory_history",
+        http="GET /v1/history",
         effect="read",
         command="history",
         positional=("subject", "predicate"),

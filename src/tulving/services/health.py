@@ -91,7 +91,7 @@ class HealthCheck(Timeline):
         jobs = None if entries is None else [_state(entry) for entry in entries]
         return Glance(counts, pending, jobs, await self._read(lambda conn: conn.about()))
 
-    @operation("memory_health", effect="read", command="health", standard=False)
+    @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
     async def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         env, tenant_id = self._env, self.caller.tenant_id

@@ -49,6 +49,7 @@ class Items(Service):
 
     @operation(
         "memory_get",
+        http="GET /v1/memories/{memory_type}/{memory_id}",
         effect="read",
         minimal=(),
         command="get",
@@ -69,7 +70,14 @@ class Items(Service):
         address = await self._address(memory_type, memory_id)
         return None if address is None else await self._read(storage.items.get, address)
 
-    @operation("memory_list", effect="read", command="list", positional=("memory_type",), standard=False)
+    @operation(
+        "memory_list",
+        http="GET /v1/memories/{memory_type}",
+        effect="read",
+        command="list",
+        positional=("memory_type",),
+        standard=False,
+    )
     async def list_memories(
         self,
         memory_type: MemoryType,
@@ -103,7 +111,13 @@ class Items(Service):
         return Page(items=items[:limit], next_cursor=_write_cursor(items[limit - 1]) if more else None)
 
     @operation(
-        "memory_confirm", effect="write", command="confirm", positional=ONE_MEMORY, answer="confirmed", idempotent=True
+        "memory_confirm",
+        http="POST /v1/memories/{memory_type}/{memory_id}/confirm",
+        effect="write",
+        command="confirm",
+        positional=ONE_MEMORY,
+        answer="confirmed",
+        idempotent=True,
     )
     @once
     async def confirm(self, memory_type: FactOrRule, memory_id: Id) -> bool:
@@ -123,6 +137,7 @@ class Items(Service):
 
     @operation(
         "memory_forget",
+        http="POST /v1/memories/{memory_type}/{memory_id}/forget",
         effect="destroy",
         minimal=(),
         command="forget",
@@ -148,7 +163,13 @@ class Items(Service):
         return await self._write_once(lambda conn: storage.forgotten.forget(conn, address, audit, self.bound, derived))
 
     @operation(
-        "memory_derived", effect="read", command="derived", positional=ONE_MEMORY, answer="memories", standard=False
+        "memory_derived",
+        http="GET /v1/memories/{memory_type}/{memory_id}/derived",
+        effect="read",
+        command="derived",
+        positional=ONE_MEMORY,
+        answer="memories",
+        standard=False,
     )
     async def derived(self, memory_type: MemoryType, memory_id: Id) -> list[Item]:
         """List what was learned from a memory and from nothing else."""
@@ -156,7 +177,13 @@ class Items(Service):
         return [] if address is None else await self._read(storage.forgotten.derived_alone, address, self.bound)
 
     @operation(
-        "memory_delete", effect="destroy", command="delete", positional=ONE_MEMORY, answer="deleted", standard=False
+        "memory_delete",
+        http="DELETE /v1/memories/{memory_type}/{memory_id}",
+        effect="destroy",
+        command="delete",
+        positional=ONE_MEMORY,
+        answer="deleted",
+        standard=False,
     )
     @once
     async def delete(self, memory_type: MemoryType, memory_id: Id) -> bool:
@@ -170,6 +197,7 @@ class Items(Service):
 
     @operation(
         "memory_edit",
+        http="PATCH /v1/memories/{memory_type}/{memory_id}",
         effect="write",
         command="edit",
         positional=ONE_MEMORY,
@@ -225,6 +253,7 @@ class Items(Service):
 
     @operation(
         "memory_revisions",
+        http="GET /v1/memories/{memory_type}/{memory_id}/revisions",
         effect="read",
         command="revisions",
         positional=ONE_MEMORY,
@@ -238,6 +267,7 @@ class Items(Service):
 
     @operation(
         "memory_create_link",
+        http="POST /v1/links",
         effect="write",
         command="link",
         positional=("source_type", "source_id", "relation", "target_type", "target_id"),
@@ -271,7 +301,13 @@ class Items(Service):
         return await self._write_once(lambda conn: storage.links.create(conn, source, target, relation, event))
 
     @operation(
-        "memory_get_links", effect="read", command="links", positional=ONE_MEMORY, answer="links", standard=False
+        "memory_get_links",
+        http="GET /v1/memories/{memory_type}/{memory_id}/links",
+        effect="read",
+        command="links",
+        positional=ONE_MEMORY,
+        answer="links",
+        standard=False,
     )
     async def get_links(
         self,
@@ -284,7 +320,15 @@ class Items(Service):
         address = await self._address(memory_type, memory_id)
         return [] if address is None else await self._read(storage.links.of_item, address, direction, self.bound)
 
-    @operation("memory_events", effect="read", command="events", positional=ONE_MEMORY, answer="events", standard=False)
+    @operation(
+        "memory_events",
+        http="GET /v1/memories/{memory_type}/{memory_id}/events",
+        effect="read",
+        command="events",
+        positional=ONE_MEMORY,
+        answer="events",
+        standard=False,
+    )
     async def events(self, memory_type: MemoryType, memory_id: Id) -> list[Event]:
         """List the audit events of a memory, oldest first; they remain after it is deleted.
 

@@ -32,6 +32,7 @@ class Layers(Items, Search):
 
     @operation(
         "memory_search_compact",
+        http="POST /v1/search/compact",
         effect="read",
         command="search-compact",
         positional=("query",),
@@ -66,6 +67,7 @@ class Layers(Items, Search):
 
     @operation(
         "memory_timeline",
+        http="GET /v1/memories/{memory_type}/{memory_id}/timeline",
         effect="read",
         command="timeline",
         positional=("memory_id",),
@@ -99,6 +101,7 @@ class Layers(Items, Search):
 
     @operation(
         "memory_details",
+        http="POST /v1/memories/details",
         effect="read",
         command="details",
         positional=("ids",),

@@ -73,7 +73,7 @@ class LearnPrompt(Record):
 class Learning(Runs):
     """Verbs that learn."""
 
-    @operation("memory_learn", effect="write", standard=False)
+    @operation("memory_learn", http="POST /v1/learn", effect="write", standard=False)
     async def learn(
         self,
         conversation: Annotated[str | Sequence[Mapping[str, Any]], "What was said, as lines `User: ...`"],
@@ -106,7 +106,7 @@ class Learning(Runs):
                     progress(len(turns) - len(left), len(turns))
         return learned
 
-    @operation("memory_run_consolidation", effect="write", command="consolidate")
+    @operation("memory_run_consolidation", http="POST /v1/learn/consolidate", effect="write", command="consolidate")
     async def run_consolidation(
         self,
         cc_spawner: Any = None,
@@ -151,7 +151,7 @@ class Learning(Runs):
             tell(0)
         return Consolidated(**result)
 
-    @operation("memory_learn_prompt", effect="write", standard=False)
+    @operation("memory_learn_prompt", http="POST /v1/learn/prompt", effect="write", standard=False)
     async def learn_prompt(
         self,
         conversation: Annotated[str | None, "What was said; if left out, the episodes that wait are shown"] = None,
@@ -191,7 +191,7 @@ class Learning(Runs):
                     return LearnPrompt(lease=run.id, prompt=prompt, episodes=count, expires_at=run.lease_until)
         return taken
 
-    @operation("memory_learn_apply", effect="write", standard=False)
+    @operation("memory_learn_apply", http="POST /v1/learn/apply", effect="write", standard=False)
     async def learn_apply(
         self,
         answer: Annotated[str, "The model's whole answer to the prompt"],

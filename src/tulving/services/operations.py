@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
-Effect = Literal["read", "write", "destroy"]
+Effect = Literal["read", "write", "destroy", "review", "admin"]
+"""What an operation does, which is the right that a caller needs. Models are offered the first three: `review` is a
+person's decision on what models propose, and `admin` concerns the whole store (`Administration`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A verb as surfaces see it.
 
-    `tool` is its MCP name, `command` its name on the command line, where the parameters in `positional` come first.
+    `tool` is its MCP name, `http` its method and path, `command` its name on the command line, where the parameters in
+    `positional` come first. `batch`, if given, names the method that does the same for a list, in one transaction.
     `answer` is the key of a result that is not an object. `standard` marks the specified tool set; the other tools are
     opt-in. `minimal` marks those of the smallest tool set, and names the optional parameters that they have there.
     `by_person`, if given, names the method that the command line calls instead. `defaults` may be overridden by
@@ -23,6 +26,8 @@ class Operation:
     tool: str
     method: Callable[..., Awaitable[Any]]
     effect: Effect
+    http: str
+    batch: str | None = None
     command: str | None = None
     positional: tuple[str, ...] = ()
     answer: str | None = None
@@ -37,6 +42,11 @@ class Operation:
     def name(self) -> str:
         return self.method.__name__
 
+    @property
+    def for_models(self) -> bool:
+        """Whether a model may be offered it."""
+        return self.effect not in ("review", "admin")
+
 
 OPERATIONS: dict[str, Operation] = {}
 
@@ -45,7 +55,8 @@ def offered(tools: str) -> dict[str, Operation]:
     """The operations of a tool set (`settings.TOOL_SETS`), by the names of their tools."""
     if tools == "minimal":
         return {name: each for name, each in OPERATIONS.items() if each.minimal is not None}
-    return {name: each for name, each in OPERATIONS.items() if each.standard or tools == "all"}
+    known = {name: each for name, each in OPERATIONS.items() if each.for_models}
+    return {name: each for name, each in known.items() if each.standard or tools == "all"}
 
 
 def operation(tool: str, **described: Any) -> Callable[[Method], Method]:

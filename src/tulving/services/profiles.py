@@ -23,6 +23,7 @@ class Profiles(Service):
 
     @operation(
         "profile_get",
+        http="GET /v1/profile",
         effect="read",
         command="profile",
         answer="profile",
@@ -60,6 +61,7 @@ class Profiles(Service):
 
     @operation(
         "profile_set",
+        http="PUT /v1/profile/{block}",
         effect="write",
         command="set-profile",
         positional=("block", "content"),
@@ -84,6 +86,7 @@ class Profiles(Service):
 
     @operation(
         "profile_delete",
+        http="DELETE /v1/profile",
         effect="destroy",
         command="delete-profile",
         positional=("block",),

@@ -52,7 +52,15 @@ class RunReport(Record):
 class Reviewing(Learning):
     """Verbs for the person who answers for what is learned."""
 
-    @operation("memory_runs", effect="read", command="runs", positional=("run_id",), answer="runs", standard=False)
+    @operation(
+        "memory_runs",
+        http="GET /v1/runs",
+        effect="read",
+        command="runs",
+        positional=("run_id",),
+        answer="runs",
+        standard=False,
+    )
     async def runs(
         self,
         run_id: Annotated[MemoryId | None, "Only this run, with all that it changed"] = None,
@@ -71,7 +79,14 @@ class Reviewing(Learning):
             return reports
         return [replace(report, changes=await self._read(_changes, report.run)) for report in reports]
 
-    @operation("memory_undo", effect="destroy", command="undo", positional=("run_id",), standard=False)
+    @operation(
+        "memory_undo",
+        http="POST /v1/runs/{run_id}/undo",
+        effect="destroy",
+        command="undo",
+        positional=("run_id",),
+        standard=False,
+    )
     async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 

@@ -27,7 +27,14 @@ Circumstances = Annotated[dict[str, Any] | None, "Where and how it was applied, 
 class Rules(Items, Upkeep):
     """Verbs on rules."""
 
-    @operation("memory_store_rule", effect="write", command="store rule", positional=("content",))
+    @operation(
+        "memory_store_rule",
+        http="POST /v1/rules",
+        batch="store_rules",
+        effect="write",
+        command="store rule",
+        positional=("content",),
+    )
     @once
     async def store_rule(
         self,
@@ -65,13 +72,25 @@ class Rules(Items, Upkeep):
         stored = [Stored(id=rule.id, outcome="stored", warning=warning) for rule in rules]
         return await self._store("rule", rows, of(stored))
 
-    @operation("memory_mark_helpful", effect="write", command="mark-helpful", positional=("rule_id",))
+    @operation(
+        "memory_mark_helpful",
+        http="POST /v1/rules/{rule_id}/helpful",
+        effect="write",
+        command="mark-helpful",
+        positional=("rule_id",),
+    )
     @once
     async def mark_helpful(self, rule_id: RuleId, circumstances: Circumstances = None) -> Rule:
         """Record that a rule was applied and helped. Enough of this makes a candidate established, and then proven."""
         return await self._mark(rule_id, "helpful", None, circumstances)
 
-    @operation("memory_mark_harmful", effect="write", command="mark-harmful", positional=("rule_id",))
+    @operation(
+        "memory_mark_harmful",
+        http="POST /v1/rules/{rule_id}/harmful",
+        effect="write",
+        command="mark-harmful",
+        positional=("rule_id",),
+    )
     @once
     async def mark_harmful(
         self,

@@ -46,6 +46,7 @@ class Search(Service):
 
     @operation(
         "memory_search",
+        http="POST /v1/search",
         effect="read",
         command="search",
         positional=("query",),
@@ -89,6 +90,7 @@ class Search(Service):
 
     @operation(
         "memory_search_similar",
+        http="POST /v1/search/similar",
         effect="read",
         command="similar",
         positional=("query",),
@@ -161,6 +163,7 @@ class Search(Service):
 
     @operation(
         "memory_recall",
+        http="POST /v1/recall",
         effect="read",
         minimal=("types", "limit"),
         command="recall",

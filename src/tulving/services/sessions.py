@@ -52,7 +52,7 @@ class Abandoning(Service):
 class Sessions(Abandoning):
     """Verbs on sessions."""
 
-    @operation("memory_session_start", effect="write", standard=False)
+    @operation("memory_session_start", http="POST /v1/sessions", effect="write", standard=False)
     async def start_session(
         self,
         project: Annotated[str | None, "The project that is worked on"] = None,
@@ -95,7 +95,7 @@ class Sessions(Abandoning):
 
         return await self._write_once(start)
 
-    @operation(END, effect="write", standard=False)
+    @operation(END, http="POST /v1/sessions/{session_id}/end", effect="write", standard=False)
     @once
     async def end_session(
         self,
@@ -145,7 +145,7 @@ class Sessions(Abandoning):
         if self._session.id == id_:  # not if another one was started in the meantime
             self._session.id = None
 
-    @operation("memory_sessions", effect="read", answer="sessions", standard=False)
+    @operation("memory_sessions", http="GET /v1/sessions", effect="read", answer="sessions", standard=False)
     async def sessions(
         self,
         status: Annotated[SessionStatus | None, "Only those with this status"] = None,

@@ -16,7 +16,7 @@ _HOUR = timedelta(hours=1)
 class Counting(Service):
     """The verbs that count memories and texts of models."""
 
-    @operation("memory_stats", effect="read", command="stats", by_person="overview")
+    @operation("memory_stats", http="GET /v1/stats", effect="read", command="stats", by_person="overview")
     async def stats(
         self, scope: Annotated[str | None, "Only facts and rules of this namespace and the global one"] = None
     ) -> Statistics:

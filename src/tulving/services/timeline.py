@@ -39,7 +39,14 @@ class Rotated(TypedDict):
 class Timeline(Service):
     """Verbs on the archive of episodes."""
 
-    @operation("memory_rotate_timeline", effect="destroy", command="archive", standard=False, idempotent=True)
+    @operation(
+        "memory_rotate_timeline",
+        http="POST /v1/timeline/rotate",
+        effect="destroy",
+        command="archive",
+        standard=False,
+        idempotent=True,
+    )
     async def rotate_timeline(
         self,
         as_of: Annotated[datetime | None, "As if it were this time; a future one only with dry_run"] = None,

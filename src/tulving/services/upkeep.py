@@ -70,6 +70,7 @@ class Upkeep(Timeline):
 
     @operation(
         "memory_run_episode_cleanup",
+        http="POST /v1/episodes/cleanup",
         effect="destroy",
         command="cleanup",
         idempotent=True,

@@ -17,7 +17,7 @@ MOST_TYPES = 100
 class Windows(Service):
     """Verbs on windows of the timeline."""
 
-    @operation("memory_query_window", effect="read", command="window", standard=False)
+    @operation("memory_query_window", http="GET /v1/timeline/window", effect="read", command="window", standard=False)
     async def query_window(
         self,
         since: Annotated[datetime | None, "From this time on, inclusive"] = None,

@@ -1,12 +1,11 @@
 """`tulving token`: who may use this memory over HTTP."""
 
-import secrets
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from tulving.domain.access import RIGHTS, SECRET_PREFIX, Token
+from tulving.domain.access import RIGHTS, Token
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import moment, print_json, report, table
 from tulving.interfaces.wire import wire
@@ -16,11 +15,6 @@ It is shown only this once. Over HTTP it goes into a header; for Claude Code, wi
 
   claude mcp add --transport http tulving http://127.0.0.1:8765/mcp --header "Authorization: Bearer {secret}"
 """
-
-
-def new_secret() -> str:
-    """256 random bits."""
-    return SECRET_PREFIX + secrets.token_urlsafe(32)
 
 
 def create(
@@ -38,6 +32,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a token for a tenant (--tenant before the command) and show its secret, this once."""
+    from tulving.bootstrap import new_secret
+
     secret, asked = new_secret(), [right.strip() for right in rights.split(",")]
     token = context.obj.administer(
         lambda store: store.create_token(secret, name=name, actor=actor, rights=asked, days=expires), stores=True

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
-import typer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.applications import Starlette
@@ -15,12 +14,12 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
-from tulving.interfaces.http.authentication import TokenAuthentication, principal_of
+from tulving.interfaces.http.authentication import Access, McpAuthentication, principal_of
 from tulving.interfaces.http.hosts import Endpoint, HostCheck
 from tulving.interfaces.mcp.server import build_server
 from tulving.settings import MemoryModuleConfig
@@ -33,12 +32,19 @@ PROGRESS = b'"progressToken"'
 HEALTH_SECONDS = 5
 
 
-def application(config: MemoryModuleConfig, served: Opened[Served], address: Endpoint, is_open: bool) -> Starlette:
-    """What is served at an address, to holders of a token or, while it is open, to every local program."""
+def application(
+    config: MemoryModuleConfig,
+    served: Opened[Served],
+    address: Endpoint,
+    access: Access,
+    more: Sequence[BaseRoute] = (),
+    announce: Callable[[], None] = lambda: None,
+) -> Starlette:
+    """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
     manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=LARGEST_BODY)
-    authentication = TokenAuthentication(served, is_open)
+    refused = lambda _, error: error.args[0]  # noqa: E731
     checks = [
-        Middleware(AuthenticationMiddleware, backend=authentication, on_error=lambda _, error: error.args[0]),
+        Middleware(AuthenticationMiddleware, backend=McpAuthentication(access), on_error=refused),
         Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST_BODY),
         Middleware(whole_requests),
     ]
@@ -49,7 +55,7 @@ def application(config: MemoryModuleConfig, served: Opened[Served], address: End
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
         async with manager.run():
-            typer.echo(f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}", err=True)
+            announce()
             yield
 
     return Starlette(
@@ -57,6 +63,7 @@ def application(config: MemoryModuleConfig, served: Opened[Served], address: End
             Route("/live", live),
             Route("/health", Health(served).answer),
             Route(PATH, manager, methods=["POST"], middleware=checks),
+            *more,
         ],
         middleware=[Middleware(HostCheck, address), *([cors] if pages else [])],
         lifespan=running,
@@ -137,12 +144,3 @@ class Health:
         if served.memory.warning:
             return "the embedder is not ready: memories are found by keyword only", 503
         return "ok" if state == "ready" else state, 200
-
-
-def _to_whom(is_open: bool) -> str:
-    if not is_open:
-        return "to those who have a token"
-    return (
-        "WITHOUT A TOKEN (--open): to every program on this machine, and to everybody for whom a proxy or tunnel"
-        " forwards requests to it; `tulving token create` closes it"
-    )

@@ -1,8 +1,9 @@
 """Authentication over HTTP: a request acts for the tenant and with the rights of its token."""
 
+import hmac
 import logging
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,55 +12,74 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from tulving.bootstrap import Served
-from tulving.domain.access import RIGHTS
+from tulving.domain.access import ALL_RIGHTS, RIGHTS
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.hosts import error_response
-from tulving.interfaces.mcp.principal import Principal
+from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
 
 log = logging.getLogger("tulving")
 
 FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 RETRY_SECONDS = "5"
+LOCAL_OWNER = "local owner"
 
 
-class TokenAuthentication(AuthenticationBackend):
-    """Admits a good token as its tenant and, while the server is open, a request without one as the local caller.
+@dataclass
+class Refusal(Exception):
+    """Why a request is not admitted. `error` is a word for programs, as in RFC 6750."""
+
+    status: int
+    error: str
+    problem: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Access:
+    """Who may use the server: the holder of a token as its tenant, the holder of the server's own `key` as the local
+    owner and, while the server is open, a request without either as the local caller.
 
     It is open only where that was asked for (`--open`), only on this machine and only while the store has no token;
     each request asks anew. Once closed it stays closed until the server is started again, even after the last token is
-    revoked. The argument of an `AuthenticationError` is the response.
+    revoked. The key is drawn at each start and shown to the person who started the server.
     """
 
-    def __init__(self, served: Opened[Served], is_open: bool) -> None:
-        self._served, self._is_open = served, is_open
+    def __init__(self, served: Opened[Served], is_open: bool = False, key: str | None = None) -> None:
+        self._served, self._is_open, self._key = served, is_open, key
 
-    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Any]:
-        headers = conn.headers
+    async def admit(self, headers: Headers, credential: str | None = None) -> Principal:
+        """Who makes a request, by the header Authorization or, where a browser keeps it, by the `credential` itself.
+        Raises `Refusal`."""
         if (authorization := headers.get("authorization")) is not None:
-            return AuthCredentials(), await self._with_token(authorization, headers)
+            scheme, _, credential = authorization.partition(" ")
+            if scheme.lower() != "bearer":
+                raise unauthorized("the scheme must be Bearer")
+        if credential is not None:
+            return await self._with_secret(credential.strip(), headers)
         if self._is_open and not any(name in headers for name in FORWARDED):
-            return AuthCredentials(), await self._without_token(headers)
-        raise _unauthorized()
+            return await self._without_secret(headers)
+        raise unauthorized()
 
-    async def _with_token(self, authorization: str, headers: Headers) -> Principal:
-        scheme, _, secret = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            raise _unauthorized("the scheme must be Bearer")
+    async def _with_secret(self, secret: str, headers: Headers) -> Principal:
         try:
             served = await self._served()
-            token = await served.authentication.authenticate(secret.strip())
+            if self._key is not None and hmac.compare_digest(secret.encode(), self._key.encode()):
+                return _principal(served, served.memory.caller, headers, ALL_RIGHTS, LOCAL_OWNER)
+            token = await served.authentication.authenticate(secret)
+        except Refusal:
+            raise
         except Exception as error:
             log.error("a token can't be checked: %s", error)
             problem = "temporarily_unavailable", "the store can't be reached"
-            raise AuthenticationError(error_response(503, *problem, **{"Retry-After": RETRY_SECONDS})) from error
+            raise Refusal(503, *problem, {"Retry-After": RETRY_SECONDS}) from error
         if token is None:
-            raise _unauthorized("the token is unknown, expired or revoked")
-        return _principal(served.memory, token.caller(), headers, token.rights)
+            raise unauthorized("the token is unknown, expired or revoked")
+        name = token.name or token.actor or f"token {str(token.id)[:8]}"
+        return _principal(served, token.caller(), headers, token.rights, name)
 
-    async def _without_token(self, headers: Headers) -> Principal:
+    async def _without_secret(self, headers: Headers) -> Principal:
         try:
             served = await self._served()
             if await served.authentication.needs_token():
@@ -69,8 +89,22 @@ class TokenAuthentication(AuthenticationBackend):
             # There may be tokens, so this request must not see the store, even if it is back a moment later.
             return Principal(partial(_fail, error))
         if not self._is_open:
-            raise _unauthorized()
-        return _principal(served.memory, served.memory.caller, headers)
+            raise unauthorized()
+        return _principal(served, served.memory.caller, headers, ALL_RIGHTS, LOCAL_OWNER)
+
+
+class McpAuthentication(AuthenticationBackend):
+    """Access for the MCP endpoint. The argument of an `AuthenticationError` is the response."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Any]:
+        try:
+            return AuthCredentials(), await self._access.admit(conn.headers)
+        except Refusal as refusal:
+            response = error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+            raise AuthenticationError(response) from refusal
 
 
 def principal_of(context: Any) -> Principal:
@@ -78,7 +112,16 @@ def principal_of(context: Any) -> Principal:
     return context.request.user
 
 
-def _principal(memory: Memory, caller: Caller, headers: Headers, rights: tuple[str, ...] = RIGHTS) -> Principal:
+def unauthorized(problem: str = "") -> Refusal:
+    """A request without a good token, and the challenge of RFC 6750."""
+    error = "invalid_token" if problem else "token_required"
+    reason = f', error="{error}", error_description="{problem}"' if problem else ""
+    return Refusal(401, error, problem or "a token is needed", {"WWW-Authenticate": f'Bearer realm="tulving"{reason}'})
+
+
+def _principal(
+    served: Served, caller: Caller, headers: Headers, rights: tuple[str, ...] = RIGHTS, name: str = ""
+) -> Principal:
     """The caller with the id of the request and the key under which it may be repeated."""
     with suppress(InvalidInput):  # an id that can't be stored is left out
         caller = replace(caller, request_id=headers.get("x-request-id"))
@@ -86,21 +129,15 @@ def _principal(memory: Memory, caller: Caller, headers: Headers, rights: tuple[s
         caller = replace(caller, idempotency_key=headers.get("idempotency-key"))
     except InvalidInput as error:  # without its key a repeated request would be carried out twice
         problem = f"the header Idempotency-Key: {error.problem}"
-        raise AuthenticationError(error_response(400, "invalid_idempotency_key", problem)) from error
+        raise Refusal(400, "invalid_idempotency_key", problem) from error
+    administration = partial(_given, served.administration.bind(caller=caller)) if "admin" in rights else None
+    memory = partial(_given, served.memory.bind(caller=caller))
+    return Principal(memory, rights, (caller.tenant_id, caller.actor), name, administration)
 
-    return Principal(partial(_bound, memory, caller), rights, (caller.tenant_id, caller.actor))
 
-
-async def _bound(memory: Memory, caller: Caller) -> Memory:
-    return memory.bind(caller=caller)
+async def _given(opened: Any) -> Any:
+    return opened
 
 
 async def _fail(error: Exception) -> Memory:
     raise error
-
-
-def _unauthorized(problem: str = "") -> AuthenticationError:
-    error = "invalid_token" if problem else "token_required"
-    reason = f', error="{error}", error_description="{problem}"' if problem else ""
-    challenge = {"WWW-Authenticate": f'Bearer realm="tulving"{reason}'}
-    return AuthenticationError(error_response(401, error, problem or "a token is needed", **challenge))

@@ -8,13 +8,16 @@ import re
 import signal
 import socket
 
+import typer
 import uvicorn
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
-from tulving.bootstrap import Served, open_served
+from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
 from tulving.interfaces.calls import Opened, open_lazily
-from tulving.interfaces.http.application import application
+from tulving.interfaces.http.application import PATH, application
+from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.settings import HttpConfig, MemoryModuleConfig
@@ -26,8 +29,9 @@ BACKLOG = 2048
 _ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\]):([0-9]{1,5})")
 
 
-def serve(config: MemoryModuleConfig, address: str, is_open: bool = False) -> None:
-    """Serve the memory at an address until the process is told to end; requests under way are answered first.
+def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, whole: bool = False) -> None:
+    """Serve the memory at an address until the process is told to end; requests under way are answered first: over
+    MCP, and as a `whole` service with its HTTP API and console.
 
     A request needs a token; `is_open` admits every program on this machine while the store has none.
     """
@@ -40,13 +44,30 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False) -> No
         if is_open and not at.is_local:
             allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
             raise ConfigError("open", "is not possible where others can reach the server", allowed)
-        asyncio.run(_serve(config, at, listener, is_open))
+        asyncio.run(_serve(config, at, listener, is_open, whole))
 
 
-async def _serve(config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool) -> None:
+async def _serve(
+    config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool
+) -> None:
     async with open_lazily(lambda: open_served(config)) as served:
-        await _check_tokens(served, is_open)
-        server = web_server(application(config, served, address, is_open), config.http)
+        has_tokens = await _check_tokens(served, is_open, needs_one=not (whole and address.is_local))
+        # Who starts a whole service on their own machine sees its console without creating a token first.
+        key = new_secret() if whole and address.is_local and not has_tokens and not is_open else None
+        access = Access(served, is_open, key)
+        more: list[BaseRoute] = []
+        said = [f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}"]
+        if whole:
+            from tulving.interfaces import console
+            from tulving.interfaces.http import api
+
+            more = [*api.routes(config, access), *console.routes(config, access)]
+            said.append(f"Console: http://{address}{console.PATH}{f'/login?key={key}' if key else ''}")
+
+        def announce() -> None:
+            typer.echo("\n".join(said), err=True)
+
+        server = web_server(application(config, served, address, access, more, announce), config.http)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
@@ -75,21 +96,31 @@ def listen(host: str, port: int) -> socket.socket:
         raise OSError(f"can't listen on {host}, port {port}: {reason}") from error
 
 
-async def _check_tokens(served: Opened[Served], is_open: bool) -> None:
-    """A closed server needs a token in the store, and an open one must not have any.
+async def _check_tokens(served: Opened[Served], is_open: bool, needs_one: bool) -> bool:
+    """Whether the store has a token. A closed server may need one, and an open one must not have any.
 
     While the store can't be reached the server starts nevertheless: each request asks again.
     """
     try:
-        needed = await (await served()).authentication.needs_token()
+        has_tokens = await (await served()).authentication.needs_token()
     except Exception as error:
         log.error("the store can't be used yet: %s", error)
-        return
-    if needed and is_open:
+        return True
+    if has_tokens and is_open:
         raise ConfigError("open", "is not possible, since the store has tokens", "no --open, or `tulving token revoke`")
-    if not needed and not is_open:
+    if needs_one and not has_tokens and not is_open:
         allowed = "first `tulving token create`, or --open for every program on this machine"
         raise ConfigError("http", "there is no token yet, so every request would be refused", allowed)
+    return has_tokens
+
+
+def _to_whom(is_open: bool) -> str:
+    if not is_open:
+        return "to those who have a token"
+    return (
+        "WITHOUT A TOKEN (--open): to every program on this machine, and to everybody for whom a proxy or tunnel"
+        " forwards requests to it; `tulving token create` closes it"
+    )
 
 
 class WebServer(uvicorn.Server):

@@ -7,9 +7,10 @@ from mcp_types import CompleteRequestParams, CompleteResult, Completion, PromptR
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.model import KINDS
 from tulving.domain.scope import GLOBAL
-from tulving.interfaces.mcp.principal import Principal, refused
+from tulving.interfaces.mcp.asking import ask, refused
 from tulving.interfaces.mcp.prompts import PROMPTS
 from tulving.interfaces.mcp.resources import KNOWN, TEMPLATES
+from tulving.interfaces.principal import Principal
 
 MOST = 100
 """So many values the protocol allows."""
@@ -46,4 +47,4 @@ async def _values(principal: Principal, name: str, chosen: dict[str, str]) -> li
 
 
 async def _newest(principal: Principal, kind: str) -> list[Any]:
-    return (await principal.ask("memory_list", {"memory_type": kind, "limit": LOOKED_AT})).items
+    return (await ask(principal, "memory_list", {"memory_type": kind, "limit": LOOKED_AT})).items

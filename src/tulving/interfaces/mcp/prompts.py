@@ -7,7 +7,8 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.text import escape_markup
 from tulving.interfaces import answers
-from tulving.interfaces.mcp.principal import Principal, refused
+from tulving.interfaces.mcp.asking import ask, refused
+from tulving.interfaces.principal import Principal
 from tulving.services.operations import OPERATIONS, Operation
 
 PROMPTS = (
@@ -96,7 +97,7 @@ def _remember(what: str, kind: str | None, permanence: str | None, tools: Collec
 
 
 async def _tell(principal: Principal, about: str, scope: str | None) -> str:
-    found = await principal.ask("memory_recall", {"topic": about, **({"scope": scope} if scope else {})})
+    found = await ask(principal, "memory_recall", {"topic": about, **({"scope": scope} if scope else {})})
     recall = OPERATIONS["memory_recall"]
     told = answers.text(recall, answers.answer(recall, found, "compact"), "compact")
     return (

@@ -6,7 +6,8 @@ from urllib.parse import unquote, urlsplit
 from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
 
 from tulving.interfaces import answers
-from tulving.interfaces.mcp.principal import Principal, refused
+from tulving.interfaces.mcp.asking import ask, refused
+from tulving.interfaces.principal import Principal
 from tulving.services.operations import OPERATIONS
 from tulving.settings import MemoryModuleConfig
 
@@ -53,14 +54,14 @@ async def read(principal: Principal, config: MemoryModuleConfig, uri: str) -> Re
     """The contents of a resource, as far as the principal may see it."""
     match _parts(uri):
         case ["profile"]:
-            kind, text = MARKDOWN, await principal.ask("profile_get", {})
+            kind, text = MARKDOWN, await ask(principal, "profile_get", {})
         case ["context"]:
             about = " ".join(filter(None, (config.project, config.user_id))) or "user"
             kind, text = MARKDOWN, await _context(principal, config, about)
         case ["context", topic]:
             kind, text = MARKDOWN, await _context(principal, config, topic)
         case ["memory", memory_type, memory_id]:
-            found = await principal.ask("memory_get", {"memory_type": memory_type, "memory_id": memory_id})
+            found = await ask(principal, "memory_get", {"memory_type": memory_type, "memory_id": memory_id})
             if found is None:
                 raise refused(f"there is no {memory_type} {memory_id}")
             memory = answers.answer(OPERATIONS["memory_get"], found, "compact")["memory"]
@@ -72,7 +73,7 @@ async def read(principal: Principal, config: MemoryModuleConfig, uri: str) -> Re
 
 async def _context(principal: Principal, config: MemoryModuleConfig, topic: str) -> str:
     agent = config.scope or config.actor or AGENT
-    return await principal.ask("memory_context", {"trigger_prompt": topic, "butler": agent})
+    return await ask(principal, "memory_context", {"trigger_prompt": topic, "butler": agent})
 
 
 def _parts(uri: str) -> list[str]:

@@ -27,12 +27,12 @@ from tulving.interfaces.calls import Opened, cancelled_once, open_lazily
 from tulving.interfaces.mcp import prompts, resources
 from tulving.interfaces.mcp.completions import complete
 from tulving.interfaces.mcp.greeting import SERVER, instructions
-from tulving.interfaces.mcp.principal import Principal
 from tulving.interfaces.mcp.progress import reporting
 from tulving.interfaces.mcp.sampling import Answer, Rounds, Sampler, can_sample
 from tulving.interfaces.mcp.stdio import conversation
 from tulving.interfaces.mcp.tools import failure, run, tool
 from tulving.interfaces.parameters import undescribed
+from tulving.interfaces.principal import Principal
 from tulving.services.operations import Operation, offered
 from tulving.settings import MemoryModuleConfig
 

@@ -1,0 +1,35 @@
+"""`tulving serve`: the whole service, with its HTTP API, console and MCP on one port."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from tulving import extras
+from tulving.settings import TOOL_SETS
+
+ADDRESS = "127.0.0.1:8765"
+
+
+def serve(
+    context: typer.Context,
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where to listen", show_default=True)] = ADDRESS,
+    open_: Annotated[
+        bool, typer.Option("--open", help="To every program on this machine, while there is no token")
+    ] = False,
+    tools: Annotated[
+        str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which MCP tools [default: as configured]")
+    ] = None,
+) -> None:
+    """Serve the memory over HTTP: an API, a console to look at it in a browser, and MCP, all on one port."""
+    from tulving.location import is_postgres, new_file
+
+    extras.require("server", "the service")
+    config = context.obj.config()
+    if tools is not None:
+        config = replace(config, tools=tools)
+    if not is_postgres(config.url) and (file := new_file(config.url)):
+        typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
+    from tulving.interfaces.http.server import serve as serve_http
+
+    serve_http(config, address, open_, whole=True)
