@@ -1,16 +1,21 @@
 """Every operation is on every surface, with all its parameters: no surface is written by hand."""
 
 import inspect
+import re
 from dataclasses import is_dataclass
 from typing import Annotated, get_origin, get_type_hints, is_typeddict
 
+import httpx2
 import pytest
+from starlette.applications import Starlette
 
-from tulving import Found, Memory
+from tulving import Administration, Found, Memory
 from tulving.interfaces.answers import takes_detail
 from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
+from tulving.interfaces.http import api
+from tulving.interfaces.http.authentication import Access, Refusal
 from tulving.interfaces.mcp.tools import tool
 from tulving.interfaces.parameters import describe, parameters, returned, undescribed, without_none
 from tulving.services.operations import OPERATIONS
@@ -50,8 +55,45 @@ def command_of(operation):
 
 @EVERY
 def test_the_library_has_it(operation):
-    assert getattr(Memory, operation.name) is operation.method
+    assert getattr(Administration if operation.effect == "admin" else Memory, operation.name) is operation.method
     assert operation.method.__doc__
+    if operation.by_person:
+        assert hasattr(Memory, operation.by_person)
+
+
+@EVERY
+def test_it_is_a_route_with_all_its_parameters(operation):
+    method, path = operation.http.split()
+    assert method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+    assert (method == "GET") <= (operation.effect in ("read", "review", "admin"))
+    in_path = re.findall(r"{(\w+)}", path)
+    assert re.fullmatch(r"/v1(/([a-z]+|{\w+}))+", path)
+    assert {*in_path} <= {*signature(operation)}
+    if operation.batch:
+        assert inspect.iscoroutinefunction(getattr(Memory, operation.batch))
+
+
+def test_no_two_operations_share_a_route():
+    served = [re.sub(r"{\w+}", "{}", operation.http) for operation in OPERATIONS.values()]
+    served += [f"{operation.http}/batch" for operation in OPERATIONS.values() if operation.batch]
+    assert len({*served}) == len(served)
+
+
+async def test_every_operation_is_answered_by_the_api():
+    """Each route leads to its own operation, whatever other routes match the path too."""
+    reached = []
+
+    class Nobody(Access):
+        async def admit(self, headers, credential=None):
+            raise Refusal(401, "token_required", "nobody")
+
+    app = Starlette(routes=api.routes(MemoryModuleConfig(), Nobody(None)))  # pyright: ignore
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://api") as web:
+        for operation in OPERATIONS.values():
+            method, path = operation.http.split()
+            answered = await web.request(method, re.sub(r"{\w+}", "x", path))
+            reached.append((operation.tool, answered.status_code))
+    assert reached == [(tool, 401) for tool in OPERATIONS]
 
 
 @EVERY

@@ -34,11 +34,18 @@ class Principal:
         has = ", ".join(self.rights)
         return f"{operation.tool} needs the right to {operation.effect}, and this access token has only {has}"
 
+    def check(self, operation: Operation) -> None:
+        """Raise `Forbidden` if they may not call it."""
+        if not self.may(operation):
+            raise Forbidden(self.lacks(operation))
+
     async def call(self, tool: str, arguments: Mapping[str, Any], *, by_person: bool = False, **offers: Any) -> Any:
         """The result of an operation, whose arguments are as its method takes them. `by_person` counts nothing as a
         reference that otherwise would not be."""
-        operation = OPERATIONS[tool]
-        if not self.may(operation):
-            raise Forbidden(self.lacks(operation))
+        return await self.carry_out(OPERATIONS[tool], arguments, by_person=by_person, offers=offers)
+
+    async def carry_out(self, operation: Operation, arguments: Mapping[str, Any], **how: Any) -> Any:
+        """The same for an operation itself; `how` is as for `invoke`."""
+        self.check(operation)
         store: Any = self.administration if operation.effect == "admin" else self.memory
-        return await cancelled_once(invoke(store, operation, arguments, by_person=by_person, offers=offers))
+        return await cancelled_once(invoke(store, operation, arguments, **how))

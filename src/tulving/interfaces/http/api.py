@@ -1,11 +1,115 @@
 """The HTTP API: a route for each operation of the registry."""
 
-from starlette.routing import BaseRoute
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from tulving.domain.model import EntityCreated, Session, Stored
+from tulving.errors import NotFound
+from tulving.interfaces.http import arguments, problems
 from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.problems import Problem
+from tulving.interfaces.wire import answer
+from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig
+
+PATH = "/v1"
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     """The routes of the API."""
-    return []
+    paths: dict[str, dict[str, Handler]] = defaultdict(dict)
+    for operation in OPERATIONS.values():
+        method, path = operation.http.split()
+        paths[path][method] = Call(access, operation)
+    paths[f"{problems.TYPES}{{name}}"]["GET"] = _problem_type
+    # A path without parameters comes before one that would match it too.
+    ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
+    return [*(Route(path, Endpoint(methods)) for path, methods in ordered), Route(f"{PATH}/{{rest:path}}", Endpoint())]
+
+
+class Endpoint:
+    """One path with its methods, as an ASGI application. Whatever goes wrong is answered as a problem."""
+
+    def __init__(self, methods: Mapping[str, Handler] | None = None) -> None:
+        self._methods = methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            response = await self._handler(request)(request)
+        except Exception as error:
+            response = problems.respond(error)
+        await response(scope, receive, send)
+
+    def _handler(self, request: Request) -> Handler:
+        if self._methods is None:
+            raise Problem(404, "unknown-route", f"there is no route {request.url.path:.200}")
+        method = "GET" if request.method == "HEAD" else request.method
+        if method not in self._methods:
+            allowed = ", ".join(sorted(self._methods))
+            raise Problem(405, "method-not-allowed", f"only {allowed} is possible here", {"Allow": allowed})
+        return self._methods[method]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A route of an operation."""
+
+    access: Access
+    operation: Operation
+
+    async def __call__(self, request: Request) -> Response:
+        operation = self.operation
+        principal = await self.access.admit(request.headers)
+        principal.check(operation)
+        result = await principal.carry_out(operation, await arguments.given(request, operation), failed=_raise)
+        if result is None:
+            raise NotFound(f"there is no {operation.answer}")
+        headers = {}
+        if (tag := arguments.etag(result)) is not None:
+            headers["ETag"] = tag
+            if request.method in ("GET", "HEAD") and arguments.is_known(request, tag):
+                return Response(status_code=304, headers=headers)
+        told = answer(operation, result)
+        if request.method == "GET" and told.get("next_cursor"):
+            headers["Link"] = _next(request, told["next_cursor"])
+        return JSONResponse(told, _status(operation, result), headers)
+
+
+def _raise(operation: Operation, error: Exception) -> None:
+    """A model goes on without what failed, but a program looks at the status."""
+    raise error
+
+
+def _status(operation: Operation, result: Any) -> int:
+    """201 if something has been made that was not there."""
+    match result:
+        case Stored():
+            return 201 if result.outcome not in ("confirmed", "duplicate") else 200
+        case EntityCreated():
+            return 201
+        case Session():
+            return 201 if "{" not in operation.http else 200
+    return 200
+
+
+def _next(request: Request, cursor: str) -> str:
+    """Where the next page is, whatever name the service is reached by."""
+    asked = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+    return f'<{quote(request.url.path)}?{urlencode([*asked, ("cursor", cursor)])}>; rel="next"'
+
+
+async def _problem_type(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in problems.TITLES:
+        raise Problem(404, "unknown-route", "there is no such type of problem")
+    return JSONResponse({"type": problems.TYPES + name, "title": problems.TITLES[name]})

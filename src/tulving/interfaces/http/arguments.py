@@ -1,0 +1,125 @@
+"""The arguments of a call over HTTP: out of the path, the query, the JSON body and the conditions in the headers."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any, NoReturn
+
+from starlette.requests import ClientDisconnect, Request
+
+from tulving.domain.model import Entity, Episode, Fact, Rule
+from tulving.domain.profile import Block
+from tulving.errors import ChangedSince, InvalidInput
+from tulving.interfaces.http.problems import Problem
+from tulving.interfaces.parameters import accept, parameters
+from tulving.services.operations import Operation
+
+LARGEST_BODY = 4 * 1024 * 1024
+IN_QUERY = ("GET", "HEAD", "DELETE")
+"""Methods whose parameters are in the query, since they have no body."""
+UNCHANGED = "unchanged_since"
+"""The parameter that `If-Match` stands for."""
+
+
+async def given(request: Request, operation: Operation) -> dict[str, Any]:
+    """The arguments of an operation as its method takes them."""
+    known = parameters(operation)
+    if request.method in IN_QUERY:
+        arguments = _queried(request, {each.name for each in known if each.type == "array"})
+    else:
+        arguments = await json_object(request)
+    fixed: dict[str, Any] = dict(request.path_params)
+    if any(each.name == UNCHANGED for each in known) and (read := _condition(request)):
+        fixed[UNCHANGED] = read.isoformat()
+    for name in fixed:
+        if name in arguments:
+            raise InvalidInput(name, "is given twice", "once, in the path or by the header If-Match")
+    return accept(operation, arguments | fixed)
+
+
+async def json_object(request: Request) -> dict[str, Any]:
+    """The body, which may be left out."""
+    if request.query_params:
+        raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is in the query", "a field of the JSON body")
+    body = b"".join([part async for part in body_parts(request, LARGEST_BODY)])
+    if not body:
+        return {}
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        allowed = "application/json"
+        raise Problem(415, "unsupported-media-type", f"the body must be {allowed}", {"Accept-Post": allowed})
+    try:
+        read = json.loads(body.decode(), object_pairs_hook=_distinct, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Problem(400, "invalid-json", f"the body can't be read: {said:.200}") from None
+    if not isinstance(read, dict):
+        raise Problem(400, "invalid-json", "the body must be one JSON object")
+    return read
+
+
+async def body_parts(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The body as it arrives, up to a size."""
+    size = 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise Problem(413, "body-too-large", f"the body has more than {most:,} bytes")
+            yield part
+    except ClientDisconnect:
+        raise Problem(400, "incomplete-body", "the connection ended before the body was whole") from None
+
+
+def etag(result: Any) -> str | None:
+    """The mark of a version of what can be edited: the time of its last change, in quotes."""
+    match result:
+        case Episode() | Fact() | Rule() | Entity():
+            return f'"{result.updated_at.isoformat()}"'
+        case Block():
+            return f'"{result.created_at.isoformat()}"'
+    return None
+
+
+def is_known(request: Request, tag: str) -> bool:
+    """Whether the caller has this version already (`If-None-Match`)."""
+    asked = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+    return tag in asked or asked == ["*"]
+
+
+def _condition(request: Request) -> datetime | None:
+    """The time of the last change that the caller has read (`If-Match`). Any version will do for `*`."""
+    tag = request.headers.get("if-match", "*").strip()
+    if tag == "*":
+        return None
+    if "," in tag:
+        raise Problem(400, "invalid-header", "If-Match must be one ETag, or *")
+    try:
+        return datetime.fromisoformat(tag.removeprefix("W/").strip('"'))
+    except ValueError:
+        raise ChangedSince("If-Match is not the ETag of any version") from None
+
+
+def _queried(request: Request, lists: set[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise InvalidInput(f"{name:.80}", "is given twice", "once")
+        else:
+            found[name] = value
+    return found
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r:.80} is given twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,114 @@
+"""Errors over HTTP, as problem details (RFC 9457): what is wrong, in which field, and what is allowed."""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import Response
+
+from tulving import errors
+from tulving.errors import InvalidInput, TulvingError
+from tulving.interfaces.http.authentication import RETRY_SECONDS, Refusal
+
+log = logging.getLogger("tulving")
+
+MEDIA_TYPE = "application/problem+json"
+TYPES = "/v1/problems/"
+SOON = "1"
+"""After how many seconds a busy store may have room."""
+
+
+@dataclass
+class Problem(Exception):
+    """A request that can't be answered. `name` is the last part of its type."""
+
+    status: int
+    name: str
+    detail: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+TITLES = {
+    "invalid-json": "The body is not a JSON object",
+    "incomplete-body": "The body ended before it was whole",
+    "invalid-header": "A header can't be read",
+    "token-required": "An access token is needed",
+    "invalid-token": "The access token is not valid",
+    "forbidden": "The access token lacks the right to this",
+    "not-found": "There is no such memory or other thing for this caller",
+    "unknown-route": "There is no such route",
+    "method-not-allowed": "The route does not have this method",
+    "conflict": "What is stored does not allow this",
+    "changed-since": "Somebody else has changed it since it was read",
+    "body-too-large": "The body is too large",
+    "unsupported-media-type": "The body must be of another media type",
+    "invalid-input": "A value is refused",
+    "busy": "Too much waits already; nothing was done",
+    "too-many-requests": "This access token has used up what it may",
+    "internal-error": "Something went wrong inside the service",
+    "not-installed": "A part of the service that this needs is not installed",
+    "model-failed": "The language model did not answer",
+    "unavailable": "The store, or a part of the service, can't be reached now",
+    "temporarily-unavailable": "The store can't be reached now",
+    "no-space": "The disk of the service is full; nothing was written",
+}
+"""Every type of problem, and what it means."""
+
+_KINDS: tuple[tuple[type[TulvingError], int, str, str | None], ...] = (
+    (errors.ConfigError, 500, "internal-error", None),
+    (InvalidInput, 422, "invalid-input", None),
+    (errors.NotFound, 404, "not-found", None),
+    (errors.Forbidden, 403, "forbidden", None),
+    (errors.ChangedSince, 412, "changed-since", None),
+    (errors.DamagedStore, 500, "internal-error", None),
+    (errors.SchemaTooNew, 500, "internal-error", None),
+    (errors.EmbedderMismatch, 500, "internal-error", None),
+    (errors.IntegrityError, 409, "conflict", None),
+    (errors.DiskFull, 507, "no-space", None),
+    (errors.StoreBusy, 429, "busy", SOON),
+    (errors.StoreUnavailable, 503, "unavailable", RETRY_SECONDS),
+    (errors.EmbedderUnavailable, 503, "unavailable", RETRY_SECONDS),
+    (errors.RerankerUnavailable, 503, "unavailable", RETRY_SECONDS),
+    (errors.SpendLimitReached, 429, "too-many-requests", "3600"),
+    (errors.ModelUnavailable, 502, "model-failed", None),
+    (errors.MissingExtra, 501, "not-installed", None),
+)
+"""The status and type of each error, the first that fits, and when to try again."""
+
+
+def respond(error: Exception) -> Response:
+    """The answer to a request that ended in an error. What the caller can't correct is logged, with details that the
+    answer does not have."""
+    problem = _of(error)
+    if problem.status >= 500:
+        log.error("a request failed: %s", error, exc_info=None if isinstance(error, TulvingError) else error)
+    told = {
+        "type": TYPES + problem.name,
+        "title": TITLES.get(problem.name, problem.name.replace("-", " ")),
+        "status": problem.status,
+        "detail": problem.detail,
+        **problem.more,
+    }
+    # With escapes, since what a caller sent may be half a character.
+    return Response(json.dumps(told), problem.status, dict(problem.headers), MEDIA_TYPE)
+
+
+def _of(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, Refusal):
+        return Problem(error.status, error.error.replace("_", "-"), error.problem, error.headers)
+    fitting = ((status, name, retry) for kind, status, name, retry in _KINDS if isinstance(error, kind))
+    status, name, retry = next(fitting, (500, "internal-error", None))
+    if status == 500:
+        return Problem(500, name, "the log of the service says more")
+    if isinstance(error, errors.ModelUnavailable) and error.wait:
+        retry = str(math.ceil(error.wait))
+    more = {}
+    if isinstance(error, InvalidInput):
+        more = {"field": error.field, "problem": error.problem, "allowed": error.allowed}
+    return Problem(status, name, str(error), {} if retry is None else {"Retry-After": retry}, more)
