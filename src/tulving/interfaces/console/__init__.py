@@ -1,13 +1,42 @@
-"""The web console."""
+"""The web console: pages for people, rendered here, that work with and without scripts."""
 
-from starlette.routing import BaseRoute
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
+from tulving.interfaces.console.door import Door
+from tulving.interfaces.console.files import Files
+from tulving.interfaces.console.security import PATH
 from tulving.interfaces.http.authentication import Access
 from tulving.settings import MemoryModuleConfig
 
-PATH = "/console"
+LARGEST_FORM = 4 * 1024 * 1024
+
+__all__ = ["PATH", "routes"]
 
 
 def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
-    """The pages."""
-    return []
+    """The pages of the console, and the way to them from the server's root."""
+    from mcp.server.transport_security import RequestBodyLimitMiddleware
+
+    door = Door(config, access)
+    inside = [
+        Route("/login", door.login, methods=["GET", "POST"]),
+        Route("/logout", door.logout, methods=["POST"]),
+        Route("/theme", door.theme, methods=["POST"]),
+        Mount("/static", Files()),
+        *(Route(page.path, door.opens(page), methods=list(page.methods)) for page in door.pages),
+        Route("/{rest:path}", door.nowhere, methods=["GET", "POST"]),
+    ]
+    limit = Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST_FORM)
+    return [
+        Route("/", to_console),
+        Route(PATH, door.opens(door.pages[0])),
+        Mount(PATH, routes=inside, middleware=[limit]),
+    ]
+
+
+async def to_console(request: Request) -> Response:
+    """A browser that is given the server's address alone is led to the console."""
+    return RedirectResponse(PATH, 303)

@@ -1,0 +1,194 @@
+"""The door of the console: who may come in, and what is said to those who can't be served."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tulving.errors import ChangedSince, Forbidden, InvalidInput, NotFound, StoreUnavailable, TulvingError
+from tulving.interfaces.console import presentation, security
+from tulving.interfaces.console.navigation import all_pages, navigation
+from tulving.interfaces.console.security import PATH
+from tulving.interfaces.console.visit import Page, Visit, page, redirect, theme_of
+from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.settings import MemoryModuleConfig
+
+log = logging.getLogger("tulving")
+
+ASK, SURE, TOKEN = "_ask", "_sure", "_token"
+"""Fields of forms: the question to be answered first, that it was answered, and whom the form was made for."""
+PROBLEMS: list[tuple[type[Exception], int, str]] = [
+    (Forbidden, 403, "You may not do this"),
+    (NotFound, 404, "There is nothing here"),
+    (ChangedSince, 409, "Somebody else was faster"),
+    (InvalidInput, 400, "This can't be done"),
+    (StoreUnavailable, 503, "The store can't be reached"),
+    (TulvingError, 500, "This did not work"),
+]
+UNKNOWN = "The page does not exist, or what it showed is gone."
+UNEXPECTED = "Something failed that should not. The server's log says more."
+OUTDATED = "This form is out of date, or was not made by this console. Go back, reload the page and try again."
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Door:
+    """Admits visitors by the credential in their cookie, which every request is checked by anew; nothing is remembered
+    here, so that any process of a service can answer."""
+
+    def __init__(self, config: MemoryModuleConfig, access: Access) -> None:
+        self._config, self._access = config, access
+        self.pages = all_pages()
+
+    def opens(self, wanted: Page) -> Endpoint:
+        """What answers requests for a page."""
+
+        async def answer(request: Request) -> Response:
+            return await self._guarded(request, lambda visit: self._handled(wanted, visit))
+
+        return answer
+
+    async def nowhere(self, request: Request) -> Response:
+        """For addresses that lead to no page."""
+        return await self._guarded(request, _lost)
+
+    async def login(self, request: Request) -> Response:
+        """The form for a token, and the link with a key that `tulving serve` prints."""
+        after = request.query_params.get("next", PATH)
+        after = after if security.is_within(after) else PATH
+        visitor = security.get_cookie(request, security.VISITOR)
+        if request.method == "POST":
+            form = await request.form(max_files=0)
+            if visitor is None or not security.is_form_token(visitor, form.get(TOKEN)):
+                return self._login_page(request, after, OUTDATED, 403)
+            return await self._enter(request, str(form.get("token", "")).strip(), after)
+        # A page of another site must not choose as whom somebody works here.
+        if (key := request.query_params.get("key")) and request.headers.get("sec-fetch-site") != "cross-site":
+            return await self._enter(request, key, after)
+        try:
+            await self._access.admit(request.headers, security.get_cookie(request, security.ACCESS))
+        except Refusal as refusal:
+            return self._login_page(request, after, "" if refusal.status == 401 else refusal.problem)
+        return redirect(request, after)
+
+    async def logout(self, request: Request) -> Response:
+        """Makes the browser forget the credential."""
+
+        async def leave(visit: Visit) -> Response:
+            response = redirect(request, f"{PATH}/login")
+            security.drop_cookie(request, response, security.ACCESS)
+            return response
+
+        return await self._guarded(request, leave)
+
+    async def theme(self, request: Request) -> Response:
+        """Keeps the theme that the visitor chooses."""
+
+        async def choose(visit: Visit) -> Response:
+            form = await visit.form()
+            after = form.get("next")
+            response = redirect(request, str(after) if security.is_within(after) else PATH)
+            chosen = form.get("theme")
+            if chosen in ("light", "dark"):
+                security.set_cookie(request, response, security.THEME, str(chosen), max_age=security.YEAR)
+            else:
+                security.drop_cookie(request, response, security.THEME)
+            return response
+
+        return await self._guarded(request, choose)
+
+    async def _enter(self, request: Request, credential: str, after: str) -> Response:
+        if not security.may_be_kept(credential):
+            return self._login_page(request, after, "This is not a token.", 401)
+        try:
+            await self._access.admit(request.headers, credential)
+        except Refusal as refusal:
+            said = "This token is unknown, expired or revoked." if refusal.status == 401 else refusal.problem
+            return self._login_page(request, after, said, refusal.status)
+        response = redirect(request, after)
+        security.set_cookie(request, response, security.ACCESS, credential)
+        return response
+
+    def _login_page(self, request: Request, after: str, problem: str = "", status: int = 200) -> Response:
+        visitor = security.get_cookie(request, security.VISITOR) or security.new_visitor()
+        values = {"after": after, "problem": problem, "form_token": security.form_token(visitor)}
+        response = page(presentation.rendered("login.html", visit=None, theme=theme_of(request), **values), status)
+        security.set_cookie(request, response, security.VISITOR, visitor)
+        return _protected(response)
+
+    async def _guarded(self, request: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
+        """Admit a visitor and answer; what fails becomes a page in one place."""
+        credential = security.get_cookie(request, security.ACCESS)
+        visitor = security.get_cookie(request, security.VISITOR)
+        key = credential or visitor or security.new_visitor()
+        visit = None
+        try:
+            principal = await self._access.admit(request.headers, credential)
+            memory = await principal.memory()
+            visit = Visit(request, self._config, principal, memory, key, navigation(self.pages, principal))
+            response = await self._unforged(visit, key) or await answer(visit)
+        except Refusal as refusal:
+            if refusal.status == 401:
+                asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                after = f"?next={quote(asked)}" if request.method == "GET" and asked != PATH else ""
+                response = redirect(request, f"{PATH}/login{after}")
+                if credential is not None:
+                    security.drop_cookie(request, response, security.ACCESS)
+                return _protected(response)
+            response = _problem(request, visit, refusal.status, "This can't be done now", refusal.problem)
+            response.headers.update(refusal.headers)
+        except Exception as error:
+            response = _failed(request, visit, error)
+        if key not in (credential, visitor):
+            security.set_cookie(request, response, security.VISITOR, key)
+        return _protected(response)
+
+    async def _unforged(self, visit: Visit, key: str) -> Response | None:
+        """Refuse a form that was not made for this visitor; None lets it pass."""
+        if visit.request.method != "POST":
+            return None
+        form = await visit.request.form(max_files=0)
+        token = visit.request.headers.get("x-tulving-form", form.get(TOKEN))
+        if security.is_form_token(key, token):
+            return None
+        return _problem(visit.request, visit, 403, "This form can't be used", OUTDATED)
+
+    async def _handled(self, wanted: Page, visit: Visit) -> Response:
+        if not visit.may(wanted.right):
+            has = ", ".join(visit.principal.rights)
+            raise Forbidden(f"this needs the right to {wanted.right}, and {visit.principal.name} has only {has}")
+        if visit.request.method == "POST":
+            form = await visit.form()
+            if (question := form.get(ASK)) and not form.get(SURE):
+                fields = [(name, value) for name, value in form.multi_items() if name not in (ASK, TOKEN)]
+                return visit.render("confirm.html", question=question, fields=fields)
+        return await wanted.handler(visit)
+
+
+async def _lost(visit: Visit) -> Response:
+    raise NotFound(UNKNOWN)
+
+
+def _failed(request: Request, visit: Visit | None, error: Exception) -> Response:
+    for kind, status, title in PROBLEMS:
+        if isinstance(error, kind):
+            if status >= 500:
+                log.error("%s %s: %s", request.method, request.url.path, error)
+            return _problem(request, visit, status, title, str(error))
+    log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
+    return _problem(request, visit, 500, "This did not work", UNEXPECTED)
+
+
+def _problem(request: Request, visit: Visit | None, status: int, title: str, problem: str) -> Response:
+    """A page that says what is wrong; without navigation where it is not known who asks."""
+    if visit is not None:
+        return visit.render("error.html", status=status, code=status, title=title, problem=problem)
+    values = {"code": status, "title": title, "problem": problem, "theme": theme_of(request)}
+    return page(presentation.rendered("error.html", visit=None, **values), status)
+
+
+def _protected(response: Response) -> Response:
+    response.headers.update(security.HEADERS)
+    return response

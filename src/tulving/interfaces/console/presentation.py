@@ -1,0 +1,144 @@
+"""Templates, and how values look in them."""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tulving.domain.model import KIND_OF, Episode, Fact, Hit, Item, Rule
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+CLIP = 280
+"""Characters of a memory in a list."""
+AGO = (("d", 86_400), ("h", 3_600), ("min", 60))
+WEEK = timedelta(days=7)
+
+
+@cache
+def environment() -> Environment:
+    """The templates. All values are escaped, and a name that is missing is an error."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"asset": asset, "kind_of": kind_of, "state_of": state_of, "path_of": path_of, "words": word_diff}
+    made.globals |= {"shares": shares, "ago": ago}
+    made.filters |= {"clip": clip, "absolute": absolute, "day": day, "thousands": thousands}
+    return made
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template with values. The macros of parts.html are `parts`, those of icons.html `icons`."""
+    return environment().get_template(template).render(values | _macros(values))
+
+
+def rendered_block(template: str, block: str, **values: Any) -> str:
+    """One block of a template."""
+    found = environment().get_template(template)
+    return "".join(found.blocks[block](found.new_context(values | _macros(values))))
+
+
+def _macros(values: dict[str, Any]) -> dict[str, Any]:
+    """What a template need not import, since a block that is rendered alone imports nothing."""
+    icons = environment().get_template("icons.html").module
+    parts = environment().get_template("parts.html").make_module({"visit": values["visit"], "icons": icons})
+    return {"parts": parts, "icons": icons}
+
+
+@cache
+def asset(name: str) -> str:
+    """The address of a static file, which changes with its content, so that browsers may keep it for ever."""
+    return f"/console/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def kind_of(item: Item | Hit) -> str:
+    """episode, fact or rule."""
+    return item.memory_type if isinstance(item, Hit) else KIND_OF[type(item)]
+
+
+def path_of(item: Item | Hit) -> str:
+    """The page of a memory."""
+    return f"/console/memory/{kind_of(item)}/{item.id}"
+
+
+def state_of(item: Item, now: datetime) -> str:
+    """The state of a memory in a word: that of a fact, the maturity of a rule unless it is out of use or fading, and
+    how far an episode was learned from."""
+    match item:
+        case Fact():
+            return item.state
+        case Rule():
+            return "forgotten" if item.forgotten else "fading" if item.status == "fading" else item.maturity
+        case Episode() if item.forgotten:
+            return "forgotten"
+        case Episode() if item.segment_id is not None:
+            return "archived"
+        case Episode() if item.expires_at is not None and item.expires_at <= now:
+            return "expired"
+        case _:
+            return "learned" if item.consolidated else "active"
+
+
+def clip(text: str, most: int = CLIP) -> str:
+    """A text that is not too long for a list."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def absolute(moment: datetime) -> str:
+    """A moment in full."""
+    return f"{moment.day} {moment:%b %Y, %H:%M:%S} {moment.tzname() or 'UTC'}"
+
+
+def day(moment: datetime) -> str:
+    """A day."""
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago a moment was, or how far off it is; a date if that is more than a week."""
+    distance = abs(now - moment)
+    if distance > WEEK:
+        return day(moment)
+    for unit, seconds in AGO:
+        if (count := int(distance.total_seconds() // seconds)) >= 1:
+            return f"{count} {unit} ago" if moment <= now else f"in {count} {unit}"
+    return "just now" if moment <= now else "in a moment"
+
+
+def thousands(number: float) -> str:
+    """A number that is easy to read."""
+    return f"{number:,}".replace(",", "\u202f") if isinstance(number, int) else f"{number:,.2f}"
+
+
+def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """What became of a text, word by word: pieces that were kept (same), added (ins) and taken away (del)."""
+    before, after = re.findall(r"\s+|\w+|[^\w\s]", old), re.findall(r"\s+|\w+|[^\w\s]", new)
+    for change, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if change == "equal":
+            yield "same", "".join(before[a:b])
+            continue
+        if a < b:
+            yield "del", "".join(before[a:b])
+        if c < d:
+            yield "ins", "".join(after[c:d])
+
+
+def shares(parts: Sequence[Sequence[Any]]) -> list[tuple[str, float, float, float, str]]:
+    """The parts of a stacked bar: label, value, start and width in per cent, and class."""
+    total = sum(part[1] for part in parts) or 1
+    found, start = [], 0.0
+    for number, (label, value, *named) in enumerate(parts, 1):
+        width = 100 * value / total
+        found.append((label, value, round(start, 2), round(width, 2), named[0] if named else f"series-{number}"))
+        start += width
+    return found
