@@ -41,6 +41,7 @@ from tulving.domain.model import Similar as Similar
 from tulving.domain.model import Stored as Stored
 from tulving.domain.offers import Offer as Offer
 from tulving.domain.offers import Taken as Taken
+from tulving.domain.profile import Block as Block
 from tulving.domain.profile import BlockName as BlockName
 from tulving.domain.ranking import Mode as Mode
 from tulving.domain.scope import Bound as Bound

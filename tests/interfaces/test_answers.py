@@ -237,6 +237,7 @@ async def test_every_answer_is_as_its_schema_says(memory: Memory, clock: ManualC
         ("entity_merge", {"source_entity_id": "{first_entity}", "target_entity_id": "{entity_create}"}),
         ("profile_set", {"block": "work", "content": "Paints walls"}),
         ("profile_get", {}),
+        ("profile_block", {"block": "work"}),
         ("profile_delete", {}),
         ("memory_learn_prompt", {}),
         ("memory_learn_apply", {"answer": '{"new_rules": [{"content": "Ask first"}]}', "lease": "{lease}"}),

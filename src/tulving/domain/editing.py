@@ -11,6 +11,7 @@ from tulving.domain.intake import classify
 from tulving.domain.model import Episode, Fact, Item, Rule
 from tulving.domain.records import Record
 from tulving.domain.text import content_hash
+from tulving.errors import ChangedSince
 
 Decaying = TypeVar("Decaying", bound=Fact | Rule)
 
@@ -25,6 +26,13 @@ class Revision(Record):
     metadata: Mapping[str, Any]
     importance: float | None
     created_at: datetime
+
+
+def check_unchanged(what: str, changed_at: datetime | None, known: datetime | None) -> None:
+    """Raise if something was changed last at another time than the one that the caller knows of, if it tells one."""
+    if known is not None and changed_at != known:
+        since = "is gone" if changed_at is None else f"was changed at {changed_at.isoformat()}"
+        raise ChangedSince(f"{what} {since}; you have read it as it was at {known.isoformat()}. Read it again")
 
 
 def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from tulving.domain.records import Record
 from tulving.domain.text import CHARACTERS_A_TOKEN, count_tokens, escape_markup
 
 BlockName = Literal["work", "personal", "topOfMind", "recent", "earlier", "background"]
@@ -21,8 +22,8 @@ FACTS = "Facts:"
 CUT = "\n..."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Block(Record):
     """A version of a block. Numbers start at 1; empty content means that the block is empty. `run_id` is the run of a
     model that wrote it."""
 

@@ -41,7 +41,7 @@ from tulving.domain.model import (
     Stored,
 )
 from tulving.domain.offers import Offer, Taken
-from tulving.domain.profile import BlockName
+from tulving.domain.profile import Block, BlockName
 from tulving.domain.ranking import Mode
 from tulving.domain.scope import Bound, Caller
 from tulving.domain.statistics import Overview, Statistics
@@ -250,7 +250,10 @@ class BlockingMemory:
     def profile_blocks(self) -> dict[str, str]:
         """The text of each block that is not empty."""
         ...
-    def set_profile(self, block: BlockName, content: str) -> bool:
+    def profile_block(self, block: BlockName) -> Block | None:
+        """Read one block of the user's profile as it was written last; nothing if it never was."""
+        ...
+    def set_profile(self, block: BlockName, content: str, unchanged_since: datetime | None = None) -> bool:
         """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         ...
     def delete_profile(self, block: BlockName | None = None) -> int:
@@ -279,6 +282,7 @@ class BlockingMemory:
         canonical_name: str | None = None,
         aliases: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
+        unchanged_since: datetime | None = None,
     ) -> Entity | None:
         """Change an entity: its name and its aliases are replaced if given, metadata is added key by key."""
         ...
@@ -671,6 +675,7 @@ class BlockingMemory:
         importance: float | None = None,
         category: str | None = None,
         confidence: float | None = None,
+        unchanged_since: datetime | None = None,
     ) -> Item:
         """Correct a memory in place. It keeps its id and its age, and its old version is kept as a revision.
 

@@ -19,7 +19,7 @@ from tulving.domain.model import (
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, log
+from tulving.services.service import Service, UnchangedSince, log
 
 T = TypeVar("T")
 DEFAULT_TENANT = "default"
@@ -104,6 +104,7 @@ class Entities(Service):
         canonical_name: Annotated[str | None, "The name it is to be known by"] = None,
         aliases: Aliases = None,
         metadata: Annotated[dict[str, Any] | None, "Details to add or to replace, as a JSON object"] = None,
+        unchanged_since: UnchangedSince = None,
     ) -> Entity | None:
         """Change an entity: its name and its aliases are replaced if given, metadata is added key by key."""
         self._check_tenant(tenant_id)
@@ -112,7 +113,10 @@ class Entities(Service):
         aliases, details = resolution.aliases(aliases), _metadata(metadata)
         changed = [part for part, given in (("canonical_name", name), ("aliases", aliases)) if given is not None]
         event = self._audit(self._env.clock()).event("entity_updated", "entity", id_, changed=changed)
-        return await self._write_once(lambda conn: storage.entities.update(conn, id_, name, aliases, details, event))
+        known = intake.moment("unchanged_since", unchanged_since)
+        return await self._write_once(
+            lambda conn: storage.entities.update(conn, id_, name, aliases, details, event, known)
+        )
 
     @operation(
         "entity_resolve",

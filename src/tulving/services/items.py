@@ -31,7 +31,7 @@ from tulving.domain.text import found_by
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service
+from tulving.services.service import Service, UnchangedSince
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 FactOrRule = Annotated[Kind, "fact or rule", intake.OneOf(("fact", "rule"))]
@@ -215,6 +215,7 @@ class Items(Service):
         importance: Annotated[float | None, "0 to 10; a rule has none", intake.IMPORTANCE] = None,
         category: Annotated[str | None, "Of a fact: what sort it is", intake.OneOf(CATEGORIES)] = None,
         confidence: Annotated[float | None, "Of a fact: 0 to 1", intake.FRACTION] = None,
+        unchanged_since: UnchangedSince = None,
     ) -> Item:
         """Correct a memory in place. It keeps its id and its age, and its old version is kept as a revision.
 
@@ -248,8 +249,8 @@ class Items(Service):
         new = edited(item, changes, now)
         reworded = "content" in changes or found_by(new) != found_by(item)
         entry = (await self._env.embedding.index([new]))[0] if reworded else None
-        audit = self._audit(now)
-        return await self._write_once(lambda conn: storage.edits.edit(conn, address, changes, entry, audit))
+        audit, known = self._audit(now), intake.moment("unchanged_since", unchanged_since)
+        return await self._write_once(lambda conn: storage.edits.edit(conn, address, changes, entry, audit, known))
 
     @operation(
         "memory_revisions",

@@ -1,5 +1,6 @@
 """Verbs on the profile: what is known about the person whom a connection is bound to."""
 
+from datetime import datetime
 from typing import Annotated
 
 from tulving import storage
@@ -60,6 +61,20 @@ class Profiles(Service):
         return _contents(await self._read(storage.profiles.current, self.caller.tenant_id, self.bound.owner))
 
     @operation(
+        "profile_block",
+        http="GET /v1/profile/{block}",
+        effect="read",
+        command="profile-block",
+        positional=("block",),
+        answer="block",
+        standard=False,
+    )
+    async def profile_block(self, block: Annotated[BlockName, BLOCK]) -> Block | None:
+        """Read one block of the user's profile as it was written last; nothing if it never was."""
+        name = intake.one_of("block", block, BLOCKS)
+        return (await self._read(storage.profiles.current, self.caller.tenant_id, self.bound.owner)).get(name)
+
+    @operation(
         "profile_set",
         http="PUT /v1/profile/{block}",
         effect="write",
@@ -74,14 +89,18 @@ class Profiles(Service):
         self,
         block: Annotated[BlockName, BLOCK],
         content: Annotated[str, "The whole new text; blank to empty the block"],
+        unchanged_since: Annotated[
+            datetime | None, "When it was written last, as you have read it (created_at): refused if it was since"
+        ] = None,
     ) -> bool:
         """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         name = intake.one_of("block", block, BLOCKS)
         blank = isinstance(content, str) and not content.strip()
         said = {name: "" if blank else self._content(content)}
         audit, owner = self._audit(self._env.clock()), self.bound.owner
+        known = intake.moment("unchanged_since", unchanged_since)
         return await self._write_once(
-            lambda conn: bool(storage.profiles.update(conn, self.caller.tenant_id, owner, said, audit))
+            lambda conn: bool(storage.profiles.update(conn, self.caller.tenant_id, owner, said, audit, known))
         )
 
     @operation(

@@ -46,6 +46,9 @@ NamedProgress = Callable[[int, int, str], None]
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]
+UnchangedSince = Annotated[
+    datetime | None, "When it was changed last, as you have read it (updated_at): refused if it was changed since"
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")

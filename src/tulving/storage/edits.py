@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tulving.domain.editing import Revision, edited
+from tulving.domain.editing import Revision, check_unchanged, edited
 from tulving.domain.events import Audit
 from tulving.domain.model import Episode, Fact, Item
 from tulving.domain.scope import Address, address_of
@@ -28,7 +28,12 @@ _OF_MEMORY = "tenant_id = :tenant_id AND memory_type = :memory_type AND memory_i
 
 
 def edit(
-    conn: Connection, address: Address, changes: Mapping[str, Any], entry: IndexEntry | None, audit: Audit
+    conn: Connection,
+    address: Address,
+    changes: Mapping[str, Any],
+    entry: IndexEntry | None,
+    audit: Audit,
+    unchanged_since: datetime | None = None,
 ) -> Item:
     """Change a memory and keep its old version. Changes without effect leave no trace.
 
@@ -36,6 +41,7 @@ def edit(
     at the same time, the memory gets its vector later.
     """
     item = items.get_to_change(conn, address)
+    check_unchanged(f"the {address.kind}", item.updated_at, unchanged_since)
     if edited(item, changes, audit.now) is item:
         return item
     if isinstance(item, Episode):

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from tulving.domain import claims
+from tulving.domain.editing import check_unchanged
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import EntitiesMerged, Entity, EntityCreated
 from tulving.domain.resolution import NamedEntity, folded, joined_metadata, new_aliases, source_wins
@@ -85,11 +86,13 @@ def update(
     aliases: Sequence[str] | None,
     metadata: Mapping[str, Any],
     event: Event,
+    unchanged_since: datetime | None = None,
 ) -> Entity | None:
     """001-064: replace the name and the aliases if given, add to the metadata; None if there is no such entity."""
     entity = get(conn, event.tenant_id, id_, to_change=True)
     if entity is None:
         return None
+    check_unchanged("the entity", entity.updated_at, unchanged_since)
     _check_alive("entity_id", entity)
     changed = replace(
         entity,

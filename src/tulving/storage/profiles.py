@@ -5,6 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tulving.domain import intake
+from tulving.domain.editing import check_unchanged
 from tulving.domain.events import Audit
 from tulving.domain.profile import BLOCKS, Block
 from tulving.domain.scope import Bound, Filter, Owner
@@ -43,11 +44,20 @@ def history(conn: Connection, tenant_id: str, owner: Owner, block: str) -> list[
     return [Block(**row) for row in rows]
 
 
-def update(conn: Connection, tenant_id: str, owner: Owner, blocks: Mapping[str, str], audit: Audit) -> list[str]:
+def update(
+    conn: Connection,
+    tenant_id: str,
+    owner: Owner,
+    blocks: Mapping[str, str],
+    audit: Audit,
+    unchanged_since: datetime | None = None,
+) -> list[str]:
     """Write the blocks whose text differs from what is there, as new versions; returns their names."""
     intake.key("owner", tenant_id, owner.key)
     _lock(conn, tenant_id, owner)
     known = current(conn, tenant_id, owner)
+    for block in blocks:
+        check_unchanged(f"the block {block}", known[block].created_at if block in known else None, unchanged_since)
     changed = {
         block: content
         for block, content in blocks.items()
