@@ -40,6 +40,7 @@ from tulving.services.reranking import Reranking
 from tulving.services.service import MAINTENANCE, Env, log
 from tulving.services.streams import Streams
 from tulving.services.tokens import Authentication
+from tulving.services.vitals import VitalSigns
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.backpressure import BoundedWrites
 from tulving.storage.observed import ObservedStore
@@ -187,12 +188,13 @@ def open_administration(*args: Any, **options: Any) -> Opening[Administration]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a network server needs: the memory that it serves, the authentication of its callers, and the whole store,
-    for administrators."""
+    """What a network server needs: the memory that it serves, the authentication of its callers, the whole store, for
+    administrators, and what its metrics tell of that."""
 
     memory: Memory
     authentication: Authentication
     administration: Administration
+    vitals: VitalSigns
 
 
 @asynccontextmanager
@@ -200,7 +202,7 @@ async def open_served(config: MemoryModuleConfig, observer: Observer = UNOBSERVE
     """Open the configured memory for a network server."""
     async with open_memory(config=config, observer=observer) as memory:
         env, caller = memory._env, memory.caller
-        yield Served(memory, Authentication(env, caller), Administration(env, caller))
+        yield Served(memory, Authentication(env, caller), Administration(env, caller), VitalSigns(env, caller))
 
 
 def choose_reranker(config: MemoryModuleConfig) -> Reranker | None:

@@ -24,7 +24,9 @@ from tulving.settings import (
     HttpConfig,
     LearningConfig,
     LlmConfig,
+    LogsConfig,
     MemoryModuleConfig,
+    MetricsConfig,
     OnnxConfig,
     PostgresConfig,
     RerankerConfig,
@@ -105,6 +107,8 @@ _TABLES = {
     "writes": WritesConfig,
     "secrets": SecretsConfig,
     "hooks": HooksConfig,
+    "logs": LogsConfig,
+    "metrics": MetricsConfig,
 }
 
 

@@ -88,7 +88,7 @@ class HealthCheck(Timeline):
         """Count the memories and look at the jobs, without trying anything."""
         counts, pending = await self._read(storage.health.glance, self.caller.tenant_id)
         entries = await self._env.store.read(None, storage.health.job_entries)
-        jobs = None if entries is None else [_state(entry) for entry in entries]
+        jobs = None if entries is None else [job_state(entry) for entry in entries]
         return Glance(counts, pending, jobs, await self._read(lambda conn: conn.about()))
 
     @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
@@ -111,7 +111,7 @@ class HealthCheck(Timeline):
             problem = env.model.unready()
             learning = [Finding("language model", (problem,) if problem else (), env.model.name)]
         listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
-        jobs = None if entries is None else [_state(entry) for entry in entries]
+        jobs = None if entries is None else [job_state(entry) for entry in entries]
         failed = tuple(
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
         )
@@ -177,7 +177,8 @@ async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:
         return Finding(check, (str(error),)), None
 
 
-def _state(entry: Entry) -> JobState:
+def job_state(entry: Entry) -> JobState:
+    """A job as monitors see it."""
     state = (
         "running" if entry.holder else "failed" if entry.last_error else "ok" if entry.last_started_at else "waiting"
     )
