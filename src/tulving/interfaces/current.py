@@ -6,7 +6,7 @@ go on after it.
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ def is_id(text: str) -> bool:
 class Noticing:
     """An observer that notes which operation the current request calls, and for which tenant."""
 
-    def during(self, activity: Activity, **about: Told) -> Observation:
+    def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
         if activity == "operation" and (request := current()) is not None:
             request.operation, request.tenant = str(about["operation"]), str(about["tenant"])
         return UNOBSERVED

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MOST_A_MINUTE = 10
 _MINUTE = 60.0
 
+server = logging.getLogger("tulving.server")
 access = logging.getLogger("tulving.access")
 """A line for each request over HTTP, if that is asked for."""
 
@@ -29,10 +31,20 @@ def to_stderr() -> None:
 def arrange(settings: LogsConfig) -> None:
     """Log as the settings say from now on. Where a host has configured logging, only the access log is switched."""
     access.setLevel(logging.INFO if settings.access else logging.CRITICAL)
+    server.setLevel(logging.INFO)
     if settings.format == "json":
         for handler in logging.getLogger().handlers:
             if isinstance(handler.formatter, Lines):
                 handler.setFormatter(JsonLines())
+
+
+def announce(said: Sequence[str], settings: LogsConfig) -> None:
+    """Tell the person who starts a server where it is, or the program that reads its log."""
+    for line in said:
+        if settings.format == "json":
+            server.info(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
 
 class Lines(logging.Formatter):

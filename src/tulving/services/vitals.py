@@ -28,7 +28,7 @@ class VitalSigns(Service):
         """The vitals by now."""
         store: Any = self._env.store
         about = await self._read(lambda conn: conn.about())
-        pending = await store.read(None, storage.embeddings.count_pending)
+        pending = await store.read(None, storage.embeddings.count_pending, None)
         entries = await store.read(None, storage.health.job_entries) or []
         jobs = [job_state(entry) for entry in entries]
         return Vitals(store.queue, self._env.references.waiting, pending, jobs, about["engine"])

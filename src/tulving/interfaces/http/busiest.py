@@ -67,9 +67,7 @@ class Busiest:
             counts[tenant] = counts.pop(rarest) + 1
 
     def _exchange(self) -> None:
-        waiting = sorted(
-            (name for name in self._counts if name not in self._shown), key=lambda name: self._counts[name]
-        )
+        waiting = sorted(self._counts.keys() - self._shown.keys(), key=lambda name: (self._counts[name], name))
         while waiting:
             best = waiting.pop()
             least = min(self._shown, key=lambda name: self._counts.get(name, 0))

@@ -78,11 +78,7 @@ FLOOR = Family(
     "counter", "tulving_recall_floor_misses", "Searches in which min_relevance left out everything that was found"
 )
 JOB_TIME = Family(
-    "histogram",
-    "tulving_job_duration_seconds",
-    "How long runs of jobs took in this process",
-    ("job", "outcome"),
-    COARSE,
+    "histogram", "tulving_job_duration_seconds", "How long runs of jobs took here", ("job", "outcome"), COARSE
 )
 JOB_SUCCESS = Family(
     "gauge",

@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -19,6 +27,7 @@ from tulving.services.vitals import Vitals
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _KINDS = {"counter": Counter, "gauge": Gauge}
+disable_created_metrics()  # a second series for each: Prometheus sees by itself when a counter begins anew
 _BY_TENANT = (families.TENANT_CALLS, families.TENANT_SECONDS)
 
 

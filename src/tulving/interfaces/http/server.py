@@ -8,18 +8,19 @@ import re
 import signal
 import socket
 
-import typer
 import uvicorn
-from starlette.applications import Starlette
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
+from tulving.interfaces import logs, traces
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
+from tulving.interfaces.http.watch import Watch
 from tulving.settings import HttpConfig, MemoryModuleConfig
 
 log = logging.getLogger("tulving")
@@ -50,28 +51,33 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, wh
 async def _serve(
     config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool
 ) -> None:
-    async with open_lazily(lambda: open_served(config)) as served:
+    watch = Watch(config.metrics, traces.configured())
+    async with open_lazily(lambda: open_served(config, watch.observer)) as served:
         has_tokens = await _check_tokens(served, is_open, needs_one=not (whole and address.is_local))
         # Who starts a whole service on their own machine sees its console without creating a token first.
-        key = new_secret() if whole and address.is_local and not has_tokens and not is_open else None
+        # A log for programs is no place for a secret.
+        needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
+        key = new_secret() if needs_key else None
         access = Access(served, is_open, key)
-        more: list[BaseRoute] = []
+        more: list[BaseRoute] = [*watch.routes(served, access, address)]
         said = [f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
             from tulving.interfaces.http import api
 
-            more = [*api.routes(config, access), *console.routes(config, access)]
+            more += [*api.routes(config, access), *console.routes(config, access)]
             said.append(f"Console: http://{address}{console.PATH}{f'/login?key={key}' if key else ''}")
 
         def announce() -> None:
-            typer.echo("\n".join(said), err=True)
+            logs.announce(said, config.logs)
 
-        server = web_server(application(config, served, address, access, more, announce), config.http)
+        app = application(config, served, address, access, more, announce)
+        server = web_server(watch.around(app), config.http)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
         await server.serve([listener])
+    watch.close()
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -138,7 +144,7 @@ class WebServer(uvicorn.Server):
             listener.listen(BACKLOG)
 
 
-def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
+def web_server(app: ASGIApp, limits: HttpConfig) -> uvicorn.Server:
     """The server beneath the application, kept to the limits."""
     return WebServer(
         uvicorn.Config(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,8 +15,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tulving.interfaces import logs
 from tulving.interfaces.current import CurrentRequest, answering, is_id
-from tulving.interfaces.http.metrics import Metrics
 from tulving.interfaces.traces import Traces
+
+if TYPE_CHECKING:
+    from tulving.interfaces.http.metrics import Metrics
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 OTHER = "other"
@@ -28,7 +30,7 @@ class Watched:
     """An application and those who watch it. Only the template of a request's path is told to anybody, never the path
     itself or its query, which may hold what was asked."""
 
-    def __init__(self, app: Starlette, metrics: Metrics | None = None, traces: Traces | None = None) -> None:
+    def __init__(self, app: Starlette, metrics: "Metrics | None" = None, traces: Traces | None = None) -> None:
         self._app, self._metrics, self._traces = app, metrics, traces
         self._templates = dict(_templates(app.routes))
 
@@ -72,7 +74,7 @@ class _Answer:
 
     onward: Send
     request: CurrentRequest
-    metrics: Metrics | None
+    metrics: "Metrics | None"
     begun: float = field(default_factory=time.perf_counter)
     status: int = 0
     is_stream: bool = False
