@@ -27,9 +27,10 @@ class Usage:
 class Busiest:
     """Figures of the `most` tenants that call most often, and of all others together.
 
-    Each call counts once, for the tenant if it is shown at that time, else for the others: so no figure ever decreases
-    and their sum is all calls. Who calls most often is counted with the Space-Saving algorithm (Metwally et al., 2005):
-    where there is no place for a tenant, it takes that of the one with the fewest calls, and its count.
+    Each call counts once, for the tenant if it is shown at that time, else for the others: so no figure decreases while
+    it is shown. One that loses its place takes its calls with it. Who calls most often is counted with the Space-Saving
+    algorithm (Metwally et al., 2005): where there is no place for a tenant, it takes that of the one with the fewest
+    calls, and its count.
     """
 
     def __init__(self, most: int) -> None:

@@ -21,28 +21,28 @@ class Watch:
     them is installed, and `traces` where the process is configured for them."""
 
     def __init__(self, config: MetricsConfig, traces: Traces | None = None) -> None:
-        self._config, self._metrics, self._traces = config, None, traces
+        self._config, self.metrics, self._traces = config, None, traces
         observers: list[Observer] = [Noticing()]
         if extras.is_installed("server"):
             from tulving.interfaces.http.metrics import Metrics
 
-            self._metrics = Metrics(config.tenants)
-            observers.append(self._metrics)
+            self.metrics = Metrics(config.tenants)
+            observers.append(self.metrics)
         if self._traces is not None:
             observers.append(self._traces)
         self.observer = together(observers)
 
     def routes(self, served: Opened[Served], access: Access, address: Endpoint) -> list[Route]:
         """Where the metrics are read."""
-        if self._metrics is None:
+        if self.metrics is None:
             return []
         from tulving.interfaces.http.reading import Reading
 
-        return [Reading(self._metrics, served, access, address, self._config.open).route()]
+        return [Reading(self.metrics, served, access, address, self._config.open).route()]
 
     def around(self, app: Starlette) -> Watched:
         """The application, watched."""
-        return Watched(app, self._metrics, self._traces)
+        return Watched(app, self.metrics, self._traces)
 
     def close(self) -> None:
         """Send what is left of the traces."""
