@@ -44,7 +44,7 @@ class Endpoint:
     """One path with its methods, as an ASGI application. Whatever goes wrong is answered as a problem."""
 
     def __init__(self, methods: Mapping[str, Handler] | None = None) -> None:
-        self._methods = methods
+        self.methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -55,13 +55,13 @@ class Endpoint:
         await response(scope, receive, send)
 
     def _handler(self, request: Request) -> Handler:
-        if self._methods is None:
+        if self.methods is None:
             raise Problem(404, "unknown-route", f"there is no route {request.url.path:.200}")
         method = "GET" if request.method == "HEAD" else request.method
-        if method not in self._methods:
-            allowed = ", ".join(sorted(self._methods))
+        if method not in self.methods:
+            allowed = ", ".join(sorted(self.methods))
             raise Problem(405, "method-not-allowed", f"only {allowed} is possible here", {"Allow": allowed})
-        return self._methods[method]
+        return self.methods[method]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""The id of a request: the caller's own (X-Request-Id), or a new one. Its answer has it, and the audit events of what it
-changes."""
+"""The id of a request: the caller's own (X-Request-Id), or a new one. Its answer has it, and so have the audit events
+of what it changes."""
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
