@@ -188,13 +188,17 @@ def open_administration(*args: Any, **options: Any) -> Opening[Administration]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a network server needs: the memory that it serves, the authentication of its callers, the whole store, for
-    administrators, and what its metrics tell of that."""
+    """What a network server needs: the memory that it serves, the authentication of its callers, and the whole store,
+    for administrators."""
 
     memory: Memory
     authentication: Authentication
     administration: Administration
-    vitals: VitalSigns
+
+    @property
+    def vitals(self) -> VitalSigns:
+        """What the metrics tell of the store."""
+        return VitalSigns(self.memory._env, self.memory.caller)
 
 
 @asynccontextmanager
@@ -202,7 +206,7 @@ async def open_served(config: MemoryModuleConfig, observer: Observer = UNOBSERVE
     """Open the configured memory for a network server."""
     async with open_memory(config=config, observer=observer) as memory:
         env, caller = memory._env, memory.caller
-        yield Served(memory, Authentication(env, caller), Administration(env, caller), VitalSigns(env, caller))
+        yield Served(memory, Authentication(env, caller), Administration(env, caller))
 
 
 def choose_reranker(config: MemoryModuleConfig) -> Reranker | None:

@@ -21,7 +21,6 @@ from tulving.interfaces.http.watch import Watch
 from tulving.interfaces.traces import Traces
 from tulving.services.operations import Operation
 from tulving.services.tokens import Authentication
-from tulving.services.vitals import VitalSigns
 from tulving.settings import MemoryModuleConfig
 from tulving.testing import WordEmbedder
 
@@ -88,7 +87,7 @@ async def watched(
     async with open_memory(url, config=config, observer=watch.observer, **given) as memory:
         env, caller = memory._env, memory.caller
         administration = Administration(env, caller)
-        served = Served(memory, Authentication(env, caller), administration, VitalSigns(env, caller))
+        served = Served(memory, Authentication(env, caller), administration)
 
         async def opened() -> Served:
             return served

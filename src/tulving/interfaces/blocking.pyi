@@ -47,7 +47,7 @@ from tulving.domain.scope import Bound, Caller
 from tulving.domain.statistics import Overview, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
-from tulving.ports import Clock, Embedder, Ids, Llm, Publisher, Reranker
+from tulving.ports import Clock, Embedder, Ids, Llm, Observer, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
@@ -849,6 +849,9 @@ class BlockingMemory:
     def config(self) -> MemoryModuleConfig:
         """The settings of this memory."""
         ...
+    def observed(self, operation: str) -> AbstractContextManager[Any]:
+        """A block in which a surface calls an operation: the observer of this memory is told."""
+        ...
     def close(self) -> None:
         """Finish what was begun and close the store, also for the memories that were bound from this one. A second time
         does nothing."""
@@ -868,6 +871,7 @@ def open_memory_sync(
     clock: Clock = ...,
     ids: Ids = ...,
     tokens: Callable[[str], int] = ...,
+    observer: Observer = ...,
     background: bool = True,
     may_reembed: bool = False,
     create: Create = "file",
