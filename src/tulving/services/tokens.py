@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tulving import storage
 from tulving.domain import intake
-from tulving.domain.access import RIGHTS, Token, check_rights, check_secret, digest
+from tulving.domain.access import BODY_SIZES, MOST_PER_MINUTE, RIGHTS, Token, check_rights, check_secret, digest
 from tulving.domain.events import Audit
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput, NotFound
@@ -39,8 +39,12 @@ class Tokens(Service):
         actor: str | None = None,
         rights: Sequence[str] = RIGHTS,
         days: float | None = None,
+        requests_per_minute: int | None = None,
+        model_tokens_per_day: int | None = None,
+        largest_body: int | None = None,
     ) -> Token:
-        """Grant the holder of a secret access to the caller's tenant, for some days or until it is revoked.
+        """Grant the holder of a secret access to the caller's tenant, for some days or until it is revoked. Its limits
+        are those that are configured for a server over HTTP, except those given here.
 
         The secret is injected like all randomness: `tulving token create` generates one. Only its hash is stored.
         Without an actor, the token's name is the actor.
@@ -55,6 +59,9 @@ class Tokens(Service):
             rights=check_rights(rights),
             created_at=now,
             expires_at=_expiry(now, days),
+            requests_per_minute=_limit("requests_per_minute", requests_per_minute, 1, MOST_PER_MINUTE),
+            model_tokens_per_day=_limit("model_tokens_per_day", model_tokens_per_day, 0, 2**53),
+            largest_body=_limit("largest_body", largest_body, *BODY_SIZES),
         )
         token.caller()  # raises for an invalid actor
         event = self._audit(now).event(
@@ -87,6 +94,10 @@ class Tokens(Service):
         event = theirs.event("token_revoked", "token", token.id)
         revoked = await self._write(storage.tokens.revoke, token.id, now, event)
         return replace(token, revoked_at=now) if revoked else token
+
+
+def _limit(name: str, value: int | None, least: int, most: int) -> int | None:
+    return None if value is None else intake.whole(name, value, least, most)
 
 
 def _expiry(now: datetime, days: float | None) -> datetime | None:
