@@ -14,14 +14,13 @@ from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.parameters import accept, parameters
 from tulving.services.operations import Operation
 
-LARGEST_BODY = 4 * 1024 * 1024
 IN_QUERY = ("GET", "HEAD", "DELETE")
 """Methods whose parameters are in the query, since they have no body."""
 UNCHANGED = "unchanged_since"
 """The parameter that `If-Match` stands for."""
 
 
-async def given(request: Request, operation: Operation, largest_body: int = LARGEST_BODY) -> dict[str, Any]:
+async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
     """The arguments of an operation as its method takes them."""
     known = parameters(operation)
     if request.method in IN_QUERY:
@@ -37,7 +36,7 @@ async def given(request: Request, operation: Operation, largest_body: int = LARG
     return accept(operation, arguments | fixed)
 
 
-async def json_object(request: Request, largest_body: int = LARGEST_BODY) -> dict[str, Any]:
+async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     """The body, which may be left out."""
     if request.query_params:
         raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is in the query", "a field of the JSON body")
