@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,6 +16,7 @@ from tulving.domain.model import EntityCreated, Session, Stored
 from tulving.errors import NotFound
 from tulving.interfaces.http import arguments, problems
 from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.events import event_stream
 from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
@@ -31,6 +33,7 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
         method, path = operation.http.split()
         paths[path][method] = Call(access, operation)
     paths[f"{problems.TYPES}{{name}}"]["GET"] = _problem_type
+    paths[f"{PATH}/events"]["GET"] = partial(event_stream, access=access, limits=config.http)
     # A path without parameters comes before one that would match it too.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
     return [*(Route(path, Endpoint(methods)) for path, methods in ordered), Route(f"{PATH}/{{rest:path}}", Endpoint())]
