@@ -288,13 +288,11 @@ async def test_nothing_is_lost_or_moved_when_connections_and_servers_die(environ
         writing = asyncio.create_task(write())
         while not (writing.done() and len(found) >= count):
             with service_process() as served:
-                for _ in range(chance.randint(1, 3)):
+                for cut_off in (*[True] * chance.randint(0, 2), False):
                     listener = asyncio.create_task(listen(served, chance.randint(1, 60)))
                     await asyncio.wait([listener], timeout=chance.random())
-                    if chance.random() < 0.5:
-                        listener.cancel()
-                served.process.kill()
-                [ended] = await asyncio.gather(listener, return_exceptions=True)
-                assert ended is None or isinstance(ended, ENDINGS), ended
+                    listener.cancel() if cut_off else served.process.kill()
+                    [ended] = await asyncio.gather(listener, return_exceptions=True)
+                    assert ended is None or isinstance(ended, ENDINGS), ended
         await writing
         assert found == [each.cursor for each in await heard(memory)]
