@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import Annotated
 
 from anyio import CancelScope
 from starlette.requests import Request
@@ -20,7 +21,10 @@ from tulving.domain.messages import Message, chosen
 from tulving.domain.text import shortened
 from tulving.errors import Forbidden, InvalidInput, StoreUnavailable
 from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.described import Described
+from tulving.interfaces.http.narrowing import NARROWING
 from tulving.interfaces.http.problems import Problem
+from tulving.interfaces.parameters import parameter
 from tulving.interfaces.principal import Principal
 from tulving.interfaces.wire import LONGEST_CONTENT
 from tulving.settings import HttpConfig
@@ -35,6 +39,26 @@ RETRY_MILLISECONDS = 2_000
 TRY_AGAIN_SECONDS = "30"
 """The same for who has too many streams."""
 SIGN_OF_LIFE = b":\n\n"
+EVENTS = Described(
+    http="GET /v1/events",
+    name="follow_events",
+    text="Follow what happens to memories, as server-sent events that go on until the caller leaves. The type of an "
+    "event is its topic, its id a cursor after which another stream goes on without a gap, its data a message as JSON.",
+    parameters=[
+        parameter(
+            "topics",
+            Annotated[list[str] | None, "Only these topics, or those that begin so; commas may separate them"],
+            None,
+        ),
+        parameter(
+            "after", Annotated[str | None, "The id of the last event that was handled; left out: from now on"], None
+        ),
+    ],
+    headers={LAST: "The same as `after`, and newer", **NARROWING},
+    answer={MEDIA_TYPE: {"type": "string"}},
+    example='id: 0.42\nevent: rule:updated\ndata: {"topic": "rule:updated", "tenant_id": "default", "cursor": "0.42", '
+    '"seq": 42, "occurred_at": "2026-01-01T00:00:00+00:00", "payload": {"name": "careful", "config": {}}}\n\n',
+)
 
 
 async def event_stream(request: Request, access: Access, limits: HttpConfig, credential: str | None = None) -> Response:
