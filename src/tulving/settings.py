@@ -96,6 +96,9 @@ class HttpConfig:
     failures_per_minute: int = 60
     drain_time: float = 0.0
     grace_time: float = 30.0
+    max_streams: int = 128
+    max_streams_per_token: int = 16
+    stream_check: float = 15.0
 
     def __post_init__(self) -> None:
         _check("http.answer_timeout", 0 < self.answer_timeout <= 86_400, "more than 0, to 86400 seconds")
@@ -115,6 +118,9 @@ class HttpConfig:
         _check("http.max_connections", 1 <= self.max_connections <= 10_000, "1 to 10000")
         each = self.max_connections_per_address
         _check("http.max_connections_per_address", each is None or 1 <= each <= 10_000, "1 to 10000, or none")
+        _check("http.max_streams", 0 <= self.max_streams <= 10_000, "0 to 10000")
+        _check("http.max_streams_per_token", 1 <= self.max_streams_per_token <= 10_000, "1 to 10000")
+        _check("http.stream_check", 0 < self.stream_check <= 300, "more than 0, to 300 seconds")
 
 
 ASYMMETRIC = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()

@@ -24,6 +24,7 @@ from tulving.interfaces.http.connections import network
 from tulving.interfaces.http.credentials import BadToken, KeysUnavailable, is_foreign
 from tulving.interfaces.http.hosts import error_response
 from tulving.interfaces.http.narrowing import narrowed
+from tulving.interfaces.http.open_streams import OpenStreams
 from tulving.interfaces.http.rates import MOST_KNOWN, Rates
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
@@ -75,17 +76,22 @@ class Access:
         self._limits, self._provider = limits or HttpConfig(), provider
         self._requests, self._failures = Rates(clock), Rates(clock)
         self._good: OrderedDict[str, None] = OrderedDict()
+        self.streams = OpenStreams()
+        """The streams that callers have open."""
 
-    async def admit(self, request: HTTPConnection, credential: str | None = None) -> Principal:
+    async def admit(self, request: HTTPConnection, credential: str | None = None, *, counted: bool = True) -> Principal:
         """Who makes a request, by the header Authorization or, where a browser keeps it, by the `credential` itself.
-        Raises `Refusal`."""
+        One that was admitted before is not `counted` again. Raises `Refusal`."""
         headers = request.headers
         if (authorization := headers.get("authorization")) is not None:
             scheme, _, credential = authorization.partition(" ")
             if scheme.lower() != "bearer":
                 raise unauthorized("the scheme must be Bearer")
         if credential is not None:
-            return await self._guarded(credential.strip(), request)
+            principal = await self._guarded(credential.strip(), request)
+            if counted:
+                self._count(principal)
+            return principal
         if self._is_open and not any(name in headers for name in FORWARDED):
             return await self._without_secret(headers)
         raise unauthorized()
@@ -146,14 +152,21 @@ class Access:
         """Somebody from elsewhere, within the limits of their token, or those of the server."""
         limits, allowance = self._limits, caller.allowance
         assert allowance is not None
-        per_minute = (token and token.requests_per_minute) or limits.requests_per_minute
-        if per_minute is not None and (wait := self._requests.take(allowance.spender, per_minute)):
-            problem = f"this access token may make {per_minute} requests in a minute"
-            raise Refusal(429, "too_many_requests", problem, _retry(wait))
         if allowance.tokens_per_day is None:
             caller = replace(caller, allowance=replace(allowance, tokens_per_day=limits.model_tokens_per_day))
         principal = _principal(served, caller, headers, rights, name, user_id)
-        return replace(principal, largest_body=(token and token.largest_body) or limits.largest_body)
+        return replace(
+            principal,
+            credential=allowance.spender,
+            requests_per_minute=(token and token.requests_per_minute) or limits.requests_per_minute,
+            largest_body=(token and token.largest_body) or limits.largest_body,
+        )
+
+    def _count(self, principal: Principal) -> None:
+        most = principal.requests_per_minute
+        if most is not None and (wait := self._requests.take(principal.credential, most)):
+            problem = f"this access token may make {most} requests in a minute"
+            raise Refusal(429, "too_many_requests", problem, _retry(wait))
 
     async def _without_secret(self, headers: Headers) -> Principal:
         try:
