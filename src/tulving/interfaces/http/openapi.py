@@ -130,12 +130,13 @@ class _Document:
 
     def made(self, by_hand: Sequence[Described]) -> dict[str, Any]:
         paths: dict[str, dict[str, Any]] = {}
-        for operation in OPERATIONS.values():
+        for operation in sorted(OPERATIONS.values(), key=lambda each: each.http):
             _put(paths, operation.http, self._single(operation))
             if operation.batch:
                 _put(paths, f"{operation.http}/batch", self._batch(operation))
         for route in by_hand:
             _put(paths, route.http, _by_hand(route))
+        paths = dict(sorted(paths.items()))
         return {
             "openapi": "3.1.0",
             "info": {
