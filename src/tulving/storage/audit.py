@@ -15,7 +15,7 @@ from tulving.storage.filters import reach
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
 
-LOOKED_AT = 50_000
+LOOKED_AT = 200_000
 """How many events a search looks at, unless they are those of one memory or run."""
 _EVENTS = f"SELECT seq, {', '.join(COLUMNS)} FROM memory_events AS e"
 _PLACE = "SELECT seq, occurred_at FROM memory_events AS e WHERE e.tenant_id = :tenant_id"
