@@ -73,8 +73,8 @@ async def test_it_is_the_same_each_time(tmp_path):
 
 def test_a_newcomer_sees_it_by_one_command_without_weights_and_without_a_network(tmp_path):
     home = str(tmp_path / "home")
-    with serving(tmp_path, "--demo", TULVING_HOME=home, TULVING_LLM__URL="http://192.0.2.1") as link:
-        with httpx2.Client(follow_redirects=True) as web:
-            shown = web.get(link)
-            assert (shown.status_code, shown.url.path) == (200, "/console")
-            assert "Overview" in shown.text
+    settings = {"TULVING_HOME": home, "TULVING_LLM__URL": "http://192.0.2.1", "TMPDIR": str(tmp_path)}
+    with serving(tmp_path, "--demo", **settings) as link, httpx2.Client(follow_redirects=True) as web:
+        shown = web.get(link)
+        assert (shown.status_code, shown.url.path) == (200, "/console")
+        assert "Overview" in shown.text
