@@ -18,6 +18,7 @@ from tulving.errors import Forbidden, InvalidInput
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.hosts import error_response
 from tulving.interfaces.http.narrowing import narrowed
+from tulving.interfaces.http.open_streams import OpenStreams
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
 
@@ -49,6 +50,8 @@ class Access:
 
     def __init__(self, served: Opened[Served], is_open: bool = False, key: str | None = None) -> None:
         self._served, self._is_open, self._key = served, is_open, key
+        self.streams = OpenStreams()
+        """The streams that callers have open."""
 
     async def admit(self, headers: Headers, credential: str | None = None) -> Principal:
         """Who makes a request, by the header Authorization or, where a browser keeps it, by the `credential` itself.
