@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tulving.domain import conflicts, secrets
-from tulving.domain.access import ALL_RIGHTS, BODY_SIZES, MOST_PER_MINUTE
+from tulving.domain.access import ALL_RIGHTS, BODY_SIZES, PER_MINUTE
 from tulving.domain.context import SECTION_QUOTAS
 from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
@@ -105,13 +105,13 @@ class HttpConfig:
         _check("http.max_working", 1 <= self.max_working <= 10_000, "1 to 10000")
         _check("http.max_waiting", 0 <= self.max_waiting <= 10_000, "0 to 10000")
         most = self.requests_per_minute
-        allowed = f"1 to {MOST_PER_MINUTE}"
-        _check("http.requests_per_minute", most is None or 1 <= most <= MOST_PER_MINUTE, f"{allowed}, or none")
+        allowed = f"1 to {PER_MINUTE.high}"
+        _check("http.requests_per_minute", most is None or 1 <= most <= PER_MINUTE.high, f"{allowed}, or none")
         most = self.model_tokens_per_day
         _check("http.model_tokens_per_day", most is None or most >= 0, "0 (none may be used) or more, or none")
         least, most = BODY_SIZES
         _check("http.largest_body", least <= self.largest_body <= most, f"{least} to {most} bytes")
-        _check("http.failures_per_minute", 1 <= self.failures_per_minute <= MOST_PER_MINUTE, allowed)
+        _check("http.failures_per_minute", 1 <= self.failures_per_minute <= PER_MINUTE.high, allowed)
         _check("http.drain_time", 0 <= self.drain_time <= 600, "0 to 600 seconds")
         _check("http.grace_time", 0 <= self.grace_time <= 3600, "0 to 3600 seconds")
         _check("http.request_timeout", 0 < self.request_timeout <= 3600, "more than 0, to 3600 seconds")

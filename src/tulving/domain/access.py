@@ -17,9 +17,9 @@ RIGHTS = ("read", "write", "destroy")
 ALL_RIGHTS = (*RIGHTS, "review", "admin")
 """Those of people too: to decide on what models propose, and to administer the whole store."""
 
-MOST_PER_MINUTE = 1_000_000
-BODY_SIZES = 1024, 1 << 30
-"""The fewest and the most bytes that a limit to the bodies of requests may be."""
+PER_MINUTE, PER_DAY = intake.Between(1, 1_000_000), intake.Between(0, 2**53)
+BODY_SIZES = intake.Between(1024, 1 << 30)
+"""What limits may be: of requests, of the tokens of language models, and of the bytes of a body."""
 
 SECRET_PREFIX = "tulving_"
 _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
@@ -51,6 +51,15 @@ class Token(Record):
         """On whose behalf its holder acts."""
         allowance = Allowance(str(self.id), self.model_tokens_per_day)
         return Caller(self.tenant_id, self.actor, request_id, allowance=allowance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NewToken(Token):
+    """A token with its secret, which nobody can be told later."""
+
+    _shown = ("tenant_id", "id", "name", "actor", "rights", "expires_at")
+
+    secret: str
 
 
 def digest(secret: str) -> str:

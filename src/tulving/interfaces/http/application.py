@@ -44,7 +44,7 @@ def application(
     ids: Ids = uuid7,
 ) -> Starlette:
     """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
-    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES[1])
+    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES.high)
     refused = lambda _, error: error.args[0]  # noqa: E731
     checks = [
         Middleware(AuthenticationMiddleware, backend=McpAuthentication(access), on_error=refused),
