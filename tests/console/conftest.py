@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -44,19 +44,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
+def opening(memory: Memory) -> Callable[[], AbstractAsyncContextManager[Served]]:
+    """The memory of a test as a server opens it."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Served]:
+        yield Served(memory, authentication(memory), administer(memory))
+
+    return opened
+
+
 @pytest.fixture
 async def app(memory: Memory) -> AsyncIterator[Starlette]:
     """The application with its API and its console, in this process, on the memory of the test."""
 
-    class Opened:
-        async def __aenter__(self) -> Served:
-            return Served(memory, authentication(memory), administer(memory))
-
-        async def __aexit__(self, *_: object) -> None:
-            return None
-
     config = memory._env.config
-    async with open_lazily(Opened) as served:
+    async with open_lazily(opening(memory)) as served:
         access = Access(served, key=KEY)
         more = [*api.routes(config, access), *console.routes(config, access)]
         yield application(config, served, ADDRESS, access, more)

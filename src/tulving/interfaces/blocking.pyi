@@ -572,6 +572,9 @@ class BlockingMemory:
         `messages`.
         """
         ...
+    def message_cursor(self, after: str | None = None) -> str:
+        """Where `messages` begins: at the cursor that is given, if it can come from this store, else at the present."""
+        ...
     def messages(
         self, topics: Topics = None, *, after: str | None = None, poll: float | None = None
     ) -> Iterator[Message]:

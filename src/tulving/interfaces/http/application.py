@@ -17,11 +17,13 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tulving.bootstrap import Served
+from tulving.bootstrap import Served, uuid7
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import Access, McpAuthentication, principal_of
 from tulving.interfaces.http.hosts import Endpoint, HostCheck
+from tulving.interfaces.http.request_ids import RequestIds
 from tulving.interfaces.mcp.server import build_server
+from tulving.ports import Ids
 from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
@@ -39,6 +41,7 @@ def application(
     access: Access,
     more: Sequence[BaseRoute] = (),
     announce: Callable[[], None] = lambda: None,
+    ids: Ids = uuid7,
 ) -> Starlette:
     """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
     manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=LARGEST_BODY)
@@ -65,7 +68,7 @@ def application(
             Route(PATH, manager, methods=["POST"], middleware=checks),
             *more,
         ],
-        middleware=[Middleware(HostCheck, address), *([cors] if pages else [])],
+        middleware=[Middleware(RequestIds, ids), Middleware(HostCheck, address), *([cors] if pages else [])],
         lifespan=running,
     )
 

@@ -14,9 +14,11 @@ from starlette.requests import HTTPConnection
 from tulving.bootstrap import Served
 from tulving.domain.access import ALL_RIGHTS, RIGHTS
 from tulving.domain.scope import Caller
-from tulving.errors import InvalidInput
+from tulving.errors import Forbidden, InvalidInput
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.hosts import error_response
+from tulving.interfaces.http.narrowing import narrowed
+from tulving.interfaces.http.open_streams import OpenStreams
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
 
@@ -48,6 +50,8 @@ class Access:
 
     def __init__(self, served: Opened[Served], is_open: bool = False, key: str | None = None) -> None:
         self._served, self._is_open, self._key = served, is_open, key
+        self.streams = OpenStreams()
+        """The streams that callers have open."""
 
     async def admit(self, headers: Headers, credential: str | None = None) -> Principal:
         """Who makes a request, by the header Authorization or, where a browser keeps it, by the `credential` itself.
@@ -130,9 +134,14 @@ def _principal(
     except InvalidInput as error:  # without its key a repeated request would be carried out twice
         problem = f"the header Idempotency-Key: {error.problem}"
         raise Refusal(400, "invalid_idempotency_key", problem) from error
+    try:
+        memory = narrowed(served.memory.bind(caller=caller), headers)
+    except InvalidInput as error:
+        raise Refusal(400, "invalid_header", str(error)) from error
+    except Forbidden as error:
+        raise Refusal(403, "forbidden", str(error)) from error
     administration = partial(_given, served.administration.bind(caller=caller)) if "admin" in rights else None
-    memory = partial(_given, served.memory.bind(caller=caller))
-    return Principal(memory, rights, (caller.tenant_id, caller.actor), name, administration)
+    return Principal(partial(_given, memory), rights, (caller.tenant_id, caller.actor), name, administration)
 
 
 async def _given(opened: Any) -> Any:

@@ -36,6 +36,7 @@ TITLES = {
     "invalid-json": "The body is not a JSON object",
     "incomplete-body": "The body ended before it was whole",
     "invalid-header": "A header can't be read",
+    "invalid-idempotency-key": "The header Idempotency-Key can't be kept",
     "token-required": "An access token is needed",
     "invalid-token": "The access token is not valid",
     "forbidden": "The access token lacks the right to this",

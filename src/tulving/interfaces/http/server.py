@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+from collections.abc import Callable
 
 import typer
 import uvicorn
@@ -67,7 +68,8 @@ async def _serve(
         def announce() -> None:
             typer.echo("\n".join(said), err=True)
 
-        server = web_server(application(config, served, address, access, more, announce), config.http)
+        app = application(config, served, address, access, more, announce)
+        server = web_server(app, config.http, access.streams.end)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
@@ -132,14 +134,23 @@ class WebServer(uvicorn.Server):
 
     AT_A_TIME = 8
 
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
 
-def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
-    """The server beneath the application, kept to the limits."""
+
+def web_server(app: Starlette, limits: HttpConfig, ending: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """The server beneath the application, kept to the limits. At its end it calls `ending`, and then waits for the
+    answers that are under way."""
     return WebServer(
         uvicorn.Config(
             app,
@@ -152,5 +163,6 @@ def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
             server_header=False,
             backlog=WebServer.AT_A_TIME,
             timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+        ),
+        ending,
     )
