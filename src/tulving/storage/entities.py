@@ -230,11 +230,13 @@ def preview(conn: Connection, tenant_id: str, source_id: UUID, target_id: UUID) 
         {"tenant_id": tenant_id, "ids": concerned},
     )
     known = {row["id"]: Fact(**row) for row in rows}
-    of_source = "FROM facts AS m WHERE m.tenant_id = :tenant_id AND m.entity_id = :id"
     key = {"tenant_id": tenant_id, "id": source_id}
-    counted = conn.fetch_one(f"SELECT COUNT(*) AS moving {of_source}", key)
+    counted = conn.fetch_one(
+        "SELECT COUNT(*) AS moving FROM facts WHERE tenant_id = :tenant_id AND entity_id = :id", key
+    )
     moving = conn.fetch_all(
-        f"SELECT {KIND['fact'].selected} {of_source} ORDER BY m.created_at DESC, m.id LIMIT :limit",
+        f"{KIND['fact'].select} WHERE m.tenant_id = :tenant_id AND m.entity_id = :id"
+        " ORDER BY m.created_at DESC, m.id LIMIT :limit",
         {**key, "limit": MOST_SHOWN},
     )
     return MergePreview(

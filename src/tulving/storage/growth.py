@@ -22,14 +22,14 @@ def stored(conn: Connection, tenant_id: str, bound: Bound, days: Sequence[dateti
     counts: dict[Kind, list[int]] = {}
     for kind in KINDS:
         where, params = reach(kind, tenant_id, bound)
-        counts[kind] = between(conn, f"{KIND[kind].table} AS m", where, "m.created_at", params, ends(days))
+        counts[kind] = between(conn, kind, where, "m.created_at", params, ends(days))
     return [{kind: counts[kind][number] for kind in KINDS} for number in range(len(days))]
 
 
 def happened(conn: Connection, tenant_id: str, wanted: Filter, days: Sequence[datetime], now: datetime) -> list[int]:
     """How many episodes are dated on each day."""
     where, params = visible(conn, "episode", tenant_id, wanted, now)
-    return between(conn, "episodes AS m", where, KIND["episode"].dated_by, params, ends(days))
+    return between(conn, "episode", where, KIND["episode"].dated_by, params, ends(days))
 
 
 def ends(days: Sequence[datetime]) -> list[datetime]:
@@ -37,13 +37,15 @@ def ends(days: Sequence[datetime]) -> list[datetime]:
     return [*days, days[-1] + DAY]
 
 
-def between(conn: Connection, source: str, where: str, at: str, params: Row, times: Sequence[datetime]) -> list[int]:
+def between(
+    conn: Connection, kind: Kind, where: str, at: str, params: Row, times: Sequence[datetime], index: str = ""
+) -> list[int]:
     """How many memories have a time, `at`, between each of these times and the next one; at most `MOST_A_DAY`."""
     # The names of parameters have no digits.
     names = [f"time_{ascii_lowercase[number // 26]}{ascii_lowercase[number % 26]}" for number in range(len(times))]
     counts = [
-        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {source} WHERE {where} AND {at} >= :{begin} AND {at} < :{end}"
-        f" LIMIT {MOST_A_DAY}) AS of_day) AS {begin}"
+        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {KIND[kind].table} AS m{index} WHERE {where} AND {at} >= :{begin}"
+        f" AND {at} < :{end} LIMIT {MOST_A_DAY}) AS of_day) AS {begin}"
         for begin, end in pairwise(names)
     ]
     row = conn.fetch_one(f"SELECT {', '.join(counts)}", {**params, **dict(zip(names, times, strict=True))})

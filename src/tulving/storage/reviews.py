@@ -86,7 +86,7 @@ def due_by_day(conn: Connection, tenant_id: str, bound: Bound, days: Sequence[da
     for kind in REVIEWED:
         due, params = _due(conn, kind, tenant_id, bound, times[-1])
         for what, condition in _BECOMING.items():
-            found = growth.between(conn, _soon(conn, kind), f"{due} AND {condition}", _DUE_AT, params, times)
+            found = growth.between(conn, kind, f"{due} AND {condition}", _DUE_AT, params, times, _index(conn, kind))
             for of_day, count in zip(counts, found, strict=True):
                 of_day[what] += count
     return counts
@@ -100,8 +100,8 @@ def due_first(conn: Connection, tenant_id: str, bound: Bound, until: datetime, l
         where, params = _due(conn, kind, tenant_id, bound, until)
         weight = "m.importance" if kind == "fact" else str(AVERAGE)
         due = (
-            f"SELECT m.id, {weight} AS weight, {_DUE_AT} AS due_at FROM {_soon(conn, kind)} WHERE {where}"
-            f" ORDER BY {_DUE_AT} LIMIT {MOST_WEIGHED}"
+            f"SELECT m.id, {weight} AS weight, {_DUE_AT} AS due_at FROM {KIND[kind].table} AS m{_index(conn, kind)}"
+            f" WHERE {where} ORDER BY {_DUE_AT} LIMIT {MOST_WEIGHED}"
         )
         heaviest = f"SELECT due.id FROM ({due}) AS due ORDER BY due.weight DESC, due.due_at, due.id LIMIT :limit"
         rows = conn.fetch_all(
@@ -111,8 +111,8 @@ def due_first(conn: Connection, tenant_id: str, bound: Bound, until: datetime, l
     return sorted(found, key=_urgency)[:limit]
 
 
-def _soon(conn: Connection, kind: Kind) -> str:
-    return f"{KIND[kind].table} AS m{conn.by_index(f'ix_{KIND[kind].table}_review')}"
+def _index(conn: Connection, kind: Kind) -> str:
+    return conn.by_index(f"ix_{KIND[kind].table}_review")
 
 
 def _urgency(item: Fact | Rule) -> tuple[float, datetime, str]:
