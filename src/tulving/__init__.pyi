@@ -2,9 +2,11 @@
 
 from tulving.bootstrap import open_administration as open_administration
 from tulving.bootstrap import open_memory as open_memory
+from tulving.domain.access import NewToken as NewToken
 from tulving.domain.access import Token as Token
 from tulving.domain.editing import Revision as Revision
 from tulving.domain.events import Event as Event
+from tulving.domain.events import Trail as Trail
 from tulving.domain.layers import CompactFound as CompactFound
 from tulving.domain.layers import CompactHit as CompactHit
 from tulving.domain.layers import Detail as Detail
@@ -110,6 +112,7 @@ from tulving.services.health import Glance as Glance
 from tulving.services.health import Health as Health
 from tulving.services.health import JobState as JobState
 from tulving.services.health import Readiness as Readiness
+from tulving.services.jobs import JobReport as JobReport
 from tulving.services.learning import Consolidated as Consolidated
 from tulving.services.learning import LearnPrompt as LearnPrompt
 from tulving.services.lessons import Learned as Learned
@@ -119,6 +122,8 @@ from tulving.services.reviewing import RunReport as RunReport
 from tulving.services.service import NamedProgress as NamedProgress
 from tulving.services.service import Progress as Progress
 from tulving.services.sessions import SessionReport as SessionReport
+from tulving.services.tenants import Tenant as Tenant
+from tulving.services.tenants import TenantPage as TenantPage
 from tulving.services.timeline import Rotated as Rotated
 from tulving.services.upkeep import CleanedUp as CleanedUp
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig

@@ -45,6 +45,15 @@ class Token(Record):
         return Caller(self.tenant_id, self.actor, request_id)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NewToken(Token):
+    """A token with its secret, which nobody can be told later."""
+
+    _shown = ("tenant_id", "id", "name", "actor", "rights", "expires_at")
+
+    secret: str
+
+
 def digest(secret: str) -> str:
     """What is stored of a secret. Its 256 random bits can't be guessed, so a plain hash is enough."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()

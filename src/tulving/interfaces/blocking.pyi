@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from tulving.domain.editing import Revision
-from tulving.domain.events import Event
+from tulving.domain.events import Event, Trail
 from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.learning import Proposal
 from tulving.domain.merge_rules import MergeRule, ResolvedRule
@@ -211,6 +211,9 @@ class BlockingMemory:
     def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         ...
+    def conflict(self, conflict_id: MemoryId) -> ConflictReport | None:
+        """Read one conflict with both sides as they are today; nothing if there is none."""
+        ...
     def revert_conflict(self, conflict_id: MemoryId) -> Settlement:
         """Put both sides of a settled conflict back into use, and retract what was merged of them."""
         ...
@@ -232,11 +235,10 @@ class BlockingMemory:
     def proposals(self) -> list[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
         ...
-    def accept(self, *ids: MemoryId) -> Learned:
-        """Let proposals take effect, given by their own ids or by those of their runs. One that can't take effect any
-        more is named among the errors, and stays."""
+    def accept(self, ids: Sequence[MemoryId] | MemoryId) -> Learned:
+        """Let proposals take effect. One that can't take effect any more is named among the errors, and stays."""
         ...
-    def reject(self, *ids: MemoryId) -> int:
+    def reject(self, ids: Sequence[MemoryId] | MemoryId) -> int:
         """Drop proposals, so that no model stores the same again; returns how many."""
         ...
     def learn(
@@ -395,10 +397,10 @@ class BlockingMemory:
         """
         ...
     def merge_rules(self) -> list[ResolvedRule]:
-        """All rules with what they inherit, in the order in which they are tried."""
+        """List all rules with what they inherit, in the order in which they are tried."""
         ...
     def merge_rule(self, name: str) -> ResolvedRule | None:
-        """A rule with all that it inherits, or None."""
+        """Read a rule with all that it inherits; nothing if there is none of this name."""
         ...
     def export_merge_rules(self) -> list[dict[str, Any]]:
         """What each rule says itself, as plain JSON; `load_merge_rules` takes it."""
@@ -410,7 +412,7 @@ class BlockingMemory:
         """Change some values of a rule, table by table; None removes the rule's own value, so that the inherited one
         holds again."""
         ...
-    def delete_merge_rule(self, name: str) -> None:
+    def delete_merge_rule(self, name: str) -> bool:
         """Remove a rule; raises if it is not there, is the default rule, or is extended by others."""
         ...
     def load_merge_rules(self, rules: Sequence[Mapping[str, Any]]) -> int:
@@ -515,9 +517,6 @@ class BlockingMemory:
         summary names the type of the error.
         """
         ...
-    def count_call(self, tool: str) -> None:
-        """Count a tool call that a surface makes: a session knows how many there were since it began."""
-        ...
     def close_abandoned(self, as_of: datetime | None = None, dry_run: bool = False) -> int:
         """Close the active sessions that have had no new memory for `session_idle_hours`; returns how many.
 
@@ -546,6 +545,22 @@ class BlockingMemory:
         ...
     def count_tool_text(self, protocol: str, reason: str) -> None:
         """Count a model's text that was read for tool calls, and the reason if ABP was not used."""
+        ...
+    def audit(
+        self,
+        event_type: str | None = None,
+        actor: str | None = None,
+        item: MemoryId | None = None,
+        run_id: MemoryId | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Trail:
+        """List what was changed, the newest change first: what happened to which memory, by whom, and in which run.
+
+        A page may have fewer events than the limit, or none, before the trail is at its end: next_cursor goes on.
+        """
         ...
     def complete_id(self, given: str, nouns: Sequence[str] = ..., field: str = "id") -> tuple[str | None, str]:
         """The whole id that a beginning of at least 4 characters stands for, and what it is the id of, among the
@@ -977,6 +992,9 @@ class BlockingMemory:
     @property
     def config(self) -> MemoryModuleConfig:
         """The settings of this memory."""
+        ...
+    def count_call(self, tool: str) -> None:
+        """Count a tool call that a surface makes: a session knows how many there were since it began."""
         ...
     def close(self) -> None:
         """Finish what was begun and close the store, also for the memories that were bound from this one. A second time

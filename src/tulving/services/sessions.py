@@ -202,10 +202,6 @@ class Sessions(Abandoning):
             with suppress(InvalidInput):  # it was ended before
                 await work.end_session(id_, problem)
 
-    def count_call(self, tool: str) -> None:
-        """Count a tool call that a surface makes: a session knows how many there were since it began."""
-        self._session.calls[tool] += 1
-
     def _reported(self, conn: Connection, found: Sequence[Session]) -> list[SessionReport]:
         ids = [session.id for session in found]
         counts = storage.sessions.count_memories(conn, self.caller.tenant_id, self.bound, ids) if ids else {}

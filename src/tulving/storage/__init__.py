@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tulving.storage import audit as audit
     from tulving.storage import bridge as bridge
     from tulving.storage import cleanup as cleanup
     from tulving.storage import comparing as comparing
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tulving.storage import growth as growth
     from tulving.storage import health as health
     from tulving.storage import items as items
+    from tulving.storage import jobs as jobs
     from tulving.storage import layers as layers
     from tulving.storage import learning as learning
     from tulving.storage import lessons as lessons
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from tulving.storage import settlements as settlements
     from tulving.storage import slots as slots
     from tulving.storage import statistics as statistics
+    from tulving.storage import tenants as tenants
     from tulving.storage import timelines as timelines
     from tulving.storage import tokens as tokens
     from tulving.storage import tool_texts as tool_texts

@@ -6,7 +6,7 @@ from typing import Any
 
 from tulving.domain import model
 from tulving.domain.editing import Revision
-from tulving.domain.events import Event
+from tulving.domain.events import Event, Trail
 from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
 from tulving.domain.profile import Block, ProfileOwner
@@ -319,6 +319,12 @@ def _cell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _trail(trail: Trail) -> Iterator[Line]:
+    yield from events(trail.events)
+    if trail.next_cursor:
+        yield 0, (f"more: --cursor {trail.next_cursor}", "dim")
+
+
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
@@ -334,6 +340,7 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Statistics: _statistics,
     list[model.EntityCandidate]: _candidates,
     list[Event]: events,
+    Trail: _trail,
     list[Fact]: _history,
     list[Item]: derived,
     list[Link]: links,

@@ -32,18 +32,16 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a token for a tenant (--tenant before the command) and show its secret, this once."""
-    from tulving.bootstrap import new_secret
-
-    secret, asked = new_secret(), [right.strip() for right in rights.split(",")]
+    asked = [right.strip() for right in rights.split(",")]
     token = context.obj.administer(
-        lambda store: store.create_token(secret, name=name, actor=actor, rights=asked, days=expires), stores=True
+        lambda store: store.create_token(name=name, actor=actor, rights=asked, days=expires), stores=True
     )
     until = f", until {moment(token.expires_at)}" if token.expires_at else ""
     report(
-        {**wire(token), "secret": secret},
+        wire(token),
         as_json,
         f"created token {token.id} for the tenant {token.tenant_id}: {', '.join(token.rights)}{until}",
-        f"\n  {secret}\n\n{HINT.format(secret=secret)}",
+        f"\n  {token.secret}\n\n{HINT.format(secret=token.secret)}",
     )
 
 
