@@ -137,7 +137,7 @@ class Filter(Bound):
     `as_of` asks for what held at that moment instead of now, or with the state `any` for all that had begun by then;
     never for what was forgotten. `unfaded` leaves out facts and rules that are fading now, or due to fade. `beside`
     leaves only the other unkeyed facts of the same owner, scope and project as that fact. `archived` lets archived
-    episodes through.
+    episodes through. `keyed` and `entity_id` concern facts only.
     """
 
     type: str | None = None
@@ -149,3 +149,7 @@ class Filter(Bound):
     unfaded: bool = False
     beside: Fact | None = None
     archived: bool = False
+    session_id: UUID | None = None
+    source: str | None = None
+    keyed: bool | None = None
+    entity_id: UUID | None = None
