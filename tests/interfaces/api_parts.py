@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 from administration import administer, authentication
+from http_document import in_query
 from http_parts import bearer
 from starlette.applications import Starlette
 
@@ -18,6 +19,7 @@ from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces.calls import open_lazily
 from tulving.interfaces.http import api
 from tulving.interfaces.http.application import application
+from tulving.interfaces.http.arguments import IN_QUERY
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.hosts import Endpoint
 from tulving.services.operations import Operation
@@ -51,9 +53,8 @@ class Api:
         """Call an operation: each argument where it belongs."""
         method, path = operation.http.split()
         path, rest = filled(path, arguments)
-        if method in ("GET", "DELETE"):
-            return await self.send(method, path, params=in_query(rest), **options)
-        return await self.send(method, path, json=rest, **options)
+        asked = {"params": in_query(rest)} if method in IN_QUERY else {"json": rest}
+        return await self.send(method, path, **asked, **options)
 
     async def holder(self, tenant: str = "default", **given: Any) -> "Api":
         """The API as the holder of a new token sees it, who has all rights unless others are given."""
@@ -74,14 +75,6 @@ def filled(path: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]
 
 def _quoted(text: str) -> str:
     return "".join(f"%{byte:02X}" for byte in text.encode(errors="surrogatepass"))
-
-
-def in_query(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (name, value if isinstance(value, str) else str(value).lower())
-        for name, given in arguments.items()
-        for value in (given if isinstance(given, list) else [given])
-    ]
 
 
 @asynccontextmanager

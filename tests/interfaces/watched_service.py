@@ -21,9 +21,11 @@ from tulving.interfaces.http.watch import Watch
 from tulving.interfaces.traces import Traces
 from tulving.services.operations import Operation
 from tulving.services.tokens import Authentication
-from tulving.settings import MemoryModuleConfig
+from tulving.settings import HttpConfig, MemoryModuleConfig
 from tulving.testing import WordEmbedder
 
+PATIENT = HttpConfig(failures_per_minute=100_000)
+"""A server that lets a test send as many bad tokens as it likes."""
 _SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -45,7 +47,7 @@ class WatchedService:
         rest = dict(arguments)
         for name in re.findall(r"{(\w+)}", path):
             path = path.replace(f"{{{name}}}", str(rest.pop(name)))
-        given = {"params": rest} if method in ("GET", "DELETE") else {"json": rest}
+        given: Any = {"params": rest} if method in ("GET", "DELETE") else {"json": rest}
         return await self.web.request(method, path, headers=headers, **given)
 
     async def post(self, path: str, **body: Any) -> httpx2.Response:
@@ -81,7 +83,7 @@ async def watched(
     **options: Any,
 ) -> AsyncIterator[WatchedService]:
     """Serve a store in this process."""
-    config, address = config or MemoryModuleConfig(), address or Endpoint("127.0.0.1", 8765)
+    config, address = config or MemoryModuleConfig(http=PATIENT), address or Endpoint("127.0.0.1", 8765)
     watch = Watch(config.metrics, traces)
     given = {"embedder": WordEmbedder(), "background": False, **options}
     async with open_memory(url, config=config, observer=watch.observer, **given) as memory:
@@ -94,10 +96,10 @@ async def watched(
 
         secret = new_secret()
         await administration.create_token(secret, name="tester", rights=ALL_RIGHTS)
-        access = Access(opened, False)
+        access = Access(opened, False, None, config.http)
         more = [*watch.routes(opened, access, address), *api.routes(config, access), *console.routes(config, access)]
-        app = application(config, opened, address, access, more)
-        transport = httpx2.ASGITransport(watch.around(app), raise_app_exceptions=False)
+        app = application(config, opened, address, access, more, watching=watch.middleware)
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {secret}"}
         async with (
             app.router.lifespan_context(app),

@@ -47,7 +47,7 @@ class Reading:
         from_here = self._address.is_local and not any(name in request.headers for name in FORWARDED)
         if self._is_open or (from_here and "authorization" not in request.headers):
             return
-        principal = await self._access.admit(request.headers)
+        principal = await self._access.admit(request)
         if "admin" not in principal.rights:
             raise Refusal(403, "insufficient_scope", "the metrics need a token with the right to admin")
 

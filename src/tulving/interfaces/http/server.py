@@ -7,10 +7,13 @@ import os
 import re
 import signal
 import socket
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
 
 from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
@@ -22,6 +25,9 @@ from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.watch import Watch
 from tulving.settings import HttpConfig, MemoryModuleConfig
+
+if TYPE_CHECKING:
+    from tulving.interfaces.http.identity import IdentityProvider
 
 log = logging.getLogger("tulving")
 
@@ -38,27 +44,29 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, wh
     """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
-    with listen(host, port) as listener:
+    with listen(host, port) as listener, closing(Watch(config.metrics, traces.configured())) as watch:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
         at = Endpoint(host, port, is_loopback, names, pages)
         if is_open and not at.is_local:
             allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
             raise ConfigError("open", "is not possible where others can reach the server", allowed)
-        asyncio.run(_serve(config, at, listener, is_open, whole))
+        if is_open and config.jwt.chosen:
+            raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
+        asyncio.run(_serve(config, at, listener, is_open, whole, watch))
 
 
 async def _serve(
-    config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool
+    config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool, watch: Watch
 ) -> None:
-    watch = Watch(config.metrics, traces.configured())
     async with open_lazily(lambda: open_served(config, watch.observer)) as served:
-        has_tokens = await _check_tokens(served, is_open, needs_one=not (whole and address.is_local))
-        # Who starts a whole service on their own machine sees its console without creating a token first.
-        # A log for programs is no place for a secret.
+        needs_token = not (whole and address.is_local) and not config.jwt.chosen
+        has_tokens = await _check_tokens(served, is_open, needs_token)
+        # Who starts a whole service on their own machine sees its console without creating a token first. A log for
+        # programs is no place for a secret.
         needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
         key = new_secret() if needs_key else None
-        access = Access(served, is_open, key)
+        access = Access(served, is_open, key, config.http, _provider(config))
         more: list[BaseRoute] = [*watch.routes(served, access, address)]
         said = [f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}"]
         if whole:
@@ -71,13 +79,21 @@ async def _serve(
         def announce() -> None:
             logs.announce(said, config.logs)
 
-        app = application(config, served, address, access, more, announce)
-        server = web_server(watch.around(app), config.http)
+        app = application(config, served, address, access, more, announce, watching=watch.middleware)
+        server = web_server(app, config.http, access.streams.end)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
         await server.serve([listener])
-    watch.close()
+
+
+def _provider(config: MemoryModuleConfig) -> "IdentityProvider | None":
+    """The configured identity provider, if any."""
+    if not config.jwt.chosen:
+        return None
+    from tulving.interfaces.http.identity import IdentityProvider
+
+    return IdentityProvider(config.jwt, config.tenant)
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -138,14 +154,23 @@ class WebServer(uvicorn.Server):
 
     AT_A_TIME = 8
 
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
 
-def web_server(app: ASGIApp, limits: HttpConfig) -> uvicorn.Server:
-    """The server beneath the application, kept to the limits."""
+
+def web_server(app: Starlette, limits: HttpConfig, ending: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """The server beneath the application, kept to the limits. At its end it calls `ending`, and then waits for the
+    answers that are under way."""
     return WebServer(
         uvicorn.Config(
             app,
@@ -158,5 +183,6 @@ def web_server(app: ASGIApp, limits: HttpConfig) -> uvicorn.Server:
             server_header=False,
             backlog=WebServer.AT_A_TIME,
             timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+        ),
+        ending,
     )

@@ -12,6 +12,7 @@ from uuid import UUID
 from tulving.domain.model import KINDS, Episode, Fact, Hit, Rule
 from tulving.domain.records import INTERNAL, RENAMED, Record
 from tulving.interfaces.parameters import json_type, returned
+from tulving.interfaces.wire import LEFT_OUT
 from tulving.services.operations import Operation
 
 MEMORIES = (Episode, Fact, Rule)
@@ -89,10 +90,10 @@ class Shapes:
                 properties[RENAMED.get(name, name) if issubclass(record, Record) else name] = said
         if record is Fact:
             properties["state"] = {"type": "string"}
-        optional = {*if_given}
         if record in MEMORIES:
-            properties["content_length"] = _LENGTH
-            optional.add("content_length")
+            properties["content_length"], optional = _LENGTH, {"content_length"}
+        else:
+            optional = if_given | LEFT_OUT
         return _object(properties, [name for name in properties if name not in optional])
 
     def _hit(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Who watches a server: its metrics, its traces, and the log of its requests."""
 
-from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from tulving import extras
@@ -40,9 +40,10 @@ class Watch:
 
         return [Reading(self.metrics, served, access, address, self._config.open).route()]
 
-    def around(self, app: Starlette) -> Watched:
-        """The application, watched."""
-        return Watched(app, self.metrics, self._traces)
+    @property
+    def middleware(self) -> list[Middleware]:
+        """What sees each request, with its id."""
+        return [Middleware(Watched, self.metrics, self._traces)]
 
     def close(self) -> None:
         """Send what is left of the traces."""

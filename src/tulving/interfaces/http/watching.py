@@ -1,4 +1,4 @@
-"""Around the whole application: each request gets an id, and is measured, traced and logged if that is asked for."""
+"""Around the whole application: each request is measured, and traced and logged if that is asked for."""
 
 import re
 import secrets
@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.interfaces import logs
 from tulving.interfaces.current import CurrentRequest, answering, is_id
@@ -30,9 +29,9 @@ class Watched:
     """An application and those who watch it. Only the template of a request's path is told to anybody, never the path
     itself or its query, which may hold what was asked."""
 
-    def __init__(self, app: Starlette, metrics: "Metrics | None" = None, traces: Traces | None = None) -> None:
+    def __init__(self, app: ASGIApp, metrics: "Metrics | None" = None, traces: Traces | None = None) -> None:
         self._app, self._metrics, self._traces = app, metrics, traces
-        self._templates = dict(_templates(app.routes))
+        self._templates: dict[Any, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,7 +50,13 @@ class Watched:
             try:
                 await self._app(scope, receive, answer.send)
             finally:
-                self._tell(answer, method, self._templates.get(scope.get("endpoint"), OTHER), span)
+                self._tell(answer, method, self._template(scope), span)
+
+    def _template(self, scope: Scope) -> str:
+        """The template of the path that led to what answered."""
+        if not self._templates:
+            self._templates = dict(_templates(scope["app"].routes))
+        return self._templates.get(scope.get("endpoint"), OTHER)
 
     def _tell(self, answer: "_Answer", method: str, route: str, span: Any) -> None:
         seconds = time.perf_counter() - answer.begun
@@ -82,9 +87,7 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(raw=message.setdefault("headers", []))
-            headers["X-Request-Id"] = self.request.id
-            if headers.get("content-type", "").startswith("text/event-stream"):
+            if Headers(raw=message.get("headers", [])).get("content-type", "").startswith("text/event-stream"):
                 self.is_stream = True
                 if self.metrics is not None:
                     self.metrics.stream(1)
@@ -92,7 +95,8 @@ class _Answer:
 
 
 def _new_request(headers: Mapping[str, str]) -> CurrentRequest:
-    """A request under the client's own id, if it is one, and in the client's trace."""
+    """A request with the id that it has (`RequestIds`), unless a client has put something else there, and in the
+    client's trace."""
     given = headers.get("x-request-id", "")
     trace = _TRACE.fullmatch(headers.get("traceparent", ""))
     return CurrentRequest(given if is_id(given) else secrets.token_hex(8), trace[1] if trace else "")
