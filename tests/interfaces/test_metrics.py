@@ -135,13 +135,13 @@ async def test_jobs_are_measured_and_their_last_success_is_told(url, clock):
             await scheduler.once(name)
         figures = await service.figures()
         runs = "tulving_job_duration_seconds_count"
-        assert figures[runs, (("job", "decay_sweep"), ("outcome", "ok"))] == 1
-        assert figures[runs, (("job", "episode_cleanup"), ("outcome", "failed"))] == 1
+        assert figures[runs, (("job_name", "decay_sweep"), ("outcome", "ok"))] == 1
+        assert figures[runs, (("job_name", "episode_cleanup"), ("outcome", "failed"))] == 1
         success = "tulving_job_last_success_timestamp_seconds"
-        assert figures[success, (("job", "decay_sweep"),)] == clock().timestamp()
-        assert (success, (("job", "episode_cleanup"),)) not in figures
-        assert figures["tulving_job_failing", (("job", "episode_cleanup"),)] == 1
-        assert figures["tulving_job_failing", (("job", "decay_sweep"),)] == 0
+        assert figures[success, (("job_name", "decay_sweep"),)] == clock().timestamp()
+        assert (success, (("job_name", "episode_cleanup"),)) not in figures
+        assert figures["tulving_job_failing", (("job_name", "episode_cleanup"),)] == 1
+        assert figures["tulving_job_failing", (("job_name", "decay_sweep"),)] == 0
 
 
 async def test_calls_of_a_model_are_counted_with_their_tokens():

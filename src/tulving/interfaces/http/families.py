@@ -78,15 +78,15 @@ FLOOR = Family(
     "counter", "tulving_recall_floor_misses", "Searches in which min_relevance left out everything that was found"
 )
 JOB_TIME = Family(
-    "histogram", "tulving_job_duration_seconds", "How long runs of jobs took here", ("job", "outcome"), COARSE
+    "histogram", "tulving_job_duration_seconds", "How long runs of jobs took here", ("job_name", "outcome"), COARSE
 )
 JOB_SUCCESS = Family(
     "gauge",
     "tulving_job_last_success_timestamp_seconds",
     "When the last run that succeeded began, in any process",
-    ("job",),
+    ("job_name",),
 )
-JOB_FAILING = Family("gauge", "tulving_job_failing", "1 if the last run of a job failed, in any process", ("job",))
+JOB_FAILING = Family("gauge", "tulving_job_failing", "1 if the last run of a job failed, in any process", ("job_name",))
 MODEL = Family(
     "histogram", "tulving_model_duration_seconds", "How long calls of the language model took", ("outcome",), COARSE
 )
