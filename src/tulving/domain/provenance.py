@@ -42,19 +42,18 @@ def own_links(item: Item) -> list[Link]:
 
 def steps(anchor: UUID, links: Sequence[Link]) -> dict[UUID, int]:
     """How many steps each memory lies before (negative) or after the anchor: where it stands in a picture that is read
-    from left to right."""
-    near: dict[UUID, list[tuple[UUID, int]]] = {}
-    for link in links:
-        step = FORWARD[link.relation]
-        near.setdefault(link.source_id, []).append((link.target_id, step))
-        near.setdefault(link.target_id, []).append((link.source_id, -step))
-    found, waiting = {anchor: 0}, [anchor]
-    for id_ in waiting:
-        for other, step in near.get(id_, ()):
-            if other not in found:
-                found[other] = found[id_] + step
-                waiting.append(other)
-    return found
+    from left to right. What led to another stands before it."""
+    ends = dict.fromkeys(id_ for link in links for id_ in (link.source_id, link.target_id))
+    ways = [_in_time(link) for link in links if FORWARD[link.relation]]
+    found = dict.fromkeys((anchor, *ends), 0)
+    for _ in found:  # as often as the longest way can be; in a circle it ends somewhere
+        for earlier, later in ways:
+            found[later] = max(found[later], found[earlier] + 1)
+    later_ones = {later for _, later in ways}
+    for id_ in found:
+        if id_ not in later_ones and (next_ones := [found[later] for earlier, later in ways if earlier == id_]):
+            found[id_] = min(next_ones) - 1
+    return {id_: step - found[anchor] for id_, step in found.items()}
 
 
 def distinct(links: Sequence[Link]) -> list[Link]:
@@ -63,6 +62,12 @@ def distinct(links: Sequence[Link]) -> list[Link]:
     for link in links:
         known.setdefault((link.source_id, link.relation, link.target_id), link)
     return list(known.values())
+
+
+def _in_time(link: Link) -> tuple[UUID, UUID]:
+    """The ends of a link, the earlier one first."""
+    ends = link.source_id, link.target_id
+    return ends if FORWARD[link.relation] > 0 else (ends[1], ends[0])
 
 
 def _link(item: Fact | Rule, relation: Relation, target: Address) -> Link:
