@@ -73,7 +73,7 @@ async def edit(visit: Visit) -> Response:
         changed = await visit.call("memory_edit", **_named(item), **_changes(item, form), unchanged_since=_since(form))
     except (InvalidInput, ChangedSince) as error:
         return await _refused(visit, "edit", form, error)
-    if changed.updated_at == item.updated_at:
+    if changed == item:
         return visit.go(_path(visit, item), "Nothing was changed.")
     revisions = await visit.call("memory_revisions", **_named(item))
     return visit.go(_path(visit, item), "Corrected. The old version is kept below.", _undo(visit, changed, revisions))

@@ -2,7 +2,7 @@
 // and edges (from, to, word). A click opens a node; so does Enter, after the arrow keys have chosen one. What is chosen
 // stands in words in [data-graph-told]. The same is on the page as a list, so that nothing is lacking without this.
 
-const NARROW = 560;
+const NARROW = 460;
 const drawn = new Map();
 const probe = document.createElement("span");
 probe.hidden = true;
