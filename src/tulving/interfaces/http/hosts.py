@@ -71,7 +71,8 @@ class HostCheck:
             log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
             return error_response(421, "misdirected_request", "this server does not answer to that host name")
         for origin in headers.getlist("origin"):
-            if not self._address.accepts_origin(origin):
+            # The forms of the service's own pages name the host that they are sent to, which was checked above.
+            if not self._address.accepts_origin(origin) and origin not in (f"http://{host}", f"https://{host}"):
                 log.warning("refused a request from the origin %.100r: allowed_origins does not have it", origin)
                 return error_response(403, "forbidden_origin", "this server does not answer to pages of that origin")
         return None
