@@ -101,7 +101,9 @@ class Caller:
     async def is_admitted(self) -> bool:
         try:
             await self.admit()
-        except (Refusal, Forbidden):
+        except Refusal as refusal:
+            return refusal.status == 429  # whose requests are too many for now is still admitted
+        except Forbidden:
             return False
         return True
 
