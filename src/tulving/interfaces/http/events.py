@@ -92,15 +92,15 @@ class Caller:
     access: Access
     credential: str | None
 
-    async def admit(self) -> Principal:
-        principal = await self.access.admit(self.request.headers, self.credential)
+    async def admit(self, *, counted: bool = True) -> Principal:
+        principal = await self.access.admit(self.request, self.credential, counted=counted)
         if "read" not in principal.rights:
             raise Forbidden("events need the right to read, which this access token lacks")
         return principal
 
     async def is_admitted(self) -> bool:
         try:
-            await self.admit()
+            await self.admit(counted=False)
         except (Refusal, Forbidden):
             return False
         return True
