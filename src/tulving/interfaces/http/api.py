@@ -79,9 +79,10 @@ class Call:
 
     async def __call__(self, request: Request) -> Response:
         operation = self.operation
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(operation)
-        result = await principal.carry_out(operation, await arguments.given(request, operation), failed=_raise)
+        given = await arguments.given(request, operation, principal.largest_body)
+        result = await principal.carry_out(operation, given, failed=_raise)
         if result is None:
             raise NotFound(f"there is no {operation.answer}")
         headers: dict[str, str] = {}
@@ -104,9 +105,9 @@ class Batch:
 
     async def __call__(self, request: Request) -> Response:
         batch = batches.batched(self.operation)
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(batch)
-        given = await batches.given(request, self.operation)
+        given = await batches.given(request, self.operation, principal.largest_body)
         try:
             result = await principal.carry_out(batch, given, failed=_raise)
         except InvalidInput as error:

@@ -108,7 +108,7 @@ class Transfers:
     async def _whole_memory(self, request: Request, right: str) -> Memory:
         if request.query_params:
             raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is not a parameter", "none")
-        principal = await self._access.admit(request.headers)
+        principal = await self._access.admit(request)
         if right not in principal.rights:
             raise Forbidden(f"this needs the right to {right}, which this access token lacks")
         memory = await principal.memory()
