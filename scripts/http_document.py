@@ -34,7 +34,7 @@ from tulving.interfaces.http.hosts import Endpoint
 from tulving.services.administration import Administration
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.services.tokens import Authentication
-from tulving.settings import MemoryModuleConfig
+from tulving.settings import ConflictsConfig, LearningConfig, MemoryModuleConfig
 from tulving.testing import ManualClock, ScriptedLlm, SequentialIds, WordEmbedder
 
 ROOT = Path(__file__).parent.parent
@@ -43,12 +43,15 @@ EXAMPLES = ROOT / "src" / "tulving" / "interfaces" / "http" / "examples.json"
 _FIGURES = re.compile(r'"note": "[^"]*\d[^"]*')
 """What the health of a service tells of the machine that it runs on."""
 KEY = "tulving_" + "0" * 43
+SECRET = "tulving_" + "1" * 43
 CONVERSATION = "User: I have moved to Lisbon and work as a bookbinder now.\nAssistant: Congratulations!"
 LEARNED = {
     "facts": [{"content": "Ada lives in Lisbon", "category": "context", "confidence": 0.9}],
     "user": {"work": {"summary": "Bookbinder in Lisbon", "shouldUpdate": True}},
 }
-CONSOLIDATED = {"new_rules": [{"content": "Book window seats for Ada"}]}
+CONSOLIDATED = {"new_rules": [{"content": "Book window seats for Ada"}, {"content": "Call Ada a Countess"}]}
+CAUTIOUS = MemoryModuleConfig(conflicts=ConflictsConfig(review_below=0.9), learning=LearningConfig(review_rules=True))
+"""Conflicts, and rules that a model proposes, are held for a person to decide."""
 FACT = {"memory_type": "fact", "memory_id": "$store_fact.id"}
 NOTE = {"memory_type": "fact", "memory_id": "$save_semantic.id"}
 EPISODE = {"memory_type": "episode", "memory_id": "$store_episode.id"}
@@ -107,6 +110,8 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("context", {"trigger_prompt": "Plan a trip for Ada", "butler": "planner"}),
     ("get", FACT),
     ("list_memories", {"memory_type": "fact", "limit": 2}),
+    ("facts", {"subject": "Ada", "limit": 2}),
+    ("episodes", {"since": "2026-01-01T00:00:00Z", "query": "train", "limit": 1}),
     ("history", {"subject": "Ada", "predicate": "home"}),
     ("query_window", {"since": "2026-01-01T00:00:00Z", "user_id": "ada", "top_k": 2}),
     ("timeline", {**EPISODE, "window": 1}),
@@ -128,13 +133,28 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("derived", EPISODE),
     ("confirm", FACT),
     ("store_note", {"content": "Ada does not drink green tea in the morning", "category": "preference"}),
-    ("conflicts", {}),
+    ("conflicts", {"status": "held"}),
+    ("accept_conflict", {"conflict_id": "$conflicts.conflicts.0.settlement.id"}),
+    ("conflict", {"conflict_id": "$conflicts.conflicts.0.settlement.id"}),
     ("revert_conflict", {"conflict_id": "$conflicts.conflicts.0.settlement.id"}),
+    ("store_note", {"content": "Ada does not drink any green tea in the morning", "category": "preference"}),
+    ("conflicts", {"limit": 1}),
+    ("dismiss_conflict", {"conflict_id": "$conflicts.conflicts.0.settlement.id"}),
+    ("register_merge_rule", {"config": {"name": "travel", "priority": 5, "merge": {"deduplicate": False}}}),
+    ("update_merge_rule", {"name": "travel", "updates": {"enabled": False}}),
+    ("merge_rule", {"name": "travel"}),
+    ("merge_rules", {}),
+    ("delete_merge_rule", {"name": "travel"}),
     ("create_entity", {"canonical_name": "Ada Lovelace", "entity_type": "person", "aliases": ["Countess"]}),
     ("get_entity", {"entity_id": "$create_entity.entity_id"}),
     ("update_entity", {"entity_id": "$get_entity.entity.id", "aliases": ["Ada", "Countess"]}),
     ("create_entity", {"canonical_name": "Augusta Ada King", "entity_type": "person", "aliases": ["A. A. L."]}),
     ("resolve_entity", {"name": "countess"}),
+    ("list_entities", {"name": "ada", "entity_type": "person"}),
+    (
+        "preview_merge",
+        {"source_entity_id": "$create_entity.entity_id", "target_entity_id": "$get_entity.entity.id"},
+    ),
     (
         "merge_entities",
         {"source_entity_id": "$create_entity.entity_id", "target_entity_id": "$get_entity.entity.id"},
@@ -142,9 +162,14 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("set_profile", {"block": "work", "content": "Ada is a bookbinder"}),
     ("profile", {}),
     ("profile_block", {"block": "work"}),
+    ("profile_versions", {"block": "work"}),
+    ("profile_owners", {}),
     ("delete_profile", {"block": "work"}),
     ("learn", {"conversation": CONVERSATION}),
     ("run_consolidation", {"butler": "planner"}),
+    ("proposals", {}),
+    ("accept", {"ids": ["$proposals.proposals.0.id"]}),
+    ("reject", {"ids": ["$proposals.proposals.1.id"]}),
     ("learn_prompt", {"conversation": CONVERSATION}),
     ("learn_apply", {"answer": json.dumps(LEARNED), "lease": "$learn_prompt.lease"}),
     ("runs", {"limit": 1}),
@@ -152,7 +177,17 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("run_episode_cleanup", {}),
     ("rotate_timeline", {"dry_run": True}),
     ("bridge_status", {}),
+    ("audit", {"event_type": "rule", "limit": 2}),
+    ("list_tenants", {}),
+    ("create_token", {"name": "laptop", "actor": "claude", "rights": ["read", "write"], "days": 90}),
+    ("list_tokens", {}),
+    ("revoke_token", {"token_id": "$create_token.id"}),
+    ("run_job", {"job": "decay_sweep"}),
+    ("list_jobs", {}),
+    ("verify", {}),
     ("stats", {}),
+    ("growth", {"days": 2}),
+    ("fading", {"days": 2, "limit": 1}),
     ("health", {}),
     ("forget", {"memory_type": "rule", "memory_id": "$store_rule.id"}),
     ("delete", NOTE),
@@ -219,7 +254,8 @@ async def memory_of(url: str) -> AsyncIterator[tuple[Memory, ManualClock]]:
     clock = ManualClock()
     llm = ScriptedLlm(_answered, forever=True)
     given = {"embedder": WordEmbedder(), "clock": clock, "ids": SequentialIds(), "llm": llm, "background": False}
-    async with open_memory(url, config=MemoryModuleConfig(), **given) as memory:
+    async with open_memory(url, config=CAUTIOUS, **given) as memory:
+        memory._env.new_secret = lambda: SECRET
         yield memory, clock
 
 

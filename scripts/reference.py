@@ -33,7 +33,13 @@ DOCS = Path(__file__).parent.parent / "docs"
 SCENARIOS = re.compile(r"\s?\((?:\d{3}-\d{3}(?:, | and )?)+\)|(?:\d{3}-\d{3}(?:, | and )?)+[:.]?\s*")
 MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
 SETTING_ROW = re.compile(r"^\| ((?:`[\w.]+`(?:, )?)+) \| .*? \| (.+) \|$", re.MULTILINE)
-EFFECTS = {"read": "reads", "write": "writes", "destroy": "destroys"}
+EFFECTS = {
+    "read": "reads",
+    "write": "writes",
+    "destroy": "destroys",
+    "review": "decides, as a person does",
+    "admin": "is for administrators",
+}
 FACES = {
     "Memory": "memory",
     "Administration": "administration",
@@ -192,13 +198,14 @@ def tools() -> str:
         "",
         "The tools of the MCP server, made from the code. The setting `tools` says which set is offered: "
         + ", ".join(f"`{name}` ({len(offered(name))} tools)" for name in sets)
-        + ". Each set has the tools of those before it. The same calls can be made [in plain text](../tool-text.md).",
+        + ". Each set has the tools of those before it. The same calls can be made [in plain text](../tool-text.md). "
+        "What is for people only is no tool: [a program calls it over HTTP](../http.md).",
         "",
         "| Tool | Set | |",
         "|---|---|---|",
     ]
     for name, each in sorted(OPERATIONS.items()):
-        within = next(set_ for set_ in sets if name in offered(set_))
+        within = next((set_ for set_ in sets if name in offered(set_)), "for people")
         lines.append(f"| [`{name}`](#{name}) | {within} | {_cell(_first(parameters.describe(each)))} |")
     for name, each in sorted(OPERATIONS.items()):
         lines += ["", f"## {name}", "", *_tool(name, each)]
@@ -210,8 +217,9 @@ def _tool(name: str, each: Operation) -> Iterator[str]:
     if not about:
         undescribed.append(f"tool {name}")
     command = f" On the command line: `tulving {each.command}`." if each.command else ""
+    face = "Administration" if each.effect == "admin" else "Memory"
     again = " Calling it again with the same arguments changes nothing more." if each.idempotent else ""
-    yield f"{about}\n\n*It {EFFECTS[each.effect]}.{again}*{command} In Python: `memory.{each.name}`."
+    yield f"{about}\n\n*It {EFFECTS[each.effect]}.{again}*{command} In Python: `{FACES[face]}.{each.name}`."
     taken = parameters.parameters(each)
     if not taken:
         yield "\nIt takes no parameters."

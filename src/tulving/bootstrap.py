@@ -128,7 +128,7 @@ async def _open(
         version = await adopt(store, embedder, clock, may_reembed)
         embedding = Embedding(embedder, version, config.query_cache)
         given = {"tokens": tokens, "reranker": reranking, "model": model}
-        env = Env(config, store, embedding, clock, ids, references, streams, **given)
+        env = Env(config, store, embedding, clock, ids, references, streams, new_secret, **given)
         engine.publish = env.subscribers.publish
         if background and config.schedule.background:
             schedule = Schedule(store, clock, new_holder(), config.schedule)

@@ -5,11 +5,13 @@ process of pytest-xdist. It talks to a `tulving serve` of its own process, in a 
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -113,44 +115,42 @@ async def service(
 ) -> AsyncIterator[Service]:
     """`tulving serve`, one for each engine."""
     folder = tmp_path_factory.mktemp("service")
+    home = str(folder / "home")
     if engine == "sqlite":
         url = str(folder / "memory.db")
         shutil.copy(request.getfixturevalue("sqlite_template"), url)
     else:
         url = request.getfixturevalue("postgres_stores").take()
-    settings = {"TULVING_URL": url, "TULVING_HOME": str(folder / "home"), "TULVING_EMBEDDER": "hashing"}
+    with serving(folder, TULVING_URL=url, TULVING_HOME=home, TULVING_EMBEDDER="hashing") as link:
+        base, key = link.split(console.PATH)[0], link.split("key=")[1]
+        async with open_administration(url, embedder="hashing") as administration:
+            yield Service(base, key, administration)
+    if engine == "postgres":
+        request.getfixturevalue("postgres_stores").give_back(url)
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **settings: str) -> Iterator[str]:
+    """`tulving serve` in a process of its own, and the link to its console that it prints when it is ready."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
-    with open(folder / "log", "w+") as log:
+    said = folder / "said"
+    with said.open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0"],
+            [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0", *options],
             env=kept | settings | {"PYTHONPATH": SOURCE},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
-            stderr=subprocess.PIPE,
-            text=True,
+            stderr=log,
         )
-        try:
-            said = _console(process)
-            base, key = said.split(console.PATH)[0], said.split("key=")[1]
-            async with open_administration(url, embedder="hashing") as administration:
-                yield Service(process, base, key, administration)
-        finally:
-            process.terminate()
-            process.communicate(timeout=40)
-            if engine == "postgres":
-                request.getfixturevalue("postgres_stores").give_back(url)
-
-
-def _console(process: subprocess.Popen[str]) -> str:
-    """Where the console is, by what the server says when it is ready."""
-    assert process.stderr is not None
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if line.startswith("Console: "):
-            return line.removeprefix("Console: ").strip()
-    raise AssertionError(f"the server ended with {process.wait()}: {''.join(said)}")
+    try:
+        while not (link := re.search(r"^Console: (\S+)$", said.read_text(), re.MULTILINE)):
+            assert process.poll() is None, said.read_text()
+            time.sleep(0.05)
+        yield link[1]
+    finally:
+        process.terminate()
+        process.wait(40)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -4,7 +4,6 @@ import itertools
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,7 +180,6 @@ def _options(select: Element) -> dict[str, bool]:
 class Service:
     """`tulving serve` in a process of its own, and the store behind it, opened a second time."""
 
-    process: subprocess.Popen[str]
     base: str
     key: str
     administration: Administration

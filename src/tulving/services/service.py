@@ -88,6 +88,8 @@ class Env:
     ids: Ids
     references: References
     streams: Streams
+    new_secret: Callable[[], str]
+    """Draws the secret of an access token."""
     names: "KnownNames" = field(default_factory=lambda: storage.names.KnownNames())
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
@@ -96,6 +98,8 @@ class Env:
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What ends all this, the last part first."""
     closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Somebody wants a job to be done now."""
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:
@@ -218,6 +222,10 @@ class Service:
     def _tenant_id(self) -> str | None:
         """Whose rows the verbs work on; None means all tenants'."""
         return self.caller.tenant_id
+
+    def count_call(self, tool: str) -> None:
+        """Count a tool call that a surface makes: a session knows how many there were since it began."""
+        self._session.calls[tool] += 1
 
     def _agent(self, butler: object) -> str:
         """The agent that a caller names, or itself."""

@@ -1,15 +1,28 @@
 """Access tokens: who may use this store over a network, as which actor, and with which rights."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from tulving import storage
 from tulving.domain import intake
-from tulving.domain.access import RIGHTS, Token, check_rights, check_secret, digest
+from tulving.domain.access import (
+    ALL_RIGHTS,
+    BODY_SIZES,
+    PER_DAY,
+    PER_MINUTE,
+    RIGHTS,
+    NewToken,
+    Token,
+    check_rights,
+    check_secret,
+    digest,
+)
 from tulving.domain.events import Audit
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput, NotFound
+from tulving.services.operations import operation
 from tulving.services.service import Service
 
 LONGEST_DAYS = 36_500
@@ -31,48 +44,59 @@ class Authentication(Service):
 class Tokens(Service):
     """Verbs for operators; part of an `Administration`."""
 
+    @operation("memory_create_token", http="POST /v1/tokens", effect="admin", standard=False)
     async def create_token(
         self,
-        secret: str,
+        secret: str | None = None,
         *,
-        name: str | None = None,
-        actor: str | None = None,
-        rights: Sequence[str] = RIGHTS,
-        days: float | None = None,
-    ) -> Token:
-        """Grant the holder of a secret access to the caller's tenant, for some days or until it is revoked.
+        name: Annotated[str | None, "What people call it"] = None,
+        actor: Annotated[str | None, "Who acts, in the audit trail; by default its name"] = None,
+        rights: Annotated[Sequence[str], "What its holder may do", intake.OneOf(ALL_RIGHTS)] = RIGHTS,
+        days: Annotated[float | None, "After how many days it ends; by default never"] = None,
+        tenant_id: Annotated[str | None, "To which tenant; by default your own"] = None,
+        requests_per_minute: Annotated[int | None, "Of each server; by default as configured", PER_MINUTE] = None,
+        model_tokens_per_day: Annotated[int | None, "Spent by models; by default as configured", PER_DAY] = None,
+        largest_body: Annotated[int | None, "Bytes of a request; by default as configured", BODY_SIZES] = None,
+    ) -> NewToken:
+        """Grant the holder of a secret access to a tenant, for some days or until it is revoked.
 
-        The secret is injected like all randomness: `tulving token create` generates one. Only its hash is stored.
-        Without an actor, the token's name is the actor.
+        The answer has the secret, which is drawn anew and shown only this once: no more than its hash is stored.
         """
-        now = self._env.clock()
+        now, secret = self._env.clock(), check_secret(self._env.new_secret() if secret is None else secret)
         name = None if name is None else intake.name("name", name, most=200)
+        caller = replace(self.caller, tenant_id=self.caller.tenant_id if tenant_id is None else tenant_id)
         token = Token(
-            tenant_id=self.caller.tenant_id,
+            tenant_id=caller.tenant_id,
             id=self._env.ids(),
             name=name,
             actor=actor or name,
             rights=check_rights(rights),
             created_at=now,
             expires_at=_expiry(now, days),
+            requests_per_minute=_limit("requests_per_minute", requests_per_minute, PER_MINUTE),
+            model_tokens_per_day=_limit("model_tokens_per_day", model_tokens_per_day, PER_DAY),
+            largest_body=_limit("largest_body", largest_body, BODY_SIZES),
         )
         token.caller()  # raises for an invalid actor
-        event = self._audit(now).event(
+        event = Audit(caller, now, self._env.ids).event(
             "token_created",
             "token",
             token.id,
             rights=list(token.rights),
             expires_at=token.expires_at and token.expires_at.isoformat(),
         )
-        await self._write(storage.tokens.create, token, digest(check_secret(secret)), event)
-        return token
+        await self._write(storage.tokens.create, token, digest(secret), event)
+        return NewToken(**asdict(token), secret=secret)
 
-    async def list_tokens(self) -> list[Token]:
-        """The tokens of all tenants in any state, oldest first."""
-        return await self._read(storage.tokens.everyone)
+    @operation("memory_tokens", http="GET /v1/tokens", effect="admin", answer="tokens", standard=False)
+    async def list_tokens(self, tenant_id: Annotated[str | None, "Only those to this tenant"] = None) -> list[Token]:
+        """List the tokens of all tenants in any state, oldest first; never their secrets."""
+        found = await self._read(storage.tokens.everyone)
+        return [token for token in found if tenant_id in (None, token.tenant_id)]
 
-    async def revoke_token(self, token_id: str) -> Token:
-        """Revoke a token at once, by its id or the beginning of it. Idempotent."""
+    @operation("memory_revoke_token", http="POST /v1/tokens/{token_id}/revoke", effect="admin", standard=False)
+    async def revoke_token(self, token_id: Annotated[str, "Its id, or the beginning of it"]) -> Token:
+        """Revoke a token at once: its next request is refused. A second time does nothing."""
         now = self._env.clock()
         start = intake.identifier("token_id", token_id, most=40).lower()
         if len(start) < SHORTEST_PREFIX:
@@ -89,9 +113,13 @@ class Tokens(Service):
         return replace(token, revoked_at=now) if revoked else token
 
 
+def _limit(name: str, value: int | None, allowed: intake.Between) -> int | None:
+    return None if value is None else intake.whole(name, value, *allowed)
+
+
 def _expiry(now: datetime, days: float | None) -> datetime | None:
     if days is None:
         return None
-    if not intake.number("expires", days, 0, LONGEST_DAYS):
-        raise InvalidInput("expires", "is 0", f"a number of days up to {LONGEST_DAYS}")
+    if not intake.number("days", days, 0, LONGEST_DAYS):
+        raise InvalidInput("days", "is 0", f"a number of days up to {LONGEST_DAYS}")
     return now + timedelta(days=days)

@@ -188,10 +188,13 @@ def get(conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change:
 
 
 def listing(
-    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None
+    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None, id_: UUID | None = None
 ) -> list[tuple[Settlement, Fact, Fact, Fact | None]]:
-    """The settlements that a caller may see, newest first, each with both sides and what was merged of them."""
+    """The settlements that a caller may see, or the one with this id, newest first, each with both sides and what was
+    merged of them."""
     where, params = reach("fact", tenant_id, bound)
+    if id_ is not None:
+        where, params["id"] = f"{where} AND m.id = :id", id_
     if status is not None:
         where, params["status"] = f"{where} AND m.status = :status", status
     rows = conn.fetch_all(

@@ -17,15 +17,24 @@ def serve(
     open_: Annotated[
         bool, typer.Option("--open", help="To every program on this machine, while there is no token")
     ] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A store of its own with made-up memories, to look around in")
+    ] = False,
     tools: Annotated[
         str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which MCP tools [default: as configured]")
     ] = None,
 ) -> None:
     """Serve the memory over HTTP: an API, a console to look at it in a browser, and MCP, all on one port."""
-    from tulving.location import is_postgres, new_file
+    from tulving.location import is_postgres, new_file, store_name
 
     extras.require("server", "the service")
-    config = context.obj.config()
+    if demo:
+        from tulving.interfaces.cli.demo import filled
+
+        config = filled(context.obj)
+        typer.echo(f"Made-up memories, in {store_name(config.url)}", err=True)
+    else:
+        config = context.obj.config()
     if tools is not None:
         config = replace(config, tools=tools)
     if not is_postgres(config.url) and (file := new_file(config.url)):

@@ -72,7 +72,7 @@ class Door:
         if (key := request.query_params.get("key")) and not security.is_foreign(request):
             return await self._enter(request, key, after)
         try:
-            await self._access.admit(request.headers, security.get_cookie(request, security.ACCESS))
+            await self._access.admit(request, security.get_cookie(request, security.ACCESS))
         except Refusal as refusal:
             return self._login_page(request, after, "" if refusal.status == 401 else refusal.problem)
         return redirect(request, after)
@@ -109,7 +109,7 @@ class Door:
             said = "This token is too long for a browser to keep." if is_long else "This is not a token."
             return self._login_page(request, after, said, 401)
         try:
-            await self._access.admit(request.headers, credential)
+            await self._access.admit(request, credential)
         except Refusal as refusal:
             said = "This token is unknown, expired or revoked." if refusal.status == 401 else refusal.problem
             return self._login_page(request, after, said, refusal.status)
@@ -131,7 +131,7 @@ class Door:
         key = credential or visitor or security.new_visitor()
         visit = None
         try:
-            principal = await self._access.admit(request.headers, credential)
+            principal = await self._access.admit(request, credential)
             memory = await principal.memory()
             visit = Visit(request, self._config, principal, memory, key, navigation(self.pages, principal))
             response = await self._unforged(visit, key) or await answer(visit)

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,7 @@ from tulving.domain.model import EntityCreated, Session, Stored
 from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.http import arguments, batches, openapi, problems
 from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.events import event_stream
 from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
@@ -34,6 +36,7 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
         if operation.batch:
             paths[f"{path}/batch"][method] = Batch(access, operation)
     paths[f"{problems.TYPES}{{name}}"]["GET"] = _problem_type
+    paths[f"{PATH}/events"]["GET"] = partial(event_stream, access=access, limits=config.http)
     paths[openapi.PATH]["GET"] = Document(config)
     # A path without parameters comes before one that would match it too.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
@@ -73,9 +76,10 @@ class Call:
 
     async def __call__(self, request: Request) -> Response:
         operation = self.operation
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(operation)
-        result = await principal.carry_out(operation, await arguments.given(request, operation), failed=_raise)
+        given = await arguments.given(request, operation, principal.largest_body)
+        result = await principal.carry_out(operation, given, failed=_raise)
         if result is None:
             raise NotFound(f"there is no {operation.answer}")
         headers: dict[str, str] = {}
@@ -98,9 +102,9 @@ class Batch:
 
     async def __call__(self, request: Request) -> Response:
         batch = batches.batched(self.operation)
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(batch)
-        given = await batches.given(request, self.operation)
+        given = await batches.given(request, self.operation, principal.largest_body)
         try:
             result = await principal.carry_out(batch, given, failed=_raise)
         except InvalidInput as error:

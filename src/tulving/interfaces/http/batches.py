@@ -39,9 +39,9 @@ def of_an_item(operation: Operation) -> list[Parameter]:
     return [each for each in parameters(operation) if each.name not in for_all]
 
 
-async def given(request: Request, operation: Operation) -> dict[str, Any]:
+async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
     """The arguments of the batch, whose items are checked like single calls."""
-    body = await json_object(request)
+    body = await json_object(request, largest_body)
     items = body.pop("items", None)
     if not isinstance(items, list) or not 1 <= len(items) <= MOST_ITEMS:
         had = f"has {len(items):,} entries" if isinstance(items, list) else "must be a list"

@@ -16,6 +16,8 @@ from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
+LONGEST_ADDRESS = 100
+
 LEAST_TAKEN = 64 * 1024
 """How much of a large response a client must take within the time limit to be given more time."""
 
@@ -120,7 +122,10 @@ class LimitedConnection(H11Protocol):
 
 def network(address: str) -> str:
     """What is counted as one client: an IPv4 address, or a /64 network of IPv6, all of which one host can have."""
-    found = ipaddress.ip_address(address.partition("%")[0])
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:  # a proxy may write anything
+        return address[:LONGEST_ADDRESS]
     return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
 
 
