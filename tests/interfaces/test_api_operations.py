@@ -9,6 +9,7 @@ from typing import Any
 import http_document
 import httpx2
 import pytest
+from administration import administer
 from api_parts import PROBLEM, Api, filled, served
 from http_document import Said, operations
 from raw_sql import run_sql
@@ -62,7 +63,8 @@ async def _in_library(memory: Memory, said: Said) -> Any:
             for item in items
         ]
     # Each request over HTTP is a connection of its own.
-    return await getattr(memory.bind(caller=memory.caller), operation.name)(**taken)
+    store = administer(memory) if operation.effect == "admin" else memory.bind(caller=memory.caller)
+    return await getattr(store, operation.name)(**taken)
 
 
 def _comparable(value: Any) -> Any:
