@@ -111,7 +111,7 @@ class Batch:
         try:
             result = await principal.carry_out(batch, given, failed=_raise)
         except InvalidInput as error:
-            raise batches.named(self.operation, error) from error
+            raise batches.named(self.operation, error, given["offers"]) from error
         return JSONResponse(answer(batch, result), max(_status(batch, each) for each in result))
 
 

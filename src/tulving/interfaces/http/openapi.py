@@ -331,9 +331,8 @@ def _statuses(operation: Operation) -> set[int]:
     """The statuses of problems that an operation may answer."""
     method, path = operation.http.split()
     found = {*_ALWAYS}
-    if any(each.name.endswith(("_id", "_ids")) for each in parameters(operation)) or NoneType in among(
-        returned(operation)
-    ):
+    named = any(each.name.endswith(("_id", "_ids")) for each in parameters(operation))
+    if named or "{" in path or NoneType in among(returned(operation)):
         found.add(404)
     if operation.effect != "read":
         found |= {409, 507}
