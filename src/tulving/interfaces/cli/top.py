@@ -71,13 +71,15 @@ class Service:
 
     def next(self, interval: float) -> dict[str, Any]:
         """Its figures by now. The first ones are there after an interval, for which it is read twice."""
+        from tulving.bootstrap import utc_now
         from tulving.interfaces.figures import Figures
 
         if self._last is None:
             self._last = self._read()
             time.sleep(interval)
         before, self._last = self._last, self._read()
-        return {"service": self.url, "health": self._health(), **Figures(before, self._last).told()}
+        figures = Figures(before, self._last).told()
+        return {"at": utc_now().timestamp(), "service": self.url, "health": self._health(), **figures}
 
     def forget(self) -> None:
         """Begin anew: it was away."""
@@ -108,10 +110,8 @@ class Service:
         try:
             return httpx2.get(self.url + path, headers=headers, timeout=PATIENCE, trust_env=False)
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
-            reason = str(error) or type(error).__name__
-            raise StoreUnavailable(
-                f"no service answers at {self.url} ({reason}): is `tulving serve` running?"
-            ) from error
+            reason = f"{self.url} ({str(error) or type(error).__name__})"
+            raise StoreUnavailable(f"no service answers at {reason}: is `tulving serve` running?") from error
 
 
 def _print(told: dict[str, Any]) -> None:
