@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tulving.interfaces.cli.terminal import printable, size
 
-WIDE = 96
-"""Columns from which tables stand beside each other."""
+WIDE, ROOMY = 96, 70
+"""Columns from which tables stand beside each other, and from which operations have all their columns."""
 FIXED_LINES = 18
 """Lines that all but the table of operations takes on a wide terminal."""
 LEAST_ROWS = 3
@@ -75,19 +75,21 @@ def _head(told: Mapping[str, Any]) -> RenderableType:
 def _operations(rows: Sequence[Mapping[str, Any]], most: int | None, width: int) -> RenderableType:
     if not rows:
         return Text("No operation has been called yet.", style="dim")
-    table = _table("operation", ("calls/s", "p50", "p99", "calls", "refused", "failed"))
+    numbers = ("calls/s", "p50", "p99", "failed", "calls", "refused")[: 6 if width >= ROOMY else 4]
+    table = _table("operation", numbers)
     shown = rows if most is None else rows[:most]
     for row in shown:
         style = "" if row["recent"] else "dim"
-        table.add_row(
-            Text(row["operation"].removeprefix("memory_").replace("_", " "), style),
+        cells = (
             Text(f"{row['rate']:.1f}" if row["rate"] else "-", style),
             _duration(row["p50"], style),
             _duration(row["p99"], style),
+            Text(f"{row['failed']:,.0f}" if row["failed"] else "-", "bold red" if row["failed"] else "dim"),
             Text(f"{row['calls']:,.0f}", style),
             Text(f"{row['refused']:,.0f}" if row["refused"] else "-", "yellow" if row["refused"] else "dim"),
-            Text(f"{row['failed']:,.0f}" if row["failed"] else "-", "bold red" if row["failed"] else "dim"),
         )
+        name = row["operation"].removeprefix("memory_").replace("_", " ")
+        table.add_row(Text(name, style), *cells[: len(numbers)])
     if len(shown) < len(rows):
         table.add_row(Text(f"and {len(rows) - len(shown)} more", "dim"))
     return table
