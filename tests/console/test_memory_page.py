@@ -84,7 +84,8 @@ async def test_a_new_value_belongs_to_the_owner_of_the_old_one(visitor, memory):
     await visitor.press("Store the new value", value="green", occurred_at="2025-12-31T10:00")
     [item] = [each for each in await hers.history("user", "color", scope="home") if each.content == "green"]
     assert (item.user_id, item.household_id, item.scope, item.project) == ("mira", "h1", "home", "flat")
-    assert (await hers.look("fact", old.id)).state == "superseded" or item.state == "superseded"
+    assert (await hers.look("fact", old.id)).state == "active"
+    assert (item.state, item.supersedes_id) == ("superseded", None), "it was so before the other was stored"
 
 
 async def test_without_its_form_nothing_is_changed(visitor, memory, home):
@@ -199,7 +200,7 @@ async def test_forgetting_asks_first_and_can_be_stored_again(visitor, memory, ho
     await visitor.press("Store it again")
     [hit] = await memory.search(QUESTION, types=["fact"])
     assert (hit.content, hit.item.tags, hit.id != home[0]) == ("lives in Braga", ["people"], True)
-    assert hit.item.source_episode_id == home[1] or hit.item.source_episode_id is None
+    assert hit.item.source_episode_id == home[1]
 
 
 @pytest.mark.parametrize("kind", ["episode", "rule", "note"])
@@ -235,7 +236,6 @@ async def test_deleting_asks_first_and_says_that_it_is_final(visitor, memory, ho
     await visitor.open(place("fact", home[0]))
     assert visitor.status == 404
     assert "was deleted on" in visitor.text
-    assert "Vera" in visitor.text or "by" in visitor.text
 
 
 async def test_what_was_learned_from_it_alone_is_shown_before_it_goes_too(visitor, memory):
@@ -243,8 +243,8 @@ async def test_what_was_learned_from_it_alone_is_shown_before_it_goes_too(visito
     alone = await memory.store_fact("Mira", "drink", "likes tea", source_episode_id=said.id)
     await memory.create_link("fact", alone.id, "episode", said.id, "derived_from")
     await visitor.open(place("episode", said.id))
-    assert "Forget it and these 1" in visitor.buttons()
-    await visitor.press("Forget it and these 1")
+    assert "Forget it and this one" in visitor.buttons()
+    await visitor.press("Forget it and this one")
     await visitor.press("Yes, do it")
     assert "1 memory that came from it alone" in visitor.text
     assert (await memory.look("fact", alone.id)).state == "retracted"

@@ -42,7 +42,7 @@ def own_links(item: Item) -> list[Link]:
 
 def steps(anchor: UUID, links: Sequence[Link]) -> dict[UUID, int]:
     """How many steps each memory lies before (negative) or after the anchor: where it stands in a picture that is read
-    from left to right. What led to another stands before it."""
+    from left to right. What led to another stands before it, and what is only related to it in the same place."""
     ends = dict.fromkeys(id_ for link in links for id_ in (link.source_id, link.target_id))
     ways = [_in_time(link) for link in links if FORWARD[link.relation]]
     found = dict.fromkeys((anchor, *ends), 0)
@@ -53,6 +53,11 @@ def steps(anchor: UUID, links: Sequence[Link]) -> dict[UUID, int]:
     for id_ in found:
         if id_ not in later_ones and (next_ones := [found[later] for earlier, later in ways if earlier == id_]):
             found[id_] = min(next_ones) - 1
+    dated = {id_ for way in ways for id_ in way} | {anchor}
+    for link in links:
+        for one, other in ((link.source_id, link.target_id), (link.target_id, link.source_id)):
+            if one not in dated and other in dated:
+                found[one] = found[other]
     return {id_: step - found[anchor] for id_, step in found.items()}
 
 

@@ -1,9 +1,11 @@
 """How hits are explained to people: what each owes its place to, and why others have none."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tulving.domain.model import Fact, Found, Hit, Item
+from tulving.domain.layers import title
+from tulving.domain.model import Episode, Fact, Found, Hit, Item
 from tulving.domain.ranking import FACTORS
 from tulving.domain.relevance import SIGNALS, WEAK, contributions, why
 
@@ -72,10 +74,15 @@ def misses(shown: Found, beyond: Found, min_confidence: float, min_relevance: fl
 def _missed(hit: Hit, min_confidence: float, min_relevance: float, shown: int) -> str:
     confidence, relevance = hit.parts["confidence"], hit.parts["relevance"]
     if confidence < min_confidence:
-        return f"Believed too little: {confidence:.2f}, and at least {min_confidence:g} was asked for."
+        return f"Believed too little: {_below(confidence)}, and at least {min_confidence:g} was asked for."
     if relevance < min_relevance:
-        return f"Fits too little: {relevance:.2f}, and at least {min_relevance:g} was asked for."
-    return f"It fits less ({relevance:.2f}) than the {shown} that are shown."
+        return f"Fits too little: {_below(relevance)}, and at least {min_relevance:g} was asked for."
+    return f"Fits less ({relevance:.2f}) than what is shown: there is room for {shown}."
+
+
+def _below(share: float) -> str:
+    """Rounded down, so that what is below a limit looks so."""
+    return f"{math.floor(share * 100) / 100:.2f}"
 
 
 def _factors(hit: Hit) -> list[str]:
@@ -104,17 +111,17 @@ def _signals(hit: Hit) -> list[str]:
     return said
 
 
-def questions(facts: Sequence[Item], episodes: Sequence[Item], most: int) -> list[str]:
-    """Questions that this memory can answer, made from what it was told last."""
+def questions(recent: Sequence[Item], most: int) -> list[str]:
+    """Questions that this memory can answer, made from what it was told last, the newest first."""
     about: dict[str, Fact] = {}
-    for each in facts:
+    for each in recent:
         if isinstance(each, Fact) and each.keyed:
             about.setdefault(each.subject, each)
     asked = [_question(fact, by_key=number % 2 == 1) for number, fact in enumerate(about.values())]
-    speakers = dict.fromkeys(getattr(each, "source", None) for each in episodes)
-    said = [f"What did {speaker} say?" for speaker in speakers if speaker]
-    notes = [each.content for each in facts if isinstance(each, Fact) and not each.keyed]
-    chosen = dict.fromkeys([*asked[: most - 1], *said[:1], *asked[most - 1 :], *said[1:], *notes])
+    speakers = dict.fromkeys(each.source for each in recent if isinstance(each, Episode) and each.source)
+    said = [f"What did {speaker} say?" for speaker in speakers]
+    others = [title(each) for each in recent if not (isinstance(each, Fact) and each.keyed)]
+    chosen = dict.fromkeys([*asked[: most - 2], *said[:1], *asked[most - 2 :], *said[1:], *others])
     return [each for each in chosen if len(each) <= LONGEST_QUESTION][:most]
 
 

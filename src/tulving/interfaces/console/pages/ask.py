@@ -181,9 +181,8 @@ async def _timed(answer: Awaitable[T]) -> tuple[T, float]:
 
 
 async def _examples(memory: Memory) -> list[str]:
-    facts = await memory.list_memories("fact", limit=RECENT)
-    episodes = await memory.list_memories("episode", limit=RECENT)
-    return hits.questions(facts.items, episodes.items, EXAMPLES)
+    recent = [item for kind in KINDS for item in await memory.list_memories(kind, limit=RECENT)]
+    return hits.questions(sorted(recent, key=lambda item: item.created_at, reverse=True), EXAMPLES)
 
 
 def _life(began: datetime | None, now: datetime, as_of: datetime | None) -> dict[str, Any] | None:

@@ -158,14 +158,16 @@ async def again(visit: Visit) -> Response:
     if not is_forgotten(item):
         raise InvalidInput("memory_id", "is not forgotten", "one that is")
     memory = await _as_owner(visit, item)
-    kept = {"content": item.content, "tags": item.tags, "project": item.project, "session_id": item.session_id}
+    kept: dict[str, Any] = {name: getattr(item, name) for name in ("content", "tags", "project", "session_id")}
+    kept["metadata"] = {name: value for name, value in item.metadata.items() if name != "forgotten"}
     match item:
         case Fact():
             key = {"subject": item.subject, "predicate": item.predicate} if item.keyed else {}
             of_fact = {name: getattr(item, name) for name in _OF_FACT}
             [stored] = await memory.store_facts([NewFact(**kept, **key, **of_fact, category=item.type)])
         case Rule():
-            [stored] = await memory.store_rules([NewRule(**kept, scope=item.scope, permanence=item.permanence)])
+            of_rule = {name: getattr(item, name) for name in _OF_RULE}
+            [stored] = await memory.store_rules([NewRule(**kept, **of_rule)])
         case Episode():
             of_episode = {name: getattr(item, name) for name in _OF_EPISODE}
             [stored] = await memory.store_episodes([NewEpisode(**kept, **of_episode)])
@@ -340,7 +342,9 @@ def _marked(before: Item, rule: Rule, how: str) -> str:
 
 _KEPT = {"type": "category", "confidence": "confidence"}
 """What an edit's event keeps of before, as an edit takes it."""
-_OF_FACT = ("entity_id", "importance", "confidence", "permanence", "scope", "source", "occurred_at")
+_LEARNED = ("scope", "permanence", "source_butler", "source_episode_id")
+_OF_FACT = (*_LEARNED, "entity_id", "importance", "confidence", "source", "occurred_at")
+_OF_RULE = _LEARNED
 _OF_EPISODE = ("butler", "importance", "title", "type", "source", "occurred_at")
 
 _ONE = "/memory/{kind}/{id}"

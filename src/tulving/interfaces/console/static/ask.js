@@ -46,5 +46,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.id === "answers") document.title = `Ask: ${form.elements.q.value.trim().slice(0, 60)} · Tulving`;
+  if (event.detail.target.id !== "answers") return;
+  document.title = `Ask: ${form.elements.q.value.trim().slice(0, 60)} · Tulving`;
+  form.parentElement.querySelector("[data-ask-status]").textContent = event.detail.target.querySelector("[data-ask-told]")?.textContent ?? "";
 });
