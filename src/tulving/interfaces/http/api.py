@@ -59,6 +59,8 @@ class Endpoint:
             response = await self._handler(request)(request)
         except Exception as error:
             response = problems.respond(error)
+        # What a memory says is for its caller alone, and not for the disk of a browser or a proxy.
+        response.headers.setdefault("Cache-Control", "private, no-cache" if "ETag" in response.headers else "no-store")
         await response(scope, receive, send)
 
     def _handler(self, request: Request) -> Handler:
