@@ -201,7 +201,7 @@ async def test_the_token_needs_the_right_to_administer(path):
 
 
 def test_only_the_tenants_with_the_most_calls_have_figures_of_their_own():
-    busiest, before = Busiest(3), 0
+    busiest, before, figures = Busiest(3), 0, {}
     for round_ in range(50):
         for number in range(1000):
             busiest.add(f"small {number}", 0.001)
