@@ -14,16 +14,27 @@ GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many tokens a caller may have language models spend on a day (None: only the tenant's limit holds), and the
+    name under which they are counted."""
+
+    spender: str
+    tokens_per_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who makes the call. Comes from authentication or the local owner, never from a verb's argument.
 
-    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once.
+    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once. One from
+    elsewhere may have an `allowance` of its own.
     """
 
     tenant_id: str = "default"
     actor: str | None = None
     request_id: str | None = None
     idempotency_key: str | None = None
+    allowance: Allowance | None = None
 
     def __post_init__(self) -> None:
         identifier("tenant_id", self.tenant_id, most=200)
