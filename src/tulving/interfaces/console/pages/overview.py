@@ -44,7 +44,7 @@ class Concern:
 async def show(visit: Visit) -> Response:
     """The state of the memory at a glance."""
     memory = await visit.memory()
-    counts, growth, fading, readiness, jobs, runs, *latest = await asyncio.gather(
+    found: list[Any] = await asyncio.gather(
         memory.overview(),
         visit.call("memory_growth", days=28),
         visit.call("memory_fading", days=7, limit=FADING),
@@ -53,6 +53,7 @@ async def show(visit: Visit) -> Response:
         visit.call("memory_runs", limit=RUNS),
         *(visit.call("memory_list", memory_type=kind, limit=LATEST) for kind in KINDS),
     )
+    counts, growth, fading, readiness, jobs, runs, *latest = found
     items: list[Item] = nlargest(LATEST, (item for page in latest for item in page), key=attrgetter("created_at"))
     return visit.render(
         "overview.html",
