@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +40,7 @@ from tulving.testing import ManualClock, ScriptedLlm, SequentialIds, WordEmbedde
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "openapi.json"
 EXAMPLES = ROOT / "src" / "tulving" / "interfaces" / "http" / "examples.json"
-_FIGURES = re.compile(r'(?<="note":")[^"]*\d[^"]*')
+_FIGURES = re.compile(r'"note": "[^"]*\d[^"]*')
 """What the health of a service tells of the machine that it runs on."""
 KEY = "tulving_" + "0" * 43
 SECRET = "tulving_" + "1" * 43
@@ -109,6 +110,8 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("context", {"trigger_prompt": "Plan a trip for Ada", "butler": "planner"}),
     ("get", FACT),
     ("list_memories", {"memory_type": "fact", "limit": 2}),
+    ("facts", {"subject": "Ada", "limit": 2}),
+    ("episodes", {"since": "2026-01-01T00:00:00Z", "query": "train", "limit": 1}),
     ("history", {"subject": "Ada", "predicate": "home"}),
     ("query_window", {"since": "2026-01-01T00:00:00Z", "user_id": "ada", "top_k": 2}),
     ("timeline", {**EPISODE, "window": 1}),
@@ -147,6 +150,11 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("update_entity", {"entity_id": "$get_entity.entity.id", "aliases": ["Ada", "Countess"]}),
     ("create_entity", {"canonical_name": "Augusta Ada King", "entity_type": "person", "aliases": ["A. A. L."]}),
     ("resolve_entity", {"name": "countess"}),
+    ("list_entities", {"name": "ada", "entity_type": "person"}),
+    (
+        "preview_merge",
+        {"source_entity_id": "$create_entity.entity_id", "target_entity_id": "$get_entity.entity.id"},
+    ),
     (
         "merge_entities",
         {"source_entity_id": "$create_entity.entity_id", "target_entity_id": "$get_entity.entity.id"},
@@ -154,6 +162,8 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("set_profile", {"block": "work", "content": "Ada is a bookbinder"}),
     ("profile", {}),
     ("profile_block", {"block": "work"}),
+    ("profile_versions", {"block": "work"}),
+    ("profile_owners", {}),
     ("delete_profile", {"block": "work"}),
     ("learn", {"conversation": CONVERSATION}),
     ("run_consolidation", {"butler": "planner"}),
@@ -176,6 +186,8 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("list_jobs", {}),
     ("verify", {}),
     ("stats", {}),
+    ("growth", {"days": 2}),
+    ("fading", {"days": 2, "limit": 1}),
     ("health", {}),
     ("forget", {"memory_type": "rule", "memory_id": "$store_rule.id"}),
     ("delete", NOTE),
@@ -183,6 +195,16 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("end_session", {"session_id": "$start_session.id", "summary": "The trip to Lisbon is booked"}),
 ]
 """The operations by the names of their methods, and their arguments. `$name.path` is a part of an earlier answer."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A call of the story, and how it was answered."""
+
+    name: str
+    arguments: dict[str, Any]
+    status: int
+    answer: Any
 
 
 def operations() -> dict[str, Operation]:
@@ -226,36 +248,62 @@ def in_query(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-async def told(url: str) -> dict[str, Any]:
-    """The examples: a call of each operation, with its status and answer. The store at this URL is empty."""
-    known, clock, told = operations(), ManualClock(), dict[str, Any]()
-    llm = ScriptedLlm(json.dumps(LEARNED), json.dumps(CONSOLIDATED))
+@asynccontextmanager
+async def memory_of(url: str) -> AsyncIterator[tuple[Memory, ManualClock]]:
+    """A memory that does the same each time, at an empty store."""
+    clock = ManualClock()
+    llm = ScriptedLlm(_answered, forever=True)
     given = {"embedder": WordEmbedder(), "clock": clock, "ids": SequentialIds(), "llm": llm, "background": False}
-    async with open_memory(url, config=CAUTIOUS, **given) as memory, service(memory) as app:
-        transport, headers = httpx2.ASGITransport(app), {"Authorization": f"Bearer {KEY}"}
+    async with open_memory(url, config=CAUTIOUS, **given) as memory:
         memory._env.new_secret = lambda: SECRET
+        yield memory, clock
+
+
+def _answered(prompt: str) -> str:
+    return json.dumps(LEARNED if prompt.startswith("# Learn about a person") else CONSOLIDATED)
+
+
+async def tell(memory: Memory, clock: ManualClock) -> list[Said]:
+    """Tell the story to the service of a memory."""
+    known, said, answers = operations(), list[Said](), dict[str, Any]()
+    async with service(memory) as app:
+        transport, headers = httpx2.ASGITransport(app), {"Authorization": f"Bearer {KEY}"}
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8321", headers=headers) as web:
             for name, arguments in STORY:
-                filled = _filled(arguments, told)
+                filled = _filled(arguments, answers)
                 answered = await call(web, known[name], filled)
                 if not answered.is_success:
                     raise ValueError(f"{name} {filled}: {answered.status_code} {answered.text}")
-                answer = json.loads(_FIGURES.sub("", answered.text), parse_float=_rounded)
-                told[name] = {"arguments": filled, "status": answered.status_code, "answer": answer}
+                answers[name] = answered.json()
+                said.append(Said(name, filled, answered.status_code, answers[name]))
                 await memory.settle()
                 clock.advance(minutes=20)
-    return told
+    return said
 
 
-def _filled(value: Any, told: Mapping[str, Any]) -> Any:
+async def examples(url: str) -> dict[str, Any]:
+    """The last call of each operation, with its status and answer, without what depends on the machine."""
+    async with memory_of(url) as (memory, clock):
+        said = await tell(memory, clock)
+    return {
+        each.name: {
+            "arguments": each.arguments,
+            "status": each.status,
+            "answer": json.loads(_FIGURES.sub('"note": "', json.dumps(each.answer)), parse_float=_rounded),
+        }
+        for each in said
+    }
+
+
+def _filled(value: Any, answers: Mapping[str, Any]) -> Any:
     match value:
         case dict():
-            return {name: _filled(each, told) for name, each in value.items()}
+            return {name: _filled(each, answers) for name, each in value.items()}
         case list():
-            return [_filled(each, told) for each in value]
+            return [_filled(each, answers) for each in value]
         case str() if value.startswith("$"):
             name, *path = value[1:].split(".")
-            found = told[name]["answer"]
+            found = answers[name]
             for step in path:
                 found = found[int(step) if step.isdigit() else step]
             return found
@@ -270,9 +318,9 @@ def _rounded(text: str) -> float:
 def written() -> dict[Path, str]:
     """What each file should be."""
     with TemporaryDirectory() as folder:
-        examples = asyncio.run(told(f"{folder}/memory.db"))
-    document = openapi.document(MemoryModuleConfig(), examples)
-    return {EXAMPLES: _text(examples), DOCUMENT: _text(document)}
+        carried_out = asyncio.run(examples(f"{folder}/memory.db"))
+    document = openapi.document(MemoryModuleConfig(), carried_out)
+    return {EXAMPLES: _text(carried_out), DOCUMENT: _text(document)}
 
 
 def _text(value: Any) -> str:

@@ -21,15 +21,19 @@ from tulving.domain.model import EntitiesMerged as EntitiesMerged
 from tulving.domain.model import Entity as Entity
 from tulving.domain.model import EntityCandidate as EntityCandidate
 from tulving.domain.model import EntityCreated as EntityCreated
+from tulving.domain.model import EntityPage as EntityPage
+from tulving.domain.model import EntityReport as EntityReport
 from tulving.domain.model import EntityType as EntityType
 from tulving.domain.model import Episode as Episode
 from tulving.domain.model import Fact as Fact
+from tulving.domain.model import FactsMerged as FactsMerged
 from tulving.domain.model import Found as Found
 from tulving.domain.model import Hit as Hit
 from tulving.domain.model import Item as Item
 from tulving.domain.model import Kind as Kind
 from tulving.domain.model import Link as Link
 from tulving.domain.model import MemoryId as MemoryId
+from tulving.domain.model import MergePreview as MergePreview
 from tulving.domain.model import NewEpisode as NewEpisode
 from tulving.domain.model import NewFact as NewFact
 from tulving.domain.model import NewRule as NewRule
@@ -45,11 +49,16 @@ from tulving.domain.offers import Offer as Offer
 from tulving.domain.offers import Taken as Taken
 from tulving.domain.profile import Block as Block
 from tulving.domain.profile import BlockName as BlockName
+from tulving.domain.profile import ProfileOwner as ProfileOwner
 from tulving.domain.ranking import Mode as Mode
 from tulving.domain.scope import Bound as Bound
 from tulving.domain.scope import Caller as Caller
+from tulving.domain.statistics import DayOfFading as DayOfFading
+from tulving.domain.statistics import DayOfGrowth as DayOfGrowth
 from tulving.domain.statistics import EpisodeCounts as EpisodeCounts
 from tulving.domain.statistics import FactCounts as FactCounts
+from tulving.domain.statistics import Fading as Fading
+from tulving.domain.statistics import Growth as Growth
 from tulving.domain.statistics import Overview as Overview
 from tulving.domain.statistics import RuleCounts as RuleCounts
 from tulving.domain.statistics import Statistics as Statistics
@@ -120,6 +129,7 @@ from tulving.services.upkeep import CleanedUp as CleanedUp
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig
 from tulving.settings import PostgresConfig as PostgresConfig
 from tulving.settings import RetrievalConfig as RetrievalConfig
+from tulving.storage.rules import Mark as Mark
 from tulving.storage.undoing import Undone as Undone
 
 __version__: str

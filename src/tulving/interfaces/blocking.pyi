@@ -1,6 +1,6 @@
 """The types of `blocking.py`. Written by scripts/blocking_stub.py: do not edit."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from tulving.domain.model import (
     Entity,
     EntityCandidate,
     EntityCreated,
+    EntityPage,
     EntityType,
     Fact,
     Found,
@@ -28,6 +29,7 @@ from tulving.domain.model import (
     Kind,
     Link,
     MemoryId,
+    MergePreview,
     NewEpisode,
     NewFact,
     NewRule,
@@ -41,17 +43,17 @@ from tulving.domain.model import (
     Stored,
 )
 from tulving.domain.offers import Offer, Taken
-from tulving.domain.profile import Block, BlockName
+from tulving.domain.profile import Block, BlockName, ProfileOwner
 from tulving.domain.ranking import Mode
 from tulving.domain.scope import Bound, Caller
-from tulving.domain.statistics import Overview, Statistics
+from tulving.domain.statistics import Fading, Growth, Overview, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
 from tulving.ports import Clock, Embedder, Ids, Llm, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
-from tulving.services.health import Glance, Health, Readiness
+from tulving.services.health import Glance, Health, JobState, Readiness
 from tulving.services.learning import Consolidated, LearnPrompt
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import RunReport
@@ -60,6 +62,7 @@ from tulving.services.sessions import SessionReport
 from tulving.services.timeline import Rotated
 from tulving.services.upkeep import CleanedUp
 from tulving.settings import MemoryModuleConfig
+from tulving.storage.rules import Mark
 from tulving.storage.undoing import Undone
 
 class BlockingMemory:
@@ -173,6 +176,38 @@ class BlockingMemory:
         On either side of the window at most 1,000 are counted.
         """
         ...
+    def episodes(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session_id: MemoryId | None = None,
+        type: str | None = None,
+        project: str | None = None,
+        source: str | None = None,
+        tags: list[str] | None = None,
+        query: str | None = None,
+        gone: bool = False,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """List what happened, the latest first, page by page, archived episodes included. Does not count as a
+        reference."""
+        ...
+    def episode_days(
+        self,
+        days: Sequence[datetime],
+        session_id: MemoryId | None = None,
+        type: str | None = None,
+        project: str | None = None,
+        source: str | None = None,
+        tags: list[str] | None = None,
+        gone: bool = False,
+    ) -> list[int]:
+        """How many of these episodes happened on each of some days."""
+        ...
     def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         ...
@@ -243,7 +278,13 @@ class BlockingMemory:
     def learn_apply(self, answer: str, lease: MemoryId | None = None) -> Learned:
         """Take a model's answer to a prompt of memory_learn_prompt. It is checked as that of the configured model."""
         ...
-    def profile(self, max_tokens: int | None = None) -> str:
+    def profile(
+        self,
+        max_tokens: int | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> str:
         """Show what is known about the user: what they do now, their history, and facts by confidence.
 
         Empty if nothing is known.
@@ -252,13 +293,45 @@ class BlockingMemory:
     def profile_blocks(self) -> dict[str, str]:
         """The text of each block that is not empty."""
         ...
-    def profile_block(self, block: BlockName) -> Block | None:
+    def profile_block(
+        self,
+        block: BlockName,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> Block | None:
         """Read one block of the user's profile as it was written last; nothing if it never was."""
         ...
-    def set_profile(self, block: BlockName, content: str, unchanged_since: datetime | None = None) -> bool:
+    def profile_versions(
+        self,
+        block: BlockName,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> list[Block]:
+        """List every version of a block of the user's profile, oldest first."""
+        ...
+    def profile_owners(self, limit: int = 100) -> list[ProfileOwner]:
+        """List whose profiles there are: of each the user, household and persona, and when it was written last."""
+        ...
+    def set_profile(
+        self,
+        block: BlockName,
+        content: str,
+        unchanged_since: datetime | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> bool:
         """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         ...
-    def delete_profile(self, block: BlockName | None = None) -> int:
+    def delete_profile(
+        self,
+        block: BlockName | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> int:
         """Delete a block of the user's profile, or all of them, with every earlier version; facts are not deleted."""
         ...
     def create_entity(
@@ -276,6 +349,11 @@ class BlockingMemory:
         ...
     def get_entity(self, entity_id: MemoryId, tenant_id: str = "default") -> Entity | None:
         """Read one entity; nothing if there is none. A merged entity names the one it was merged into."""
+        ...
+    def list_entities(
+        self, name: str | None = None, entity_type: EntityType | None = None, limit: int = 50, cursor: str | None = None
+    ) -> EntityPage:
+        """List entities by name, page by page, and how many facts are about each. Merged ones are left out."""
         ...
     def update_entity(
         self,
@@ -303,6 +381,10 @@ class BlockingMemory:
         that share words with the hints add up to 20. With enable_fuzzy, equal scores are ordered by similarity, and
         together with hints 80 x (similarity + 5 x overlap of the words) is added.
         """
+        ...
+    def preview_merge(self, source_entity_id: MemoryId, target_entity_id: MemoryId) -> MergePreview:
+        """Tell what a merge of two entities would do, before it is done: names, facts that would move, and which facts
+        would supersede which."""
         ...
     def merge_entities(
         self, source_entity_id: MemoryId, target_entity_id: MemoryId, tenant_id: str = "default"
@@ -423,6 +505,9 @@ class BlockingMemory:
     def get_session(self, session_id: MemoryId) -> SessionReport | None:
         """One session; None if there is none that this connection may see."""
         ...
+    def get_sessions(self, session_ids: Collection[UUID]) -> dict[UUID, SessionReport]:
+        """Those of these sessions that there are and that this connection may see."""
+        ...
     def session(
         self, project: str | None = None, butler: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> AbstractContextManager[Self]:
@@ -440,6 +525,19 @@ class BlockingMemory:
         ...
     def stats(self, scope: str | None = None) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
+        ...
+    def growth(self, days: int = 28) -> Growth:
+        """Count the memories of each kind that were stored on each of the last days (UTC), oldest first.
+
+        Of one day at most 10,000 of each kind are counted.
+        """
+        ...
+    def fading(self, days: int = 7, limit: int = 10) -> Fading:
+        """Tell which facts and rules will fade in the next days unless something confirms them: how many begin to fade
+        and how many of those that are fading expire on each day (UTC), and the most important ones.
+
+        Of one day at most 10,000 are counted.
+        """
         ...
     def overview(self, scope: str | None = None) -> Overview:
         """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), how many
@@ -603,6 +701,27 @@ class BlockingMemory:
         They come in the order in which they became true.
         """
         ...
+    def facts(
+        self,
+        subject: str | None = None,
+        entity_id: MemoryId | None = None,
+        scope: str | None = None,
+        state: str | None = None,
+        category: str | None = None,
+        project: str | None = None,
+        tags: list[str] | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """List what is true, by subject and predicate, page by page: the facts that have both, without the notes. Does
+        not count as a reference.
+
+        Without a state they are those in use, of which each subject and predicate has one for each owner and namespace.
+        """
+        ...
     def store_rule(
         self,
         content: str,
@@ -632,6 +751,9 @@ class BlockingMemory:
         A rule that keeps doing harm becomes a warning against itself, with the reasons given here.
         """
         ...
+    def rule_marks(self, rule_ids: Sequence[MemoryId], most: int = 40) -> dict[UUID, list[Mark]]:
+        """How the last uses of some rules turned out, oldest first."""
+        ...
     def invert_rule(self, rule_id: MemoryId) -> Rule | None:
         """Turn a refuted rule into a warning against itself; None for a rule that is not refuted.
 
@@ -660,6 +782,7 @@ class BlockingMemory:
         until: datetime | None = None,
         tags: list[str] | None = None,
         state: str | None = None,
+        keyed: bool | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page:
@@ -815,6 +938,9 @@ class BlockingMemory:
         ...
     def glance(self) -> Glance:
         """Count the memories and look at the jobs, without trying anything."""
+        ...
+    def jobs(self) -> list[JobState] | None:
+        """The state of the scheduled jobs; None if the database user may not see them."""
         ...
     def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""

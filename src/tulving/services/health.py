@@ -87,9 +87,12 @@ class HealthCheck(Timeline):
     async def glance(self) -> Glance:
         """Count the memories and look at the jobs, without trying anything."""
         counts, pending = await self._read(storage.health.glance, self.caller.tenant_id)
+        return Glance(counts, pending, await self.jobs(), await self._read(lambda conn: conn.about()))
+
+    async def jobs(self) -> list[JobState] | None:
+        """The state of the scheduled jobs; None if the database user may not see them."""
         entries = await self._env.store.read(None, storage.health.job_entries)
-        jobs = None if entries is None else [_state(entry) for entry in entries]
-        return Glance(counts, pending, jobs, await self._read(lambda conn: conn.about()))
+        return None if entries is None else [_state(entry) for entry in entries]
 
     @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
     async def health(self) -> Health:

@@ -1,6 +1,6 @@
 """Verbs on sessions: stretches of work, whose memories carry the session's id."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -172,6 +172,15 @@ class Sessions(Abandoning):
             return self._reported(conn, [found] if found else [])
 
         return next(iter(await self._read(look)), None)
+
+    async def get_sessions(self, session_ids: Collection[UUID]) -> dict[UUID, SessionReport]:
+        """Those of these sessions that there are and that this connection may see."""
+
+        def look(conn: Connection) -> list[SessionReport]:
+            found = storage.sessions.of_ids(conn, self.caller.tenant_id, self.bound, session_ids)
+            return self._reported(conn, found)
+
+        return {report.session.id: report for report in await self._read(look)} if session_ids else {}
 
     @asynccontextmanager
     async def session(

@@ -7,7 +7,18 @@ from typing import Annotated
 
 from tulving import storage
 from tulving.domain import intake
-from tulving.domain.access import ALL_RIGHTS, RIGHTS, NewToken, Token, check_rights, check_secret, digest
+from tulving.domain.access import (
+    ALL_RIGHTS,
+    BODY_SIZES,
+    PER_DAY,
+    PER_MINUTE,
+    RIGHTS,
+    NewToken,
+    Token,
+    check_rights,
+    check_secret,
+    digest,
+)
 from tulving.domain.events import Audit
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput, NotFound
@@ -43,6 +54,9 @@ class Tokens(Service):
         rights: Annotated[Sequence[str], "What its holder may do", intake.OneOf(ALL_RIGHTS)] = RIGHTS,
         days: Annotated[float | None, "After how many days it ends; by default never"] = None,
         tenant_id: Annotated[str | None, "To which tenant; by default your own"] = None,
+        requests_per_minute: Annotated[int | None, "Of each server; by default as configured", PER_MINUTE] = None,
+        model_tokens_per_day: Annotated[int | None, "Spent by models; by default as configured", PER_DAY] = None,
+        largest_body: Annotated[int | None, "Bytes of a request; by default as configured", BODY_SIZES] = None,
     ) -> NewToken:
         """Grant the holder of a secret access to a tenant, for some days or until it is revoked.
 
@@ -59,6 +73,9 @@ class Tokens(Service):
             rights=check_rights(rights),
             created_at=now,
             expires_at=_expiry(now, days),
+            requests_per_minute=_limit("requests_per_minute", requests_per_minute, PER_MINUTE),
+            model_tokens_per_day=_limit("model_tokens_per_day", model_tokens_per_day, PER_DAY),
+            largest_body=_limit("largest_body", largest_body, BODY_SIZES),
         )
         token.caller()  # raises for an invalid actor
         event = Audit(caller, now, self._env.ids).event(
@@ -94,6 +111,10 @@ class Tokens(Service):
         event = theirs.event("token_revoked", "token", token.id)
         revoked = await self._write(storage.tokens.revoke, token.id, now, event)
         return replace(token, revoked_at=now) if revoked else token
+
+
+def _limit(name: str, value: int | None, allowed: intake.Between) -> int | None:
+    return None if value is None else intake.whole(name, value, *allowed)
 
 
 def _expiry(now: datetime, days: float | None) -> datetime | None:

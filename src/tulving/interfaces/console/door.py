@@ -14,7 +14,9 @@ from tulving.interfaces.console.guard import UNEXPECTED, problem_page
 from tulving.interfaces.console.navigation import all_pages, navigation
 from tulving.interfaces.console.security import PATH
 from tulving.interfaces.console.visit import Page, Visit, form_of, page, redirect, theme_of
+from tulving.interfaces.http import problems
 from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.events import event_stream
 from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
@@ -72,7 +74,7 @@ class Door:
         if (key := request.query_params.get("key")) and not security.is_foreign(request):
             return await self._enter(request, key, after)
         try:
-            await self._access.admit(request.headers, security.get_cookie(request, security.ACCESS))
+            await self._access.admit(request, security.get_cookie(request, security.ACCESS))
         except Refusal as refusal:
             return self._login_page(request, after, "" if refusal.status == 401 else refusal.problem)
         return redirect(request, after)
@@ -86,6 +88,16 @@ class Door:
             return response
 
         return await self._guarded(request, leave)
+
+    async def live(self, request: Request) -> Response:
+        """The stream of what happens, by which open pages keep themselves up to date."""
+        if security.is_foreign(request):
+            return Response(status_code=403)
+        try:
+            credential = security.get_cookie(request, security.ACCESS)
+            return await event_stream(request, self._access, self._config.http, credential)
+        except Exception as error:
+            return problems.respond(error)
 
     async def theme(self, request: Request) -> Response:
         """Keeps the theme that the visitor chooses."""
@@ -109,7 +121,7 @@ class Door:
             said = "This token is too long for a browser to keep." if is_long else "This is not a token."
             return self._login_page(request, after, said, 401)
         try:
-            await self._access.admit(request.headers, credential)
+            await self._access.admit(request, credential)
         except Refusal as refusal:
             said = "This token is unknown, expired or revoked." if refusal.status == 401 else refusal.problem
             return self._login_page(request, after, said, refusal.status)
@@ -131,7 +143,7 @@ class Door:
         key = credential or visitor or security.new_visitor()
         visit = None
         try:
-            principal = await self._access.admit(request.headers, credential)
+            principal = await self._access.admit(request, credential)
             memory = await principal.memory()
             visit = Visit(request, self._config, principal, memory, key, navigation(self.pages, principal))
             response = await self._unforged(visit, key) or await answer(visit)

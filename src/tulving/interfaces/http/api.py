@@ -18,6 +18,7 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.http import arguments, batches, openapi, problems
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.events import event_stream
+from tulving.interfaces.http.moving import Transfers
 from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
@@ -36,6 +37,8 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
         if operation.batch:
             paths[f"{path}/batch"][method] = Batch(access, operation)
     paths[f"{problems.TYPES}{{name}}"]["GET"] = _problem_type
+    transfers = Transfers(access, config.http)
+    paths[f"{PATH}/export"]["GET"], paths[f"{PATH}/import"]["POST"] = transfers.export, transfers.import_
     paths[f"{PATH}/events"]["GET"] = partial(event_stream, access=access, limits=config.http)
     paths[openapi.PATH]["GET"] = Document(config)
     # A path without parameters comes before one that would match it too.
@@ -76,9 +79,10 @@ class Call:
 
     async def __call__(self, request: Request) -> Response:
         operation = self.operation
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(operation)
-        result = await principal.carry_out(operation, await arguments.given(request, operation), failed=_raise)
+        given = await arguments.given(request, operation, principal.largest_body)
+        result = await principal.carry_out(operation, given, failed=_raise)
         if result is None:
             raise NotFound(f"there is no {operation.answer}")
         headers: dict[str, str] = {}
@@ -101,13 +105,13 @@ class Batch:
 
     async def __call__(self, request: Request) -> Response:
         batch = batches.batched(self.operation)
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(batch)
-        given = await batches.given(request, self.operation)
+        given = await batches.given(request, self.operation, principal.largest_body)
         try:
             result = await principal.carry_out(batch, given, failed=_raise)
         except InvalidInput as error:
-            raise batches.named(self.operation, error) from error
+            raise batches.named(self.operation, error, given["offers"]) from error
         return JSONResponse(answer(batch, result), max(_status(batch, each) for each in result))
 
 

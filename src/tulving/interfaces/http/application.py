@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.bootstrap import Served, uuid7
+from tulving.domain.access import BODY_SIZES
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import Access, McpAuthentication, principal_of
 from tulving.interfaces.http.hosts import Endpoint, HostCheck
@@ -29,7 +30,6 @@ from tulving.settings import MemoryModuleConfig
 log = logging.getLogger("tulving")
 
 PATH = "/mcp"
-LARGEST_BODY = 4 * 1024 * 1024
 PROGRESS = b'"progressToken"'
 HEALTH_SECONDS = 5
 
@@ -44,11 +44,11 @@ def application(
     ids: Ids = uuid7,
 ) -> Starlette:
     """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
-    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=LARGEST_BODY)
+    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES.high)
     refused = lambda _, error: error.args[0]  # noqa: E731
     checks = [
         Middleware(AuthenticationMiddleware, backend=McpAuthentication(access), on_error=refused),
-        Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST_BODY),
+        Middleware(limited_bodies),
         Middleware(whole_requests),
     ]
     # Browsers ask for permission before a page of another origin may read a response.
@@ -87,10 +87,19 @@ class Manager(StreamableHTTPSessionManager):
         await self.asgi_app(scope, replayed(message, receive), send)
 
 
+def limited_bodies(app: ASGIApp) -> ASGIApp:
+    """Passes on the requests whose body is as large as their sender may send."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        await RequestBodyLimitMiddleware(app, scope["user"].largest_body)(scope, receive, send)
+
+    return handle
+
+
 def whole_requests(app: ASGIApp) -> ASGIApp:
     """Passes on the requests whose body arrived whole; a client that leaves before that is worth one line of log.
 
-    Comes after `RequestBodyLimitMiddleware`, which makes one message of the body.
+    Comes after `limited_bodies`, which makes one message of the body.
     """
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:

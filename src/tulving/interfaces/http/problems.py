@@ -50,6 +50,7 @@ TITLES = {
     "invalid-input": "A value is refused",
     "busy": "Too much waits already; nothing was done",
     "too-many-requests": "This access token has used up what it may",
+    "too-many-failures": "Too many access tokens from this address were not good",
     "internal-error": "Something went wrong inside the service",
     "not-installed": "A part of the service that this needs is not installed",
     "model-failed": "The language model did not answer",

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 import uvicorn
@@ -22,6 +23,9 @@ from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.settings import HttpConfig, MemoryModuleConfig
+
+if TYPE_CHECKING:
+    from tulving.interfaces.http.identity import IdentityProvider
 
 log = logging.getLogger("tulving")
 
@@ -45,6 +49,8 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, wh
         if is_open and not at.is_local:
             allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
             raise ConfigError("open", "is not possible where others can reach the server", allowed)
+        if is_open and config.jwt.chosen:
+            raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
         asyncio.run(_serve(config, at, listener, is_open, whole))
 
 
@@ -52,10 +58,11 @@ async def _serve(
     config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool
 ) -> None:
     async with open_lazily(lambda: open_served(config)) as served:
-        has_tokens = await _check_tokens(served, is_open, needs_one=not (whole and address.is_local))
+        needs_token = not (whole and address.is_local) and not config.jwt.chosen
+        has_tokens = await _check_tokens(served, is_open, needs_token)
         # Who starts a whole service on their own machine sees its console without creating a token first.
         key = new_secret() if whole and address.is_local and not has_tokens and not is_open else None
-        access = Access(served, is_open, key)
+        access = Access(served, is_open, key, config.http, _provider(config))
         more: list[BaseRoute] = []
         said = [f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}"]
         if whole:
@@ -74,6 +81,15 @@ async def _serve(
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
         await server.serve([listener])
+
+
+def _provider(config: MemoryModuleConfig) -> "IdentityProvider | None":
+    """The configured identity provider, if any."""
+    if not config.jwt.chosen:
+        return None
+    from tulving.interfaces.http.identity import IdentityProvider
+
+    return IdentityProvider(config.jwt, config.tenant)
 
 
 def parse_address(text: str) -> tuple[str, int]:
