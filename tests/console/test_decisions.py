@@ -20,7 +20,9 @@ async def story(memory: Memory) -> str:
     await memory.store_note("Anna drinks green tea in the morning")
     await memory.store_note("Anna does not drink green tea in the morning")
     await memory.store_note("The workshop in the harbour is closed on Mondays and Tuesdays, also in summer")
-    second = await memory.store_note("The workshop in the harbour is not closed on Mondays and Tuesdays, also in summer")
+    second = await memory.store_note(
+        "The workshop in the harbour is not closed on Mondays and Tuesdays, also in summer"
+    )
     if second.conflict is not None:
         await memory.accept_conflict(second.conflict.id)
     await memory.store_fact("Anna", "drink", "green tea", scope="chef")

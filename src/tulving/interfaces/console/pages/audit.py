@@ -1,5 +1,6 @@
 """Audit: who has changed what, and when."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -83,7 +84,7 @@ def _text(value: Any) -> str:
             return ", ".join(map(_text, value))
         case float():
             return f"{value:g}"
-    return str(value)
+    return value.replace("_", " ") if re.fullmatch(r"[a-z]+(_[a-z]+)+", value := str(value)) else value
 
 
 def _leads(name: str, value: Any) -> str | None:

@@ -1,12 +1,14 @@
 """Conflicts: notes that said the same or the opposite, how that was settled, and what a person does about it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from starlette.responses import Response
 
 from tulving.domain.intake import one_of
 from tulving.domain.model import SETTLEMENT_STATUSES, Settlement
+from tulving.domain.stems import stem as stemmed
+from tulving.domain.text import words
 from tulving.errors import NotFound
 from tulving.interfaces import settled
 from tulving.interfaces.console.presentation import thousands
@@ -59,19 +61,19 @@ async def revert(visit: Visit) -> Response:
 
 
 def _page(visit: Visit, found: Sequence[ConflictReport], *, alone: bool = False, **more: Any) -> Response:
-    words = {"signs": signs, "headline": headline}
-    return visit.render("conflicts.html", found=found, alone=alone, **words, **more)
+    told = {"signs": signs, "headline": headline}
+    return visit.render("conflicts.html", found=found, alone=alone, **told, **more)
 
 
-def signs(signals: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, str]]:
+def signs(report: ConflictReport) -> Iterator[tuple[str, float, str]]:
     """The signals of a conflict: what each is, how strong from 0 to 1, and in words."""
-    for signal in signals:
+    for signal in report.settlement.signals:
         seen = signal.get("evidence", {})
         match signal["kind"]:
             case "semantic":
                 yield "meaning", signal["score"], "Both are about the same thing."
             case "keyword":
-                yield "words", signal["score"], f"Both say {', '.join(seen.get('keywords', ()))}."
+                yield "words", signal["score"], f"Both say {_said(report.existing.content, seen.get('keywords', ()))}."
             case "time":
                 yield "time", signal["score"], f"They were noted {_span(seen.get('delta_seconds', 0))} apart."
             case kind:
@@ -83,6 +85,12 @@ def headline(settlement: Settlement) -> str:
     """What became of a conflict, as a heading."""
     said = settled.headline(settlement)
     return said[:1].upper() + said[1:]
+
+
+def _said(text: str, stems: Collection[str]) -> str:
+    """The words of a text whose stems are these, and what is there no more, since the text was edited."""
+    said = {stem: word for word in words(text) if (stem := stemmed(word.casefold())) in stems}
+    return ", ".join(said.get(stem, stem) for stem in stems)
 
 
 def _span(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """Runs of models: what each has learned, what it has cost, and undoing it."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from starlette.responses import Response
 
@@ -44,18 +45,17 @@ async def show(visit: Visit) -> Response:
 
 async def look(visit: Visit) -> Response:
     """One run with all that it changed."""
-    report, groups = await _report(visit)
+    report, groups, _ = await _report(visit)
     words = {"taught": taught, "what": what, "skipped": skipped}
     return visit.render("run.html", report=report, groups=groups, undone=None, **words)
 
 
 async def preview(visit: Visit) -> Response:
     """What undoing a run would do, before it is done."""
-    report, groups = await _report(visit)
+    report, groups, items = await _report(visit)
     undone: Undone = await visit.call("memory_undo", run_id=report.run.id, dry_run=True)
-    contents = {each.change.memory_id: each for changes in groups.values() for each in changes}
     words = {"taught": taught, "what": what, "skipped": skipped}
-    return visit.render("run.html", report=report, groups=groups, undone=undone, contents=contents, **words)
+    return visit.render("run.html", report=report, groups=groups, undone=undone, items=items, **words)
 
 
 async def undo(visit: Visit) -> Response:
@@ -75,14 +75,14 @@ def what(run: Run) -> str:
     return "Learning from episodes" if run.job == "consolidation" else "Learning from a conversation"
 
 
-async def _report(visit: Visit) -> tuple[RunReport, dict[str, list[Changed]]]:
+async def _report(visit: Visit) -> tuple[RunReport, dict[str, list[Changed]], dict[UUID, Item]]:
     [report] = await visit.call("memory_runs", run_id=visit.request.path_params["id"])
-    memory, found = await visit.memory(), dict[object, Item]()
+    memory, found = await visit.memory(), dict[UUID, Item]()
     ids = [change.memory_id for change in report.changes]
     for start in range(0, len(ids), MOST_DETAILS):
         found |= {each.memory.id: each.memory for each in await memory.look_at(ids[start : start + MOST_DETAILS])}
     groups: dict[str, list[Changed]] = {}
-    replaced = set[object]()
+    replaced = set[UUID]()
     for change in report.changes:
         item = found.get(change.memory_id)
         before = found.get(item.supersedes_id) if isinstance(item, Fact) and item.supersedes_id else None
@@ -95,7 +95,7 @@ async def _report(visit: Visit) -> tuple[RunReport, dict[str, list[Changed]]]:
     kept = {
         name: [each for each in changes if each.change.memory_id not in replaced] for name, changes in groups.items()
     }
-    return report, {name: changes for name, changes in kept.items() if changes}
+    return report, {name: changes for name, changes in kept.items() if changes}, found
 
 
 PAGES = [
