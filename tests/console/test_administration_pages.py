@@ -136,7 +136,7 @@ async def test_a_token_is_revoked_after_a_question(visitor, memory: Memory):
 async def test_settings_with_their_origin_and_without_secrets(visitor, monkeypatch):
     await visitor.open("/console/settings")
     assert PASSWORD not in visitor.page
-    row = next(each for each in visitor.tree.all("tr") if "tokens_per_day" in each.text)
+    row = next(each for each in visitor.tree.all("tr") if each.text.startswith("tokens_per_day"))
     assert row.text == "tokens_per_day 1234 option"
     assert "models.example" in visitor.text and "[llm]" in visitor.text
     await visitor.follow("Only those that were set")

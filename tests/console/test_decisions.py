@@ -75,7 +75,7 @@ async def test_a_question_is_asked_in_a_dialog(browser: Browser):
 async def test_a_token_is_made_and_copied(browser: Browser):
     await browser.open("/console/tokens")
     await browser.page.get_by_text("Create a token", exact=True).click()
-    await browser.page.get_by_label("Name").fill("laptop")
+    await browser.page.locator("input[name=name]").fill("laptop")
     await browser.press("Create the token")
     await browser.page.get_by_role("button", name="Copy").wait_for()
     await browser.pictures("tokens-made")
