@@ -5,6 +5,9 @@ from uuid import uuid4
 
 import pytest
 
+from tulving.domain.forecast import Forecast
+from tulving.domain.model import Episode, Fact
+from tulving.domain.provenance import Provenance, own_links
 from tulving.interfaces.console import dossier
 
 ASK = "/console/ask"
@@ -201,6 +204,17 @@ async def test_forgetting_asks_first_and_can_be_stored_again(visitor, memory, ho
     [hit] = await memory.search(QUESTION, types=["fact"])
     assert (hit.content, hit.item.tags, hit.id != home[0]) == ("lives in Braga", ["people"], True)
     assert hit.item.source_episode_id == home[1]
+
+
+async def test_storing_again_asks_where_another_value_is_current(visitor, memory, home):
+    old = (await memory.history("Mira", "home"))[0]
+    await memory.forget("fact", old.id)
+    await visitor.open(place("fact", old.id))
+    await visitor.press("Store it again")
+    assert "Today it says “lives in Braga”" in visitor.text
+    assert (await memory.look("fact", home[0])).state == "active"
+    await visitor.press("Yes, do it")
+    assert (await memory.look("fact", home[0])).state == "superseded"
 
 
 @pytest.mark.parametrize("kind", ["episode", "rule", "note"])
@@ -428,8 +442,6 @@ async def test_every_act_is_recorded_with_who_did_it(visitor, memory, home):
 
 
 def test_the_chart_ends_where_the_fact_does(clock):
-    from tulving.domain.forecast import Forecast
-
     ahead = Forecast(
         values=(1.0, 0.2, 0.05), fading_at=clock.now + timedelta(days=5), expires_at=clock.now + timedelta(days=10)
     )
@@ -438,6 +450,24 @@ def test_the_chart_ends_where_the_fact_does(clock):
     assert chart["times"][-1] == ahead.expires_at.timestamp()
     assert len(chart["x"]) == len(chart["times"]) == len(chart["series"][0]["values"]) == 3
     assert [mark["x"] for mark in chart["marks"]] == [ahead.fading_at.timestamp()]
+
+
+def test_a_run_stands_before_what_it_has_learned(clock):
+    run = uuid4()
+    common = {"tenant_id": "t", "content_hash": "", "created_at": clock.now, "updated_at": clock.now}
+    said = Episode(**common, id=uuid4(), content="said", butler="b")
+    facts = [
+        Fact(**common, id=uuid4(), content="x", subject="s", predicate="p", run_id=run, source_episode_id=said.id)
+        for _ in range(2)
+    ]
+    links = [link for fact in facts for link in own_links(fact)]
+    drawn = dossier.graph(said, Provenance([said, *facts], links), clock.now)
+    nodes = {each["id"]: each for each in drawn["nodes"]}
+    assert (nodes[str(run)]["kind"], nodes[str(run)]["href"]) == ("run", f"/console/runs/{run}")
+    assert [nodes[str(each)]["step"] for each in (run, said.id, facts[0].id)] == [0, 0, 1]
+    learned = [(each["from"], each["to"]) for each in drawn["edges"] if each["word"] == "learned"]
+    assert learned == [(str(run), str(fact.id)) for fact in facts]
+    assert {(each["from"], each["word"]) for each in drawn["edges"]} >= {(str(said.id), "led to")}
 
 
 # -- in a browser ----------------------------------------------------------------------------------------------

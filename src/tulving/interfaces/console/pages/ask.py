@@ -91,15 +91,17 @@ async def show(visit: Visit) -> Response:
         problem = str(error)
     if not asked.q:
         examples = await _examples(memory)
+    began = None if visit.is_partial and asked.q else await beginning(memory)
     return visit.render(
         "ask.html",
         fragment="answers",
-        status=400 if problem and not visit.is_partial else 200,
+        status=400 if problem else 200,
         asked=asked,
         answers=answers,
         problem=problem,
         examples=examples,
-        life=None if visit.is_partial else _life(await beginning(memory), memory.now(), asked.as_of),
+        is_new=began is None,
+        life=_life(began, memory.now(), asked.as_of),
         kinds=KINDS,
         modes=MODES,
         defaults=memory.config.retrieval,

@@ -200,7 +200,8 @@ async def harmful(visit: Visit) -> Response:
 async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: int = 200) -> Response:
     memory, kind = await visit.memory(), KIND_OF[type(item)]
     around = await trace(memory, kind, item.id)
-    assert around is not None
+    if around is None:  # it was deleted just now
+        raise NotFound(await _gone(visit, kind, str(item.id)))
     near, further = dossier.neighbours(item, around)
     ahead = forecast(item, visit.now, STEPS) if in_use(item) else None
     events, revisions = await _past(visit, item)

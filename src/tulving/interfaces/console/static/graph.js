@@ -3,6 +3,8 @@
 // stands in words in [data-graph-told]. The same is on the page as a list, so that nothing is lacking without this.
 
 const NARROW = 460;
+const LEAST = 0.66;
+const MARGIN = 24;
 const drawn = new Map();
 const probe = document.createElement("span");
 probe.hidden = true;
@@ -52,7 +54,7 @@ function style() {
     {
       selector: "node",
       style: {
-        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 11.5, color: text, "text-wrap": "wrap", "text-max-width": 148,
+        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-max-width": 148,
         "text-valign": "center", "text-halign": "center", "line-height": 1.25, "background-color": card, "border-color": line, "border-width": 1,
       },
     },
@@ -63,7 +65,7 @@ function style() {
     {
       selector: "edge",
       style: {
-        label: "data(word)", "font-family": font, "font-size": 10, color: colour("muted"), "text-background-color": colour("paper"), "text-background-opacity": 1, "text-background-padding": 2,
+        label: "data(word)", "font-family": font, "font-size": 11, color: colour("muted"), "text-background-color": colour("paper"), "text-background-opacity": 1, "text-background-padding": 2,
         width: 1.4, "line-color": line, "target-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.9, "curve-style": "bezier",
       },
     },
@@ -94,9 +96,8 @@ function draw(frame) {
     boxSelectionEnabled: false,
     userZoomingEnabled: false,
     maxZoom: 1.15,
-    minZoom: 0.2,
   });
-  cy.fit(undefined, 24);
+  fit(cy);
   const told = frame.parentElement.querySelector("[data-graph-told]");
   const choose = (node) => {
     cy.nodes().removeClass("chosen");
@@ -108,6 +109,31 @@ function draw(frame) {
   cy.on("mouseover", "node", (event) => { frame.classList.add("graph-leads"); choose(event.target); });
   cy.on("mouseout", "node", () => { frame.classList.remove("graph-leads"); choose(null); });
   drawn.set(frame, { cy, choose, width: frame.clientWidth, told: frame.dataset.graph });
+}
+
+// All of it, as long as it can be read; else what is around the memory, and the rest by panning.
+function fit(cy) {
+  cy.fit(undefined, MARGIN);
+  const whole = cy.zoom() >= LEAST;
+  if (!whole) {
+    cy.zoom(LEAST);
+    show(cy, cy.nodes("[?here]"));
+  }
+  cy.userPanningEnabled(!whole);
+}
+
+// Brings a node to the middle, as far as that leaves no room empty that others could fill.
+function show(cy, node) {
+  const box = cy.elements().boundingBox();
+  const place = (middle, low, high, size) => {
+    const length = (high - low) * LEAST;
+    if (length <= size - 2 * MARGIN) return size / 2 - ((low + high) / 2) * LEAST;
+    return Math.max(size - MARGIN - high * LEAST, Math.min(MARGIN - low * LEAST, size / 2 - middle * LEAST));
+  };
+  cy.pan({
+    x: place(node.position("x"), box.x1, box.x2, cy.width()),
+    y: place(node.position("y"), box.y1, box.y2, cy.height()),
+  });
 }
 
 function open(node) {
@@ -137,7 +163,9 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Escape") choose(null);
   else if (event.key.startsWith("Arrow")) {
     const here = cy.nodes("[?here]").first();
-    choose((chosen.length ? beside(cy, chosen, event.key) ?? chosen : beside(cy, here, event.key) ?? here));
+    const next = chosen.length ? beside(cy, chosen, event.key) ?? chosen : beside(cy, here, event.key) ?? here;
+    choose(next);
+    if (cy.userPanningEnabled()) show(cy, next);
   } else return;
   event.preventDefault();
 });
@@ -154,7 +182,7 @@ const size = new ResizeObserver((entries) => {
     if (made.width >= NARROW === target.clientWidth >= NARROW) {
       made.width = target.clientWidth;
       made.cy.resize();
-      made.cy.fit(undefined, 24);
+      fit(made.cy);
     } else draw(target);
   }
 });
