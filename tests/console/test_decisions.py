@@ -1,8 +1,8 @@
-"""Deciding and administering in a real browser: with dialogs and keys, in both themes, wide and narrow."""
+"""Deciding in a real browser, with dialogs and keys."""
 
 from dataclasses import replace
 
-from console_parts import NARROW, WIDE, Browser
+from console_parts import Browser
 from learned_parts import consolidate, fact
 
 from tulving import Memory
@@ -30,20 +30,6 @@ async def story(memory: Memory) -> str:
     new = [fact("Anna", "drink", "black tea with a little milk"), fact("Anna", "pet", "a cat called Countess")]
     told = ("Anna told about her cat. She calls it Countess.", "Anna wants to be asked before anything is booked")
     return str(await consolidate(memory, *told, new_facts=new, new_rules=rules))
-
-
-async def test_every_page_is_fit_for_everybody(browser: Browser):
-    run = await story(browser.memory)
-    pages = ("conflicts", "review", "runs", f"runs/{run}", f"runs/{run}/undo", "audit")
-    for page in (*pages, "tenants", "tokens", "settings", "workers"):
-        await browser.open(f"/console/{page}")
-        await browser.pictures(page.replace("/", "-").replace(run, "one"))
-        for theme in ("light", "dark"):
-            await browser.theme(theme)
-            assert await browser.barriers() == []
-        await browser.page.set_viewport_size(NARROW)
-        assert await browser.overflow() == 0, page
-        await browser.page.set_viewport_size(WIDE)
 
 
 async def test_a_queue_is_worked_off_by_keys(browser: Browser):
