@@ -76,7 +76,7 @@ def _offered(operation: Operation, parameter: Parameter) -> inspect.Parameter:
         note = re.sub(r" \(a UUID(?:; [^)]*)?\)", "", note) + ", or the first characters of it"
     if parameter.type == "boolean":
         name = parameter.name.replace("_", "-")
-        if parameter.default is None and not parameter.required:  # left out is not the same as no
+        if parameter.default is None and not parameter.required:  # left out is neither
             either = typer.Option(f"--{name}/--no-{name}", help=note, show_default=False)
             return _keyword(parameter.name, Annotated[bool | None, either], None)
         return _keyword(parameter.name, Annotated[bool, typer.Option(f"--{name}", help=note)], False)
