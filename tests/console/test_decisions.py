@@ -41,6 +41,7 @@ async def test_a_queue_is_worked_off_by_keys(browser: Browser):
     await keys.press("j")
     await keys.press("a")
     await browser.page.get_by_text("1 accepted.").wait_for()
+    await browser.page.wait_for_load_state("load")
     assert len(await browser.memory.proposals()) == 2
     await keys.press("j")
     await keys.press("r")
