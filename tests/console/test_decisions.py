@@ -45,7 +45,7 @@ async def test_a_queue_is_worked_off_by_keys(browser: Browser):
     assert len(await browser.memory.proposals()) == 2
     await keys.press("j")
     await keys.press("r")
-    await browser.press("Yes, do it")
+    await browser.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
     await browser.page.get_by_text("1 rejected.").wait_for()
     assert len(await browser.memory.proposals()) == 1
 
