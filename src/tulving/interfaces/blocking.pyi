@@ -783,6 +783,9 @@ class BlockingMemory:
         tags: list[str] | None = None,
         state: str | None = None,
         keyed: bool | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page:
