@@ -371,7 +371,7 @@ def settings() -> str:
 
 def meanings_of_settings() -> dict[str, str]:
     """What docs/configuration.md says about each setting. Its links lead from there, so they are adapted."""
-    text = re.sub(r"\]\((?!http)(#?)", lambda at: f"](../{'configuration.md#' if at[1] else ''}", _configuration())
+    text = re.sub(r"\]\((?!https?:)(#?)", lambda at: f"](../{'configuration.md#' if at[1] else ''}", _configuration())
     rows = ((re.findall(r"`([\w.]+)`", names), meaning) for names, meaning in SETTING_ROW.findall(text))
     return {name: meaning.strip() for names, meaning in rows for name in names}
 
