@@ -49,7 +49,7 @@ from tulving.domain.scope import Bound, Caller
 from tulving.domain.statistics import Fading, Growth, Overview, RuleCounts, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
-from tulving.ports import Clock, Embedder, Ids, Llm, Publisher, Reranker
+from tulving.ports import Clock, Embedder, Ids, Llm, Observer, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
@@ -211,6 +211,9 @@ class BlockingMemory:
     def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         ...
+    def count_held_conflicts(self) -> int:
+        """How many conflicts wait for a person."""
+        ...
     def conflict(self, conflict_id: MemoryId) -> ConflictReport | None:
         """Read one conflict with both sides as they are today; nothing if there is none."""
         ...
@@ -226,7 +229,7 @@ class BlockingMemory:
     def runs(self, run_id: MemoryId | None = None, limit: int = 20) -> list[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         ...
-    def undo(self, run_id: MemoryId) -> Undone:
+    def undo(self, run_id: MemoryId, dry_run: bool = False) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 
         What somebody has changed since stays as it is, and is named.
@@ -999,6 +1002,9 @@ class BlockingMemory:
     def config(self) -> MemoryModuleConfig:
         """The settings of this memory."""
         ...
+    def observed(self, operation: str) -> AbstractContextManager[Any]:
+        """A block in which a surface calls an operation: the observer of this memory is told."""
+        ...
     def count_call(self, tool: str) -> None:
         """Count a tool call that a surface makes: a session knows how many there were since it began."""
         ...
@@ -1021,6 +1027,7 @@ def open_memory_sync(
     clock: Clock = ...,
     ids: Ids = ...,
     tokens: Callable[[str], int] = ...,
+    observer: Observer = ...,
     background: bool = True,
     may_reembed: bool = False,
     create: Create = "file",
