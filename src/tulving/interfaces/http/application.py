@@ -42,6 +42,7 @@ def application(
     more: Sequence[BaseRoute] = (),
     announce: Callable[[], None] = lambda: None,
     ids: Ids = uuid7,
+    watching: Sequence[Middleware] = (),
 ) -> Starlette:
     """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
     manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES.high)
@@ -68,7 +69,7 @@ def application(
             Route(PATH, manager, methods=["POST"], middleware=checks),
             *more,
         ],
-        middleware=[Middleware(RequestIds, ids), Middleware(HostCheck, address), *([cors] if pages else [])],
+        middleware=[Middleware(RequestIds, ids), *watching, Middleware(HostCheck, address), *([cors] if pages else [])],
         lifespan=running,
     )
 

@@ -8,20 +8,22 @@ import re
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-import typer
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
+from tulving.interfaces import logs, traces
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import limited
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
+from tulving.interfaces.http.watch import Watch
 from tulving.settings import HttpConfig, MemoryModuleConfig
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, wh
     """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
-    with listen(host, port) as listener:
+    with listen(host, port) as listener, closing(Watch(config.metrics, traces.configured())) as watch:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
         at = Endpoint(host, port, is_loopback, names, pages)
@@ -51,31 +53,34 @@ def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, wh
             raise ConfigError("open", "is not possible where others can reach the server", allowed)
         if is_open and config.jwt.chosen:
             raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
-        asyncio.run(_serve(config, at, listener, is_open, whole))
+        asyncio.run(_serve(config, at, listener, is_open, whole, watch))
 
 
 async def _serve(
-    config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool
+    config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool, watch: Watch
 ) -> None:
-    async with open_lazily(lambda: open_served(config)) as served:
+    async with open_lazily(lambda: open_served(config, watch.observer)) as served:
         needs_token = not (whole and address.is_local) and not config.jwt.chosen
         has_tokens = await _check_tokens(served, is_open, needs_token)
-        # Who starts a whole service on their own machine sees its console without creating a token first.
-        key = new_secret() if whole and address.is_local and not has_tokens and not is_open else None
+        # Who starts a whole service on their own machine sees its console without creating a token first. A log for
+        # programs is no place for a secret.
+        needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
+        key = new_secret() if needs_key else None
         access = Access(served, is_open, key, config.http, _provider(config))
-        more: list[BaseRoute] = []
+        more: list[BaseRoute] = [*watch.routes(served, access, address)]
         said = [f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
-            from tulving.interfaces.http import api
+            from tulving.interfaces.http import api, openapi
 
-            more = [*api.routes(config, access), *console.routes(config, access)]
+            more += [*api.routes(config, access), *console.routes(config, access)]
             said.append(f"Console: http://{address}{console.PATH}{f'/login?key={key}' if key else ''}")
+            said.append(f"API: http://{address}{api.PATH}, described by {openapi.PATH}")
 
         def announce() -> None:
-            typer.echo("\n".join(said), err=True)
+            logs.announce(said, config.logs)
 
-        app = application(config, served, address, access, more, announce)
+        app = application(config, served, address, access, more, announce, watching=watch.middleware)
         server = web_server(app, config.http, access.streams.end)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
