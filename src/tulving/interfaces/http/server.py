@@ -9,13 +9,16 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
@@ -179,6 +182,7 @@ class WebServer(uvicorn.Server):
         self, config: uvicorn.Config, ending: Callable[[], None], leaving: Callable[[], None], drain_time: float
     ) -> None:
         super().__init__(config)
+        self._app, config.app = config.app, self._answer
         self._ending, self._leaving, self._drain_time = ending, leaving, drain_time
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -186,6 +190,17 @@ class WebServer(uvicorn.Server):
         super().handle_exit(signal.SIGINT, frame)
         if self.force_exit:
             signal.signal(sig, signal.SIG_DFL)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; one that is cut off at the end of the server is no error of the application."""
+        try:
+            await self._app(scope, receive, send)  # pyright: ignore
+        except asyncio.CancelledError:
+            if not self.should_exit or scope["type"] != "http":
+                raise
+            log.warning("cut off a request, since the server ends")
+            with suppress(RuntimeError):  # if its answer has begun
+                await Response(status_code=503, headers={"Connection": "close"})(scope, receive, send)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -220,6 +235,7 @@ def web_server(
         uvicorn.Config(
             app,
             http=limited(limits, proxies),
+            interface="asgi3",
             ws="none",
             lifespan="on",
             log_config=None,
