@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +40,7 @@ from tulving.testing import ManualClock, ScriptedLlm, SequentialIds, WordEmbedde
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "openapi.json"
 EXAMPLES = ROOT / "src" / "tulving" / "interfaces" / "http" / "examples.json"
-_FIGURES = re.compile(r'(?<="note":")[^"]*\d[^"]*')
+_FIGURES = re.compile(r'"note": "[^"]*\d[^"]*')
 """What the health of a service tells of the machine that it runs on."""
 KEY = "tulving_" + "0" * 43
 SECRET = "tulving_" + "1" * 43
@@ -196,6 +197,16 @@ STORY: list[tuple[str, dict[str, Any]]] = [
 """The operations by the names of their methods, and their arguments. `$name.path` is a part of an earlier answer."""
 
 
+@dataclass(frozen=True)
+class Said:
+    """A call of the story, and how it was answered."""
+
+    name: str
+    arguments: dict[str, Any]
+    status: int
+    answer: Any
+
+
 def operations() -> dict[str, Operation]:
     """Every operation, batches included, by the id that the document gives it."""
     single = {each.name: each for each in OPERATIONS.values()}
@@ -237,36 +248,62 @@ def in_query(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-async def told(url: str) -> dict[str, Any]:
-    """The examples: a call of each operation, with its status and answer. The store at this URL is empty."""
-    known, clock, told = operations(), ManualClock(), dict[str, Any]()
-    llm = ScriptedLlm(json.dumps(LEARNED), json.dumps(CONSOLIDATED))
+@asynccontextmanager
+async def memory_of(url: str) -> AsyncIterator[tuple[Memory, ManualClock]]:
+    """A memory that does the same each time, at an empty store."""
+    clock = ManualClock()
+    llm = ScriptedLlm(_answered, forever=True)
     given = {"embedder": WordEmbedder(), "clock": clock, "ids": SequentialIds(), "llm": llm, "background": False}
-    async with open_memory(url, config=CAUTIOUS, **given) as memory, service(memory) as app:
-        transport, headers = httpx2.ASGITransport(app), {"Authorization": f"Bearer {KEY}"}
+    async with open_memory(url, config=CAUTIOUS, **given) as memory:
         memory._env.new_secret = lambda: SECRET
+        yield memory, clock
+
+
+def _answered(prompt: str) -> str:
+    return json.dumps(LEARNED if prompt.startswith("# Learn about a person") else CONSOLIDATED)
+
+
+async def tell(memory: Memory, clock: ManualClock) -> list[Said]:
+    """Tell the story to the service of a memory."""
+    known, said, answers = operations(), list[Said](), dict[str, Any]()
+    async with service(memory) as app:
+        transport, headers = httpx2.ASGITransport(app), {"Authorization": f"Bearer {KEY}"}
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8321", headers=headers) as web:
             for name, arguments in STORY:
-                filled = _filled(arguments, told)
+                filled = _filled(arguments, answers)
                 answered = await call(web, known[name], filled)
                 if not answered.is_success:
                     raise ValueError(f"{name} {filled}: {answered.status_code} {answered.text}")
-                answer = json.loads(_FIGURES.sub("", answered.text), parse_float=_rounded)
-                told[name] = {"arguments": filled, "status": answered.status_code, "answer": answer}
+                answers[name] = answered.json()
+                said.append(Said(name, filled, answered.status_code, answers[name]))
                 await memory.settle()
                 clock.advance(minutes=20)
-    return told
+    return said
 
 
-def _filled(value: Any, told: Mapping[str, Any]) -> Any:
+async def examples(url: str) -> dict[str, Any]:
+    """The last call of each operation, with its status and answer, without what depends on the machine."""
+    async with memory_of(url) as (memory, clock):
+        said = await tell(memory, clock)
+    return {
+        each.name: {
+            "arguments": each.arguments,
+            "status": each.status,
+            "answer": json.loads(_FIGURES.sub('"note": "', json.dumps(each.answer)), parse_float=_rounded),
+        }
+        for each in said
+    }
+
+
+def _filled(value: Any, answers: Mapping[str, Any]) -> Any:
     match value:
         case dict():
-            return {name: _filled(each, told) for name, each in value.items()}
+            return {name: _filled(each, answers) for name, each in value.items()}
         case list():
-            return [_filled(each, told) for each in value]
+            return [_filled(each, answers) for each in value]
         case str() if value.startswith("$"):
             name, *path = value[1:].split(".")
-            found = told[name]["answer"]
+            found = answers[name]
             for step in path:
                 found = found[int(step) if step.isdigit() else step]
             return found
@@ -281,9 +318,9 @@ def _rounded(text: str) -> float:
 def written() -> dict[Path, str]:
     """What each file should be."""
     with TemporaryDirectory() as folder:
-        examples = asyncio.run(told(f"{folder}/memory.db"))
-    document = openapi.document(MemoryModuleConfig(), examples)
-    return {EXAMPLES: _text(examples), DOCUMENT: _text(document)}
+        carried_out = asyncio.run(examples(f"{folder}/memory.db"))
+    document = openapi.document(MemoryModuleConfig(), carried_out)
+    return {EXAMPLES: _text(carried_out), DOCUMENT: _text(document)}
 
 
 def _text(value: Any) -> str:

@@ -99,6 +99,7 @@ class HttpConfig:
     max_streams: int = 128
     max_streams_per_token: int = 16
     stream_check: float = 15.0
+    max_import_mb: int = 1024
 
     def __post_init__(self) -> None:
         _check("http.answer_timeout", 0 < self.answer_timeout <= 86_400, "more than 0, to 86400 seconds")
@@ -120,6 +121,7 @@ class HttpConfig:
         _check("http.max_connections_per_address", each is None or 1 <= each <= 10_000, "1 to 10000, or none")
         _check("http.max_streams", 0 <= self.max_streams <= 10_000, "0 to 10000")
         _check("http.max_streams_per_token", 1 <= self.max_streams_per_token <= 10_000, "1 to 10000")
+        _check("http.max_import_mb", 1 <= self.max_import_mb <= 1_000_000, "1 to 1000000")
         _check("http.stream_check", 0 < self.stream_check <= 300, "more than 0, to 300 seconds")
 
 

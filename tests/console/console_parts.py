@@ -4,8 +4,9 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
@@ -16,23 +17,27 @@ from html_tree import Element, Tree
 from playwright.async_api import BrowserContext, Page, Request
 
 from tulving import Caller, Memory
-from tulving.bootstrap import new_secret
+from tulving.bootstrap import new_secret, utc_now
 from tulving.domain.access import ALL_RIGHTS
+from tulving.interfaces.cli import story
 from tulving.services.administration import Administration
+from tulving.settings import MemoryModuleConfig
 
 BASE = "http://127.0.0.1:8321"
 PICTURES = "TULVING_TEST_PICTURES"
 """A folder for screenshots; without it none are taken."""
 NARROW, WIDE = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+STORY = MemoryModuleConfig(conflicts=story.UNSURE)
 
 
 class Visitor:
     """A browser without scripts: it keeps cookies, follows links and redirects, and sends forms with all that is in
     them. What it shows last is `status`, `page` (HTML) and `text` (what can be read)."""
 
-    def __init__(self, app: Any) -> None:
-        transport = httpx2.ASGITransport(app, raise_app_exceptions=True)
-        self.web = httpx2.AsyncClient(transport=transport, base_url=BASE, follow_redirects=True)
+    def __init__(self, app: Any, base: str = BASE) -> None:
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=True) if app is not None else None
+        self.base = base
+        self.web = httpx2.AsyncClient(transport=transport, base_url=base, follow_redirects=True, timeout=30)
         self.response: httpx2.Response | None = None
 
     async def log_in(self, secret: str) -> "Visitor":
@@ -109,10 +114,10 @@ class Visitor:
 
     async def _go(self, method: str, address: str, values: list[tuple[str, str]] | None = None) -> "Visitor":
         target = urljoin(str(self._last.url), address)
-        assert target.startswith(BASE), f"{target} leaves the console"
+        assert target.startswith(self.base), f"{target} leaves the console"
         headers = {"sec-fetch-site": "same-origin", "referer": str(self._last.url)}
         if method == "POST":
-            headers |= {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
+            headers |= {"origin": self.base, "content-type": "application/x-www-form-urlencoded"}
             return await self.send("POST", target, content=urlencode(values or []), headers=headers)
         if values is not None:
             target = urlsplit(target)._replace(query=urlencode(values)).geturl()
@@ -192,9 +197,9 @@ class Service:
         await bound.create_token(secret, name=f"tester of {tenant}", rights=rights or ALL_RIGHTS)
         return secret
 
-    def memory(self, tenant: str) -> Memory:
-        """The memory of a tenant."""
-        return Memory(self.administration._env, Caller(tenant))
+    def memory(self, tenant: str, **parts: Any) -> Memory:
+        """The memory of a tenant, perhaps with other parts than the service has (`clock`, `config`)."""
+        return Memory(replace(self.administration._env, **parts), Caller(tenant))
 
 
 class Browser:
@@ -210,6 +215,18 @@ class Browser:
         context.on("request", self._watch)
         context.on("page", self._listen)
         self._listen(page)
+
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[Visitor]:
+        """The same person without scripts, at the same server."""
+        visitor = Visitor(None, self.service.base)
+        async with visitor.web:
+            yield await visitor.log_in(self.secret)
+
+    async def hear_the_story(self) -> None:
+        """Fill the memory with what `tulving serve --demo` shows."""
+        clock = story.StoryClock(utc_now())
+        await story.tell(self.service.memory(self.tenant, clock=clock, config=STORY), clock)
 
     async def log_in(self) -> None:
         """By the link that `tulving serve` prints, with the token as key."""

@@ -69,7 +69,7 @@ def test_every_operation_has_an_example():
 async def test_every_example_is_answered_as_the_document_says(url, document):
     """Carried out on each engine; nothing that the document does not know may be in an answer."""
     closed = _closed(document)
-    for name, said in (await http_document.told(url)).items():
+    for name, said in (await http_document.examples(url)).items():
         method, path = http_document.operations()[name].http.split()
         described = closed["paths"][path][method.lower()]
         content = described["responses"][str(said["status"])]["content"]["application/json"]

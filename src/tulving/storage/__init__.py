@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tulving.storage import prefixes as prefixes
     from tulving.storage import profiles as profiles
     from tulving.storage import proposals as proposals
+    from tulving.storage import provenance as provenance
     from tulving.storage import requests as requests
     from tulving.storage import reviews as reviews
     from tulving.storage import rules as rules

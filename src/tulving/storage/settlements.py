@@ -209,6 +209,17 @@ def listing(
     ]
 
 
+def of_fact(conn: Connection, tenant_id: str, id_: UUID, bound: Bound) -> list[Settlement]:
+    """The settlements of which a fact is a side or the result, oldest first."""
+    where, params = reach("fact", tenant_id, bound)
+    # Not OR, for which no index is used.
+    sides = " UNION ".join(
+        f"{_SELECT} WHERE {where} AND m.{column} = :id" for column in ("candidate_id", "existing_id", "merged_id")
+    )
+    rows = conn.fetch_all(f"{sides} ORDER BY created_at, id", {**params, "id": id_})
+    return [Settlement(**row) for row in rows]
+
+
 def facts_of(conn: Connection, tenant_id: str, ids: Collection[UUID]) -> list[Fact]:
     """The facts with these ids."""
     rows = conn.fetch_all(

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from tulving.domain.model import Kind
-from tulving.domain.scope import Filter
+from tulving.domain.model import KINDS, Kind
+from tulving.domain.scope import Bound, Filter
 from tulving.storage.connection import Connection
-from tulving.storage.filters import visible
+from tulving.storage.filters import reach, visible
 from tulving.storage.kinds import KIND
 
 
@@ -24,3 +24,19 @@ def count(conn: Connection, tenant_id: str, kind: Kind, wanted: Filter, now: dat
         f"SELECT COUNT(*) AS total, {', '.join(chosen)} FROM {KIND[kind].table} AS m WHERE {where}", params
     )
     return {name.removesuffix("_count"): value for name, value in (row or {}).items()}
+
+
+def beginning(conn: Connection, tenant_id: str, bound: Bound) -> datetime | None:
+    """The earliest time from which a caller may read a memory."""
+    found: list[datetime] = []
+    for kind in KINDS:
+        where, params = reach(kind, tenant_id, bound)
+        # Named so that it is decoded as a time.
+        row = conn.fetch_one(
+            f"SELECT MIN({KIND[kind].dated_by}) AS created_at FROM {KIND[kind].table} AS m"
+            f" WHERE {where} AND {KIND[kind].kept}",
+            params,
+        )
+        if row and row["created_at"] is not None:
+            found.append(row["created_at"])
+    return min(found, default=None)

@@ -24,6 +24,7 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
         Route("/login", door.login, methods=["GET", "POST"]),
         Route("/logout", door.logout, methods=["POST"]),
         Route("/theme", door.theme, methods=["POST"]),
+        Route("/live", door.live),
         Mount("/static", Files()),
         *(Route(page.path, door.opens(page), methods=list(page.methods)) for page in door.pages),
         Route("/{rest:path}", door.nowhere, methods=["GET", "POST"]),

@@ -14,7 +14,9 @@ from tulving.interfaces.console.guard import UNEXPECTED, problem_page
 from tulving.interfaces.console.navigation import all_pages, navigation
 from tulving.interfaces.console.security import PATH
 from tulving.interfaces.console.visit import Page, Visit, form_of, page, redirect, theme_of
+from tulving.interfaces.http import problems
 from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.events import event_stream
 from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
@@ -86,6 +88,16 @@ class Door:
             return response
 
         return await self._guarded(request, leave)
+
+    async def live(self, request: Request) -> Response:
+        """The stream of what happens, by which open pages keep themselves up to date."""
+        if security.is_foreign(request):
+            return Response(status_code=403)
+        try:
+            credential = security.get_cookie(request, security.ACCESS)
+            return await event_stream(request, self._access, self._config.http, credential)
+        except Exception as error:
+            return problems.respond(error)
 
     async def theme(self, request: Request) -> Response:
         """Keeps the theme that the visitor chooses."""

@@ -149,7 +149,7 @@ class Visit:
         if self.is_partial:
             return page(presentation.rendered_block(template, fragment, visit=self, **values), status)
         response = page(presentation.rendered(template, visit=self, **values), status)
-        if self.message is not None:
+        if self.message is not None and "x-tulving-live" not in self.request.headers:
             security.drop_cookie(self.request, response, security.SAID)
         return response
 

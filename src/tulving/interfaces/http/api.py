@@ -18,6 +18,7 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.http import arguments, batches, openapi, problems
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.events import event_stream
+from tulving.interfaces.http.moving import Transfers
 from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
@@ -36,6 +37,8 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
         if operation.batch:
             paths[f"{path}/batch"][method] = Batch(access, operation)
     paths[f"{problems.TYPES}{{name}}"]["GET"] = _problem_type
+    transfers = Transfers(access, config.http)
+    paths[f"{PATH}/export"]["GET"], paths[f"{PATH}/import"]["POST"] = transfers.export, transfers.import_
     paths[f"{PATH}/events"]["GET"] = partial(event_stream, access=access, limits=config.http)
     paths[openapi.PATH]["GET"] = Document(config)
     # A path without parameters comes before one that would match it too.
@@ -108,7 +111,7 @@ class Batch:
         try:
             result = await principal.carry_out(batch, given, failed=_raise)
         except InvalidInput as error:
-            raise batches.named(self.operation, error) from error
+            raise batches.named(self.operation, error, given["offers"]) from error
         return JSONResponse(answer(batch, result), max(_status(batch, each) for each in result))
 
 

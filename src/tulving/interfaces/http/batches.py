@@ -1,7 +1,7 @@
 """Batches: many calls of a store verb in one request and one transaction, all or none."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -62,15 +62,20 @@ def _offer(operation: Operation, at: int, item: object) -> dict[str, Any]:
     return {operation.batch_names.get(name, name): value for name, value in taken.items()}
 
 
-def named(operation: Operation, error: InvalidInput) -> InvalidInput:
+def named(operation: Operation, error: InvalidInput, offers: Sequence[Mapping[str, Any]]) -> InvalidInput:
     """The same error with the name that the caller knows the place by."""
     back = {offered: name for name, offered in operation.batch_names.items()}
     if place := _PLACE.fullmatch(error.field):
-        name = back.get(place[2], place[2])
-        field = f"items[{place[1]}]{'.' if name else ''}{name}{place[3]}"
-    else:
-        # What is refused in a batch of one is not named by its place.
-        name = re.split(r"\W", error.field, maxsplit=1)[0]
-        known = {each.name for each in of_an_item(operation)} | {*back}
-        field = f"items[0].{back.get(name, name)}{error.field[len(name) :]}" if name in known else error.field
-    return InvalidInput(field, error.problem, error.allowed)
+        at, name, rest = place.groups()
+        return InvalidInput(
+            f"items[{at}]{'.' if name else ''}{back.get(name, name)}{rest}", error.problem, error.allowed
+        )
+    # What is refused in a batch of one, or by the store, is not named by its place: it is the item with that value.
+    name = re.split(r"\W", error.field, maxsplit=1)[0]
+    places = [at for at, offer in enumerate(offers) if name in offer]
+    at = next((at for at in places if str(offers[at][name]) in error.problem), places[0] if places else None)
+    if at is None and len(offers) > 1:
+        return error
+    return InvalidInput(
+        f"items[{at or 0}].{back.get(name, name)}{error.field[len(name) :]}", error.problem, error.allowed
+    )

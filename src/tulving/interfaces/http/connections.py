@@ -23,6 +23,8 @@ LONGEST_ADDRESS = 100
 
 LEAST_TAKEN = 64 * 1024
 """How much of a large response a client must take within the time limit to be given more time."""
+LEAST_SENT = 1024 * 1024
+"""How much of a large body it must send for that."""
 
 
 def limited(limits: HttpConfig, proxies: Sequence[Network] = ()) -> Any:
@@ -35,14 +37,15 @@ def limited(limits: HttpConfig, proxies: Sequence[Network] = ()) -> Any:
 class LimitedConnection(H11Protocol):
     """A connection that is refused beyond the limits, and ends when the client has kept the server waiting too long.
 
-    The server waits for the client while a request is not whole or a response is not taken, and what trickles in does
-    not extend the time. While the server works on a response there is no limit.
+    The server waits for the client while a request is not whole or a response is not taken, and what trickles in or out
+    does not extend the time. While the server works on a response there is no limit.
     """
 
     _network = ""
     _admitted = False
     _timer: asyncio.TimerHandle | None = None
     _unsent = 0
+    _received = 0
 
     def __init__(
         self, limits: HttpConfig, networks: Counter[str], proxies: Sequence[Network], *args: Any, **kwargs: Any
@@ -73,6 +76,7 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._received += len(data)
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -97,7 +101,7 @@ class LimitedConnection(H11Protocol):
         if not unsent and self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._rest()
         elif self._timer is None:
-            self._unsent = unsent
+            self._unsent, self._received = unsent, 0
             self._timer = self.loop.call_later(self._limits.request_timeout, self._overdue)
 
     def _rest(self) -> None:
@@ -108,8 +112,8 @@ class LimitedConnection(H11Protocol):
     def _overdue(self) -> None:
         self._timer = None
         unsent, seconds = self.transport.get_write_buffer_size(), self._limits.request_timeout
-        if self._unsent - unsent >= LEAST_TAKEN or (not unsent and self.flow.read_paused):
-            self._watch()  # the response is being taken, or the server itself has paused reading
+        if self._unsent - unsent >= LEAST_TAKEN or (not unsent and (self.flow.read_paused or self._is_sent_more)):
+            self._watch()  # the response is being taken, the body comes, or the server itself has paused reading
         elif unsent:
             log.warning("closed a connection from %s: its answer was not taken in %g s", self._network, seconds)
             self.transport.abort()
@@ -118,6 +122,15 @@ class LimitedConnection(H11Protocol):
             self._end("408 Request Timeout" if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) else None)
         else:
             self._end()
+
+    @property
+    def _is_sent_more(self) -> bool:
+        """Whether a body comes fast enough, which has not been answered yet."""
+        return (
+            self._received >= LEAST_SENT
+            and self.conn.their_state is h11.SEND_BODY
+            and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+        )
 
     def _refuse(self, problem: str) -> None:
         log.warning("refused a connection from %s: %s", self._network, problem)

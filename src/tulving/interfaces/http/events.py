@@ -8,7 +8,7 @@ good, and when the server ends.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Hashable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -78,10 +78,11 @@ async def event_stream(request: Request, access: Access, limits: HttpConfig, cre
         raise InvalidInput(given, error.problem, error.allowed) from None
     if request.method == "HEAD":
         return Response(headers=HEADERS, media_type=MEDIA_TYPE)
-    if (full := access.streams.full(principal.who, limits)) is not None:
+    who = principal.credential or principal.who
+    if (full := access.streams.full(who, limits)) is not None:
         raise Problem(429, "too-many-requests", full, {"Retry-After": TRY_AGAIN_SECONDS})
-    access.streams.take(principal.who)
-    return EventStream(caller, principal, memory.messages(topics, after=begin), begin, limits.stream_check)
+    access.streams.take(who)
+    return EventStream(caller, who, memory.messages(topics, after=begin), begin, limits.stream_check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,10 @@ class EventStream(StreamingResponse):
     _coming: asyncio.Future[Message | None] | None = None
 
     def __init__(
-        self, caller: Caller, principal: Principal, messages: AsyncGenerator[Message], begin: str, seconds: float
+        self, caller: Caller, who: Hashable, messages: AsyncGenerator[Message], begin: str, seconds: float
     ) -> None:
         super().__init__((), headers=HEADERS, media_type=MEDIA_TYPE)
-        self._caller, self._who, self._streams = caller, principal.who, caller.access.streams
+        self._caller, self._who, self._streams = caller, who, caller.access.streams
         self._messages, self._begin, self._seconds = messages, begin, seconds
         self._check_at = asyncio.get_running_loop().time() + seconds
 

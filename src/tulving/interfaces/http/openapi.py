@@ -16,6 +16,7 @@ from tulving.interfaces.http.arguments import IN_QUERY, UNCHANGED
 from tulving.interfaces.http.batches import MOST_ITEMS, batched, of_an_item
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.events import EVENTS
+from tulving.interfaces.http.moving import EXPORT, IMPORT
 from tulving.interfaces.http.narrowing import NARROWING
 from tulving.interfaces.http.shapes import Shapes, among
 from tulving.interfaces.parameters import Parameter, describe, parameters, returned, schema
@@ -64,7 +65,7 @@ PROBLEM_TYPE = Described(
     example={"type": "/v1/problems/not-found", "title": problems.TITLES["not-found"]},
     example_parameters={"name": "not-found"},
 )
-BY_HAND: Sequence[Described] = (EVENTS, SELF, PROBLEM_TYPE)
+BY_HAND: Sequence[Described] = (EVENTS, EXPORT, IMPORT, SELF, PROBLEM_TYPE)
 """The routes that are not made from the registry."""
 
 _EXAMPLES = "examples.json"
@@ -330,9 +331,8 @@ def _statuses(operation: Operation) -> set[int]:
     """The statuses of problems that an operation may answer."""
     method, path = operation.http.split()
     found = {*_ALWAYS}
-    if any(each.name.endswith(("_id", "_ids")) for each in parameters(operation)) or NoneType in among(
-        returned(operation)
-    ):
+    named = any(each.name.endswith(("_id", "_ids")) for each in parameters(operation))
+    if named or "{" in path or NoneType in among(returned(operation)):
         found.add(404)
     if operation.effect != "read":
         found |= {409, 507}
