@@ -13,6 +13,7 @@ from http_parts import JSON
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from tulving import Memory
 from tulving.interfaces.http.turns import LARGE, Turns
 from tulving.settings import HttpConfig
 from tulving.storage.backpressure import BoundedWrites
@@ -89,6 +90,28 @@ async def test_health_and_streams_take_no_turn():
         assert (await web.get("/v1/x")).status_code == 429
         slow.go.set()
         assert {answer.status_code for answer in await asyncio.gather(*tasks, *streams)} == {200}
+
+
+async def test_exports_and_imports_take_no_turn_and_have_their_time(environ, monkeypatch):
+    held, export = asyncio.Event(), Memory.export
+
+    async def late(self, *args, **kwargs):
+        await held.wait()
+        return await export(self, *args, **kwargs)
+
+    monkeypatch.setattr(Memory, "export", late)
+    async with service(http={"max_working": 1, "max_waiting": 0, "answer_timeout": 0.3}) as here:
+        secret = await here.create()
+        exporting = asyncio.create_task(here.send("GET", "/v1/export", secret))
+        await asyncio.sleep(0.6)
+        assert (await here.send("POST", "/v1/search", secret, json={"query": "green"})).status_code == 200
+        held.set()
+        exported = await exporting
+        assert exported.status_code == 200
+        lines = {"content-type": "application/x-ndjson"}
+        assert (
+            await here.send("POST", "/v1/import", secret, content=exported.content, headers=lines)
+        ).status_code == 200
 
 
 async def test_who_sends_slowly_takes_nobodys_turn():

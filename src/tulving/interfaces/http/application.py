@@ -29,6 +29,8 @@ from tulving.settings import MemoryModuleConfig
 log = logging.getLogger("tulving")
 
 PATH = "/mcp"
+TRANSFERS = ("/v1/events", "/v1/export", "/v1/import")
+"""What may take as long as it takes, and has numbers of its own."""
 PROGRESS = b'"progressToken"'
 
 
@@ -70,7 +72,7 @@ def application(
             Middleware(SafeHeaders),
             Middleware(HostCheck, address),
             *([Middleware(CrossOrigin, pages)] if pages else []),
-            Middleware(Turns, config.http, PATHS),
+            Middleware(Turns, config.http, (*PATHS, *TRANSFERS)),
         ],
         lifespan=running,
     )
