@@ -100,10 +100,10 @@ async def test_exports_and_imports_take_no_turn_and_have_their_time(environ, mon
         return await export(self, *args, **kwargs)
 
     monkeypatch.setattr(Memory, "export", late)
-    async with service(http={"max_working": 1, "max_waiting": 0, "answer_timeout": 0.3}) as here:
+    async with service(http={"max_working": 1, "max_waiting": 0, "answer_timeout": 1.0}) as here:
         secret = await here.create()
         exporting = asyncio.create_task(here.send("GET", "/v1/export", secret))
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(1.5)
         assert (await here.send("GET", "/v1/problems/busy")).status_code == 200
         held.set()
         exported = await exporting

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,6 +16,7 @@ from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
+LARGEST = 4 * 1024 * 1024
 LARGE = 64 * 1024
 """How much of a body is taken before its request has its turn."""
 
@@ -37,7 +39,10 @@ class Turns:
         if scope["type"] != "http" or scope["path"] in self._paths:
             await self._app(scope, receive, send)
             return
-        beginning = await _beginning(receive)
+        declared = Headers(scope=scope).get("content-length", "0")
+        # What is too large for anybody is refused without being sent.
+        is_refused = declared.isdigit() and int(declared) > max(self._limits.largest_body, LARGEST)
+        beginning = [] if is_refused else await _beginning(receive)
         if self._free.locked() and self._waiting >= self._limits.max_waiting:
             log.warning("refused a request: %d are worked on and %d wait", self._limits.max_working, self._waiting)
             problem = "too many requests wait already, and nothing was done about this one"
