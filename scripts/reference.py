@@ -1,4 +1,4 @@
-"""The reference pages, made from the code: library, tools, commands, settings, events and errors.
+"""The reference pages, made from the code: library, tools, routes, commands, settings, events and errors.
 
 They are made whenever the site is built (`scripts/site_pages.py`): never out of date, never edited. To read
 them without the site, write them to a folder: `python scripts/reference.py FOLDER`.
@@ -26,6 +26,7 @@ from tulving.errors import TulvingError
 from tulving.interfaces import parameters
 from tulving.interfaces.blocking import BlockingMemory
 from tulving.interfaces.cli.commands import application
+from tulving.interfaces.http import openapi
 from tulving.services.operations import OPERATIONS, Operation, offered
 from tulving.settings import MemoryModuleConfig
 
@@ -58,7 +59,7 @@ undescribed: list[str] = []
 def pages() -> dict[str, str]:
     """The pages by their names in the site."""
     undescribed.clear()
-    makers: Sequence[Callable[[], str]] = (library, tools, commands, settings, events, errors)
+    makers: Sequence[Callable[[], str]] = (library, tools, http, commands, settings, events, errors)
     return {f"reference/{make.__name__}.md": make() for make in makers}
 
 
@@ -245,6 +246,37 @@ def _json_type(schema: Mapping[str, Any]) -> str:
     return _cell("; ".join((str(kind), *notes)))
 
 
+# HTTP
+
+
+def http() -> str:
+    """Every route of the HTTP API."""
+    document = openapi.document()
+    lines = [
+        "# HTTP",
+        "",
+        "Every route of the [HTTP API](../http.md), made from the code. Where a route is a tool, the page of the "
+        "[tools](tools.md) has its parameters; the [OpenAPI document](../openapi.json) has everything, with examples. "
+        "A route with a key takes an `Idempotency-Key`.",
+    ]
+    tools = {f"{each.http}{end}": each.tool for each in OPERATIONS.values() for end in ("", "/batch")}
+    tag = ""
+    for path, methods in document["paths"].items():
+        for method, each in methods.items():
+            if each["tags"][0] != tag:
+                tag = each["tags"][0]
+                lines += ["", f"## {tag}", "", "| Route | | Right | Key | Tool |", "|---|---|---|---|---|"]
+            route = f"{method.upper()} {path}"
+            if not each["summary"]:
+                undescribed.append(f"route {route}")
+            right = each["security"][0]["bearer"][0] if each["security"] else "none"
+            headers = [header.get("$ref", "").rpartition("/")[2] for header in each["parameters"]]
+            key = "yes" if "Idempotency-Key" in headers else ""
+            tool = f"[`{tools[route]}`](tools.md#{tools[route]})" if route in tools else ""
+            lines.append(f"| `{route}` | {_cell(_clean(each['summary']))} | {right} | {key} | {tool} |")
+    return _page(lines)
+
+
 # Commands
 
 
@@ -339,7 +371,7 @@ def settings() -> str:
 
 def meanings_of_settings() -> dict[str, str]:
     """What docs/configuration.md says about each setting. Its links lead from there, so they are adapted."""
-    text = re.sub(r"\]\((?!http)(#?)", lambda at: f"](../{'configuration.md#' if at[1] else ''}", _configuration())
+    text = re.sub(r"\]\((?!https?:)(#?)", lambda at: f"](../{'configuration.md#' if at[1] else ''}", _configuration())
     rows = ((re.findall(r"`([\w.]+)`", names), meaning) for names, meaning in SETTING_ROW.findall(text))
     return {name: meaning.strip() for names, meaning in rows for name in names}
 

@@ -55,6 +55,19 @@ async def test_the_block_is_the_one_that_an_agent_gets(visitor, mira):
     assert "planning a dinner" in left_out
 
 
+async def test_the_block_is_for_one_agent_and_others_are_offered(visitor, mira):
+    await mira.store_fact("Mira", "shift", "works nights in Porto", scope="ops")
+    await visitor.open(PLACES, q="Mira in Porto")
+    assert "works nights" in part(visitor, "by-search").text
+    assert "works nights" not in part(visitor, "as-context").one("pre").text
+    await visitor.follow("ops")
+    assert query_of(visitor.path) == {"q": "Mira in Porto", "butler": "ops"}
+    block = await mira.context("Mira in Porto", butler="ops")
+    assert part(visitor, "as-context").one("pre").raw_text.strip() == block.strip()
+    assert "works nights" in block
+    assert "lives in Porto" in part(visitor, "by-search").text
+
+
 async def test_looking_leaves_no_trace(visitor, mira, sql):
     tables = ("facts", "episodes", "rules", "memory_events")
 
@@ -194,10 +207,12 @@ async def test_a_memory_that_holds_nothing_today_says_so(visitor, memory, clock)
 
 
 async def test_the_profile_is_named_where_the_block_begins_with_it(visitor, memory):
-    mine = memory
-    await mine.store_fact("Mira", "home", "lives in Porto")
+    await memory.store_fact("Mira", "home", "lives in Porto")
     await visitor.open(PLACES, q="Mira")
     assert "It begins with the" not in visitor.text
+    await memory.set_profile("work", "Mira is an architect")
+    await visitor.open(PLACES, q="Mira")
+    assert "It begins with the profile" in visitor.text
 
 
 async def test_an_empty_memory_says_what_to_do_first(visitor):

@@ -125,9 +125,12 @@ async def test_an_act_asks_in_a_dialog(browser):
             const token = document.querySelector("meta[name=form-token]").content;
             document.querySelector("main").insertAdjacentHTML("beforeend",
                 `<form method="post" action="/console/theme" data-ask="Really?"><input type="hidden" name="_token"
-                value="${token}"><button name="theme" value="dark">Make it dark</button></form>`);
+                value="${token}"><button name="theme" value="dark">Make it dark</button></form>
+                <form method="post" action="/console/theme"><button name="_ask" value="Surely?">Other</button></form>`);
         }"""
     )
+    await browser.press("Other")
+    await browser.page.get_by_role("dialog", name="Surely?").get_by_role("button", name="Cancel").click()
     await browser.press("Make it dark")
     shown = browser.page.get_by_role("dialog", name="Really?")
     await expect(shown.get_by_role("button", name="Cancel")).to_be_focused()

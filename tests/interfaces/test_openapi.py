@@ -44,7 +44,7 @@ def test_every_route_of_the_api_is_in_it(document):
     served = {
         (method, re.sub(r":\w+}", "}", route.path))
         for route in api.routes(MemoryModuleConfig(), None)  # pyright: ignore
-        if route.path != "/v1/{rest:path}"
+        if route.endpoint.methods
         for method in route.endpoint.methods
     }
     told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}

@@ -43,7 +43,8 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     paths[openapi.PATH]["GET"] = Document(config)
     # A path without parameters comes before one that would match it too.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
-    return [*(Route(path, Endpoint(methods)) for path, methods in ordered), Route(f"{PATH}/{{rest:path}}", Endpoint())]
+    nowhere = (Route(path, Endpoint()) for path in (PATH, f"{PATH}/{{rest:path}}"))
+    return [*(Route(path, Endpoint(methods)) for path, methods in ordered), *nowhere]
 
 
 class Endpoint:
@@ -58,14 +59,16 @@ class Endpoint:
             response = await self._handler(request)(request)
         except Exception as error:
             response = problems.respond(error)
+        # What a memory says is for its caller alone, and not for the disk of a browser or a proxy.
+        response.headers.setdefault("Cache-Control", "private, no-cache" if "ETag" in response.headers else "no-store")
         await response(scope, receive, send)
 
     def _handler(self, request: Request) -> Handler:
         if self.methods is None:
-            raise Problem(404, "unknown-route", f"there is no route {request.url.path:.200}")
+            raise Problem(404, "unknown-route", f"there is no route {request.url.path:.200}; {openapi.PATH} lists them")
         method = "GET" if request.method == "HEAD" else request.method
         if method not in self.methods:
-            allowed = ", ".join(sorted(self.methods))
+            allowed = ", ".join(sorted({*self.methods, *(("HEAD",) if "GET" in self.methods else ())}))
             raise Problem(405, "method-not-allowed", f"only {allowed} is possible here", {"Allow": allowed})
         return self.methods[method]
 

@@ -46,7 +46,8 @@ async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         allowed = "application/json"
-        raise Problem(415, "unsupported-media-type", f"the body must be {allowed}", {"Accept-Post": allowed})
+        problem = f"the body must be {allowed}, and the header Content-Type says {media_type or 'nothing'!r:.80}"
+        raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": allowed})
     try:
         read = json.loads(body.decode(), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -307,7 +307,7 @@ def _with_example(shape: Mapping[str, Any], example: Any) -> dict[str, Any]:
 
 
 def _request_headers(operation: Operation) -> Iterator[str]:
-    if operation.effect != "read":
+    if hasattr(operation.method, "__wrapped__"):  # by `requests.once`
         yield "Idempotency-Key"
     if any(each.name == UNCHANGED for each in parameters(operation)):
         yield "If-Match"

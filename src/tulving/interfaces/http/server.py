@@ -92,10 +92,11 @@ async def _serve(
         said = [f"Tulving serves {address.url}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
-            from tulving.interfaces.http import api
+            from tulving.interfaces.http import api, openapi
 
             more = [*api.routes(config, access), *console.routes(config, access)]
             said.append(f"Console: {address.url}{console.PATH}{f'/login?key={key}' if key else ''}")
+            said.append(f"API: {address.url}{api.PATH}, described by {openapi.PATH}")
 
         def announce() -> None:
             typer.echo("\n".join(said), err=True)

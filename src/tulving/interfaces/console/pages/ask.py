@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from tulving.domain.model import KINDS, Found
 from tulving.domain.ranking import MODES
+from tulving.domain.scope import GLOBAL, scope_of
 from tulving.errors import InvalidInput
 from tulving.interfaces.console import hits
 from tulving.interfaces.console.visit import Page, Visit
@@ -44,6 +45,7 @@ class Asked:
     min_confidence: float = MIN_CONFIDENCE
     min_relevance: float | None = None
     budget: int | None = None
+    butler: str | None = None
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -76,6 +78,9 @@ class Answers:
     context: Any
     context_ms: float
     near: list[hits.Miss]
+    agent: str
+    """For whom the context is, and other agents who have memories of this."""
+    others: list[str]
 
 
 async def show(visit: Visit) -> Response:
@@ -147,6 +152,7 @@ def read(query: QueryParams) -> Asked:
         min_confidence=number("min_confidence", float, MIN_CONFIDENCE),
         min_relevance=number("min_relevance", float, None),
         budget=number("budget", int, None),
+        butler=text("butler"),
     )
 
 
@@ -156,7 +162,8 @@ async def _answers(memory: Memory, asked: Asked) -> Answers:
     of_search = {**conditions, "mode": asked.mode, "type": asked.type}
     search, search_ms = await _timed(memory.search(asked.q, **of_search))
     recall, recall_ms = await _timed(memory.recall(asked.q, **conditions))
-    composing = compose(memory, asked.q, asked.scope, asked.budget, asked.as_of, asked.min_relevance)
+    agent = memory._agent(asked.butler or asked.scope)
+    composing = compose(memory, asked.q, agent, asked.budget, asked.as_of, asked.min_relevance)
     context, context_ms = await _timed(composing)
     loose = {"limit": min(asked.limit + NEAR, 1000), "min_confidence": 0.0, "min_relevance": 0.0}
     beyond = await memory.search(asked.q, **of_search | loose)
@@ -173,6 +180,8 @@ async def _answers(memory: Memory, asked: Asked) -> Answers:
         context,
         context_ms,
         hits.misses(search, beyond, asked.min_confidence, floor, NEAR),
+        agent,
+        sorted({scope_of(hit.item) for hit in (*search.hits, *recall.hits)} - {GLOBAL, agent}),
     )
 
 

@@ -3,7 +3,7 @@
 const root = document.documentElement;
 const token = document.querySelector("meta[name=form-token]")?.content;
 
-// Questions: a form with data-ask asks in a dialog, where without scripts a page would.
+// Questions: a form with data-ask, or a button named _ask, asks in a dialog, where without scripts a page would.
 
 function dialog(title, ...parts) {
   const made = document.createElement("dialog");
@@ -34,19 +34,21 @@ function row(...parts) {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (!form.dataset.ask || form.elements._sure) return;
+  const pressed = event.submitter;
+  const question = form.dataset.ask || (pressed?.name === "_ask" && pressed.value);
+  if (!question || form.elements._sure) return;
   event.preventDefault();
   event.stopPropagation();
-  const pressed = event.submitter;
   const yes = button(pressed?.textContent.trim() || "Yes", pressed?.className || "button", () => {
     const sure = document.createElement("input");
     Object.assign(sure, { type: "hidden", name: "_sure", value: "1" });
     form.append(sure);
     asked.close();
     form.requestSubmit(pressed);
+    sure.remove();
   });
   const no = button("Cancel", "button", () => asked.close());
-  const asked = dialog(form.dataset.ask, row(yes, no));
+  const asked = dialog(question, row(yes, no));
   asked.firstChild.dir = "auto";
   no.focus();
 }, true);
