@@ -99,6 +99,7 @@ from tulving.ports import Embedder as Embedder
 from tulving.ports import Finding as Finding
 from tulving.ports import Ids as Ids
 from tulving.ports import Llm as Llm
+from tulving.ports import Observer as Observer
 from tulving.ports import Publisher as Publisher
 from tulving.ports import Reranker as Reranker
 from tulving.services.administration import Administration as Administration

@@ -14,6 +14,7 @@ from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.providers import DIALECTS, EMBEDDERS, POOLINGS
 
+LOG_FORMATS = ("text", "json")
 TOOL_SETS = ("minimal", "standard", "all")
 CRONS = {
     "consolidation": "0 */6 * * *",
@@ -422,6 +423,28 @@ class HooksConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LogsConfig:
+    """What a server or worker logs, and how."""
+
+    format: str = "text"
+    access: bool = False
+
+    def __post_init__(self) -> None:
+        _check("logs.format", self.format in LOG_FORMATS, ", ".join(LOG_FORMATS))
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Who may read the metrics of a server, and how many tenants have figures of their own."""
+
+    open: bool = False
+    tenants: int = 10
+
+    def __post_init__(self) -> None:
+        _check("metrics.tenants", 0 <= self.tenants <= 1000, "0 (none) to 1000")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -465,6 +488,8 @@ class MemoryModuleConfig:
     writes: WritesConfig = field(default_factory=WritesConfig)
     secrets: SecretsConfig = field(default_factory=SecretsConfig)
     hooks: HooksConfig = field(default_factory=HooksConfig)
+    logs: LogsConfig = field(default_factory=LogsConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
 
     def __post_init__(self) -> None:
         if self.embedder not in EMBEDDERS:

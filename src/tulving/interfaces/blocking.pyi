@@ -49,7 +49,7 @@ from tulving.domain.scope import Bound, Caller
 from tulving.domain.statistics import Fading, Growth, Overview, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
-from tulving.ports import Clock, Embedder, Ids, Llm, Publisher, Reranker
+from tulving.ports import Clock, Embedder, Ids, Llm, Observer, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
@@ -783,6 +783,9 @@ class BlockingMemory:
         tags: list[str] | None = None,
         state: str | None = None,
         keyed: bool | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page:
@@ -993,6 +996,9 @@ class BlockingMemory:
     def config(self) -> MemoryModuleConfig:
         """The settings of this memory."""
         ...
+    def observed(self, operation: str) -> AbstractContextManager[Any]:
+        """A block in which a surface calls an operation: the observer of this memory is told."""
+        ...
     def count_call(self, tool: str) -> None:
         """Count a tool call that a surface makes: a session knows how many there were since it began."""
         ...
@@ -1015,6 +1021,7 @@ def open_memory_sync(
     clock: Clock = ...,
     ids: Ids = ...,
     tokens: Callable[[str], int] = ...,
+    observer: Observer = ...,
     background: bool = True,
     may_reembed: bool = False,
     create: Create = "file",

@@ -92,7 +92,7 @@ class HealthCheck(Timeline):
     async def jobs(self) -> list[JobState] | None:
         """The state of the scheduled jobs; None if the database user may not see them."""
         entries = await self._env.store.read(None, storage.health.job_entries)
-        return None if entries is None else [_state(entry) for entry in entries]
+        return None if entries is None else [job_state(entry) for entry in entries]
 
     @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
     async def health(self) -> Health:
@@ -114,7 +114,7 @@ class HealthCheck(Timeline):
             problem = env.model.unready()
             learning = [Finding("language model", (problem,) if problem else (), env.model.name)]
         listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
-        jobs = None if entries is None else [_state(entry) for entry in entries]
+        jobs = None if entries is None else [job_state(entry) for entry in entries]
         failed = tuple(
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
         )
@@ -184,7 +184,8 @@ async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:
         return Finding(check, (str(error),)), None
 
 
-def _state(entry: Entry) -> JobState:
+def job_state(entry: Entry) -> JobState:
+    """A job as monitors see it."""
     state = (
         "running" if entry.holder else "failed" if entry.last_error else "ok" if entry.last_started_at else "waiting"
     )

@@ -32,7 +32,7 @@ from tulving.domain.text import found_by
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, UnchangedSince
+from tulving.services.service import HouseholdId, PersonaId, Service, UnchangedSince, UserId
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 FactOrRule = Annotated[Kind, "fact or rule", intake.OneOf(("fact", "rule"))]
@@ -94,6 +94,9 @@ class Items(Service):
             str | None, "Only those in this state; that of a rule is its maturity", intake.OneOf(("any", *ALL_STATES))
         ] = None,
         keyed: Annotated[bool | None, "For facts: only those with a subject and predicate (true), or notes"] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
         limit: Annotated[int, "How many at most", PAGE] = 50,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
     ) -> Page:
@@ -105,7 +108,8 @@ class Items(Service):
         if keyed is not None and kind != "fact":
             raise InvalidInput("keyed", f"is not for {kind}s", "memory_type fact")
         limit = intake.whole("limit", limit, *PAGE)
-        wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, state=state)
+        mine = self._within(user_id, household_id, persona_id)
+        wanted = mine._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, state=state)
         items: list[Item] = await self._read(
             storage.items.listing,
             self.caller.tenant_id,

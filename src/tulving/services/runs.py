@@ -97,7 +97,8 @@ class Runs(Lessons):
     def _spawned(self, spawner: Any, trigger_source: str) -> LanguageModel:
         """001-045: a host's way to start a session of its own model. Its attempts are the host's matter."""
         most = self._env.config.llm.max_output_tokens
-        return LanguageModel(Spawned(spawner, trigger_source), retries=0, max_tokens=most, jitter=lambda: 0.0)
+        given = {"retries": 0, "max_tokens": most, "jitter": lambda: 0.0, "observer": self._env.observer}
+        return LanguageModel(Spawned(spawner, trigger_source), **given)
 
 
 def described(error: BaseException) -> str:

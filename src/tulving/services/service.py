@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -19,7 +19,7 @@ from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.screening import Screen
 from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
-from tulving.ports import Clock, Embedder, Ids, Publisher, Store
+from tulving.ports import UNOBSERVED, Clock, Embedder, Ids, Observer, Publisher, Store
 from tulving.services.embedding import Embedding
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
@@ -95,6 +95,7 @@ class Env:
     tokens: Callable[[str], int] = count_tokens
     reranker: Reranking | None = None
     model: LanguageModel | None = None
+    observer: Observer = UNOBSERVED
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What ends all this, the last part first."""
     closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -217,6 +218,10 @@ class Service:
     def config(self) -> MemoryModuleConfig:
         """The settings of this memory."""
         return self._env.config
+
+    def observed(self, operation: str) -> AbstractContextManager[Any]:
+        """A block in which a surface calls an operation: the observer of this memory is told."""
+        return self._env.observer.during("operation", operation=operation, tenant=self.caller.tenant_id)
 
     @property
     def _tenant_id(self) -> str | None:

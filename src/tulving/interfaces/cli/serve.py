@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from tulving import extras
+from tulving.interfaces import logs
+from tulving.interfaces.cli.options import AccessLog, LogFormat, logging_as
 from tulving.settings import TOOL_SETS
 
 ADDRESS = "127.0.0.1:8765"
@@ -29,6 +31,8 @@ def serve(
     tools: Annotated[
         str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which MCP tools [default: as configured]")
     ] = None,
+    log_format: LogFormat = None,
+    access_log: AccessLog = False,
 ) -> None:
     """Serve the memory over HTTP: an API, a console to look at it in a browser, and MCP, all on one port."""
     from tulving.location import is_postgres, new_file, store_name
@@ -41,14 +45,14 @@ def serve(
     if demo:
         from tulving.interfaces.cli.demo import filled
 
-        config = filled(context.obj)
-        typer.echo(f"Made-up memories, in {store_name(config.url)}", err=True)
+        config = logging_as(filled(context.obj), log_format, access_log)
+        logs.announce([f"Made-up memories, in {store_name(config.url)}"], config.logs)
     else:
-        config = context.obj.config()
+        config = logging_as(context.obj.config(), log_format, access_log)
     if tools is not None:
         config = replace(config, tools=tools)
     if not is_postgres(config.url) and (file := new_file(config.url)):
-        typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
+        logs.announce([f"There is no memory at {file} yet: a new one is made."], config.logs)
     from tulving.interfaces.http.server import serve as serve_http
 
     serve_http(config, address, open_, whole=True, tls=tls, proxies=proxies)

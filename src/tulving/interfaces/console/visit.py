@@ -163,6 +163,12 @@ class Visit:
         return response
 
 
+def path_with(path: str, **asked: str | None) -> str:
+    """An address with parameters; what is None is left out."""
+    given = urlencode({name: value for name, value in asked.items() if value is not None})
+    return f"{path}?{given}" if given else path
+
+
 async def form_of(request: Request) -> FormData:
     """The fields of a form; files are refused."""
     return await request.form(max_files=0, max_part_size=LARGEST_FORM)

@@ -29,7 +29,7 @@ from tulving.settings import MemoryModuleConfig
 log = logging.getLogger("tulving")
 
 PATH = "/mcp"
-TRANSFERS = ("/v1/events", "/v1/export", "/v1/import")
+TRANSFERS = ("/metrics", "/v1/events", "/v1/export", "/v1/import")
 """What may take as long as it takes, and has numbers of its own."""
 PROGRESS = b'"progressToken"'
 
@@ -43,6 +43,7 @@ def application(
     announce: Callable[[], None] = lambda: None,
     ids: Ids = uuid7,
     health: Health | None = None,
+    watching: Sequence[Middleware] = (),
 ) -> Starlette:
     """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
     manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES.high)
@@ -69,6 +70,7 @@ def application(
         ],
         middleware=[
             Middleware(RequestIds, ids),
+            *watching,
             Middleware(SafeHeaders),
             Middleware(HostCheck, address),
             *([Middleware(CrossOrigin, pages)] if pages else []),

@@ -9,11 +9,10 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import typer
 import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -22,12 +21,14 @@ from starlette.types import Receive, Scope, Send
 
 from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
+from tulving.interfaces import logs, traces
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import Network, limited
 from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
+from tulving.interfaces.http.watch import Watch
 from tulving.settings import HttpConfig, MemoryModuleConfig
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def serve(
     """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
-    with listen(host, port) as listener:
+    with listen(host, port) as listener, closing(Watch(config.metrics, traces.configured())) as watch:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
         at = Endpoint(host, port, is_loopback, names, pages, tls is not None)
@@ -70,7 +71,7 @@ def serve(
             raise ConfigError("open", "is not possible behind a proxy", "no --open, or no --proxy-headers")
         if is_open and config.jwt.chosen:
             raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
-        asyncio.run(_serve(config, at, listener, is_open, whole, tls, proxies))
+        asyncio.run(_serve(config, at, listener, is_open, whole, watch, tls, proxies))
 
 
 async def _serve(
@@ -79,30 +80,33 @@ async def _serve(
     listener: socket.socket,
     is_open: bool,
     whole: bool,
+    watch: Watch,
     tls: ssl.SSLContext | None,
     proxies: Sequence[Network],
 ) -> None:
-    async with open_lazily(lambda: open_served(config)) as served:
+    async with open_lazily(lambda: open_served(config, watch.observer)) as served:
         needs_token = not (whole and address.is_local) and not config.jwt.chosen
         has_tokens = await _check_tokens(served, is_open, needs_token)
-        # Who starts a whole service on their own machine sees its console without creating a token first.
-        key = new_secret() if whole and address.is_local and not has_tokens and not is_open else None
+        # Who starts a whole service on their own machine sees its console without creating a token first. A log for
+        # programs is no place for a secret.
+        needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
+        key = new_secret() if needs_key else None
         access = Access(served, is_open, key, config.http, _provider(config))
-        more: list[BaseRoute] = []
+        more: list[BaseRoute] = [*watch.routes(served, access, address)]
         said = [f"Tulving serves {address.url}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
             from tulving.interfaces.http import api, openapi
 
-            more = [*api.routes(config, access), *console.routes(config, access)]
+            more += [*api.routes(config, access), *console.routes(config, access)]
             said.append(f"Console: {address.url}{console.PATH}{f'/login?key={key}' if key else ''}")
             said.append(f"API: {address.url}{api.PATH}, described by {openapi.PATH}")
 
         def announce() -> None:
-            typer.echo("\n".join(said), err=True)
+            logs.announce(said, config.logs)
 
         health = Health(served, access)
-        app = application(config, served, address, access, more, announce, health=health)
+        app = application(config, served, address, access, more, announce, watching=watch.middleware, health=health)
         server = web_server(app, config.http, access.streams.end, health.leave, tls, proxies)
         for number in SIGNALS:
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
