@@ -46,7 +46,7 @@ from tulving.domain.offers import Offer, Taken
 from tulving.domain.profile import Block, BlockName, ProfileOwner
 from tulving.domain.ranking import Mode
 from tulving.domain.scope import Bound, Caller
-from tulving.domain.statistics import Fading, Growth, Overview, Statistics
+from tulving.domain.statistics import Fading, Growth, Overview, RuleCounts, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
 from tulving.ports import Clock, Embedder, Ids, Llm, Observer, Publisher, Reranker
@@ -211,6 +211,9 @@ class BlockingMemory:
     def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         ...
+    def count_held_conflicts(self) -> int:
+        """How many conflicts wait for a person."""
+        ...
     def conflict(self, conflict_id: MemoryId) -> ConflictReport | None:
         """Read one conflict with both sides as they are today; nothing if there is none."""
         ...
@@ -226,7 +229,7 @@ class BlockingMemory:
     def runs(self, run_id: MemoryId | None = None, limit: int = 20) -> list[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         ...
-    def undo(self, run_id: MemoryId) -> Undone:
+    def undo(self, run_id: MemoryId, dry_run: bool = False) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 
         What somebody has changed since stays as it is, and is named.
@@ -525,6 +528,9 @@ class BlockingMemory:
         ...
     def stats(self, scope: str | None = None) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
+        ...
+    def count_rules(self, scope: str | None = None) -> RuleCounts:
+        """The counts of `stats` for rules alone."""
         ...
     def growth(self, days: int = 28) -> Growth:
         """Count the memories of each kind that were stored on each of the last days (UTC), oldest first.
