@@ -390,6 +390,15 @@ async def test_a_request_has_a_name(api: Api, memory: Memory):
     assert len({*names}) == 4 and all(len(name) == 36 for name in names)
 
 
+@BY_SIZE
+@pytest.mark.parametrize(
+    "header", [b"Bearer \xe9", b"Bearer", b"Bearer  ", b"Basic eDp4", b"\xff", b"Bearer " + b"x" * 9_000]
+)
+async def test_a_credential_that_makes_no_sense_is_no_credential(api: Api, header: bytes):
+    answered = await Api(api.app, api.memory).get("/v1/stats", headers={"authorization": header})
+    assert answered.status_code == 401 and answered.headers["content-type"] == PROBLEM
+
+
 # -- for whom a caller speaks ------------------------------------------------------------------------------------
 
 
@@ -459,6 +468,33 @@ async def test_a_caller_speaks_for_a_user_over_mcp_as_well(api: Api):
 
 
 # -- a real service ----------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_was_lost_is_given_again(environ: dict[str, str], token: Callable[..., Any]):
+    """The connection breaks at every moment of a request; whoever asks again gets the one answer."""
+    body = json.dumps({"content": "It rained"}).encode()
+    secret = token()["secret"]
+
+    async def ask(whole: bool, upto: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
+        writer.write((head + body)[:upto])
+        await writer.drain()
+        answered = await reader.readuntil(b"}") if whole else b""
+        writer.close()
+        return answered.rpartition(b"\r\n\r\n")[2]
+
+    with service_process() as process:
+        head = (
+            f"POST /v1/episodes HTTP/1.1\r\nhost: 127.0.0.1:{process.port}\r\nauthorization: Bearer {secret}\r\n"
+            f"content-type: application/json\r\nidempotency-key: lost\r\ncontent-length: {len(body)}\r\n\r\n"
+        ).encode()
+        for upto in (10, len(head), len(head) + 5, len(head + body), len(head + body)):
+            await ask(False, upto)
+        first, second = [await ask(True, len(head + body)) for _ in range(2)]
+        assert first == second and json.loads(first)["outcome"] == "stored"
+        async with client_of(process, secret) as web:
+            listed = (await web.get("/v1/memories/episode")).json()
+            assert [each["id"] for each in listed["items"]] == [json.loads(first)["id"]]
 
 
 async def test_a_service_of_its_own_answers_and_keeps_what_it_was_told(

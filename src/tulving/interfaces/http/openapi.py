@@ -77,6 +77,7 @@ _REQUEST_HEADERS = {
     "X-Request-Id": "The caller's own name for the request, kept with what it changes and returned in the answer",
     **NARROWING,
 }
+_SHORT = {"type": "string", "minLength": 1, "maxLength": 200}
 _RESPONSE_HEADERS = {
     "X-Request-Id": "The name of the request: the caller's own, or a new one",
     "ETag": "The version of what is answered, for If-Match and If-None-Match",
@@ -156,7 +157,8 @@ class _Document:
                 "responses": {_component(status): _answered_problem(status) for status in _PROBLEMS},
                 "headers": {name: _meant(text) for name, text in _RESPONSE_HEADERS.items()},
                 "parameters": {
-                    name: {"name": name, "in": "header", **_meant(text)} for name, text in _REQUEST_HEADERS.items()
+                    name: {"name": name, "in": "header", "description": text, "schema": _SHORT}
+                    for name, text in _REQUEST_HEADERS.items()
                 },
                 "securitySchemes": {
                     "bearer": {
@@ -331,7 +333,7 @@ def _statuses(operation: Operation) -> set[int]:
     """The statuses of problems that an operation may answer."""
     method, path = operation.http.split()
     found = {*_ALWAYS}
-    named = any(each.name.endswith(("_id", "_ids")) for each in parameters(operation))
+    named = any(each.name.endswith(("_id", "ids")) for each in parameters(operation))
     if named or "{" in path or NoneType in among(returned(operation)):
         found.add(404)
     if operation.effect != "read":
