@@ -476,7 +476,8 @@ def test_a_run_stands_before_what_it_has_learned(clock):
 async def test_in_a_browser_a_wrong_fact_is_corrected(browser):
     said = await browser.memory.store_episode("I have moved to Porto!", butler="home", source="Mira")
     await browser.memory.store_fact("Mira", "home", "lives in Lisbon")
-    fact = await browser.memory.store_fact("Mira", "home", "lives in Braga", source_episode_id=said.id)
+    long = {"tags": ["t" * 150], "metadata": {"k": "v" * 300}}
+    fact = await browser.memory.store_fact("Mira", "home", "lives in Braga", source_episode_id=said.id, **long)
     await browser.open(f"{ASK}?q=Where+does+Mira+live")
     page = browser.page
     await page.locator("#by-search").get_by_role("link", name="lives in Braga").click()

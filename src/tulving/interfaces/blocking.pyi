@@ -211,6 +211,9 @@ class BlockingMemory:
     def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         ...
+    def count_held_conflicts(self) -> int:
+        """How many conflicts wait for a person."""
+        ...
     def conflict(self, conflict_id: MemoryId) -> ConflictReport | None:
         """Read one conflict with both sides as they are today; nothing if there is none."""
         ...
@@ -226,7 +229,7 @@ class BlockingMemory:
     def runs(self, run_id: MemoryId | None = None, limit: int = 20) -> list[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         ...
-    def undo(self, run_id: MemoryId) -> Undone:
+    def undo(self, run_id: MemoryId, dry_run: bool = False) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 
         What somebody has changed since stays as it is, and is named.

@@ -60,6 +60,10 @@ class Conflicts(Runs):
         found = await self._read(storage.settlements.listing, self.caller.tenant_id, self.bound, limit, status)
         return [_report(*each) for each in found]
 
+    async def count_held_conflicts(self) -> int:
+        """How many conflicts wait for a person."""
+        return (await self._read(storage.settlements.count_held, self.caller.tenant_id, self.bound)).total()
+
     @operation(
         "memory_conflict", http="GET /v1/conflicts/{conflict_id}", effect="read", answer="conflict", standard=False
     )

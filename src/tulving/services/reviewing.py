@@ -88,13 +88,22 @@ class Reviewing(Learning):
         positional=("run_id",),
         standard=False,
     )
-    async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
+    async def undo(
+        self,
+        run_id: Annotated[MemoryId, "The run, as memory_runs lists it"],
+        dry_run: Annotated[bool, "Only tell what would be undone"] = False,
+    ) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 
         What somebody has changed since stays as it is, and is named.
         """
-        run = await self._known_run(run_id)
-        return await self._write(storage.undoing.undo, run, self._audit(self._env.clock()))
+        run, audit = await self._known_run(run_id), self._audit(self._env.clock())
+        if not dry_run:
+            return await self._write(storage.undoing.undo, run, audit)
+        try:
+            return await self._write(storage.undoing.rehearse, run, audit)
+        except storage.undoing.Rehearsed as rehearsed:
+            return rehearsed.undone
 
     @operation("memory_proposals", http="GET /v1/review", effect="review", answer="proposals", standard=False)
     async def proposals(self) -> list[Proposal]:

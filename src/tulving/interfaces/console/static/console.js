@@ -124,7 +124,7 @@ const KEYS = [
 let began = -Infinity;
 
 function typing(at) {
-  return at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
+  return at.isContentEditable || (/^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && !/^(checkbox|radio)$/.test(at.type));
 }
 
 function shown(element) {

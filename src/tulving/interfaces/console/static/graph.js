@@ -54,7 +54,7 @@ function style() {
     {
       selector: "node",
       style: {
-        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-max-width": 148,
+        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-overflow-wrap": "anywhere", "text-max-width": 148,
         "text-valign": "center", "text-halign": "center", "line-height": 1.25, "background-color": card, "border-color": line, "border-width": 1,
       },
     },
