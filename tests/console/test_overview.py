@@ -91,3 +91,12 @@ async def test_it_looks_as_it_should(browser):
     await browser.page.set_viewport_size({"width": 360, "height": 740})
     assert await browser.overflow() == 0
     await browser.pictures("overview")
+
+
+async def test_it_follows_what_happens_with_its_charts(browser):
+    await browser.memory.store_rule("pour slowly")
+    await browser.open("/console")
+    await browser.page.wait_for_selector(".uplot canvas")
+    await browser.memory.store_fact("tea", "price", "high", permanence="ephemeral", confidence=0.25)
+    await browser.page.wait_for_selector("text=tea · price")
+    await browser.page.wait_for_function("document.querySelectorAll('.uplot canvas').length === 2")

@@ -46,7 +46,7 @@ from tulving.domain.offers import Offer, Taken
 from tulving.domain.profile import Block, BlockName, ProfileOwner
 from tulving.domain.ranking import Mode
 from tulving.domain.scope import Bound, Caller
-from tulving.domain.statistics import Fading, Growth, Overview, Statistics
+from tulving.domain.statistics import Fading, Growth, Overview, RuleCounts, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
 from tulving.ports import Clock, Embedder, Ids, Llm, Observer, Publisher, Reranker
@@ -528,6 +528,9 @@ class BlockingMemory:
         ...
     def stats(self, scope: str | None = None) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
+        ...
+    def count_rules(self, scope: str | None = None) -> RuleCounts:
+        """The counts of `stats` for rules alone."""
         ...
     def growth(self, days: int = 28) -> Growth:
         """Count the memories of each kind that were stored on each of the last days (UTC), oldest first.

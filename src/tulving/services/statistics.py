@@ -1,7 +1,6 @@
 """The verbs that count."""
 
 import asyncio
-from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -39,23 +38,21 @@ class Counting(Service):
     ) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
         now = self._env.clock()
+        # Each at the same time as the others, since each looks at all rows of its table.
+        episodes, facts, rules = await asyncio.gather(*(self._counts(kind, scope, now) for kind in KINDS))
+        oldest: datetime | None = episodes.pop("created_at")
+        episodes["backlog_age_hours"] = None if oldest is None else max(0.0, (now - oldest) / _HOUR)
+        return Statistics(episodes=EpisodeCounts(**episodes), facts=FactCounts(**facts), rules=RuleCounts(**rules))
+
+    async def count_rules(self, scope: str | None = None) -> RuleCounts:
+        """The counts of `stats` for rules alone."""
+        return RuleCounts(**await self._counts("rule", scope, self._env.clock()))
+
+    async def _counts(self, kind: Kind, scope: str | None, now: datetime) -> dict[str, Any]:
         wanted = replace(self._filter(scope=scope), state="any", archived=True)
         # Episodes have an agent instead of a namespace, so only the scope that the connection is bound to applies.
-        of_kind: dict[Kind, Any] = {"episode": replace(wanted, scope=self.bound.scope), "fact": wanted, "rule": wanted}
-
-        def count(kind: Kind) -> Awaitable[dict[str, Any]]:
-            return self._read(storage.statistics.count, self.caller.tenant_id, kind, of_kind[kind], now)
-
-        # Each at the same time as the others, since each looks at all rows of its table.
-        counts = dict(zip(KINDS, await asyncio.gather(*map(count, KINDS)), strict=True))
-        oldest: datetime | None = counts["episode"].pop("created_at")
-        age = None if oldest is None else max(0.0, (now - oldest) / _HOUR)
-        counts["episode"]["backlog_age_hours"] = age
-        return Statistics(
-            episodes=EpisodeCounts(**counts["episode"]),
-            facts=FactCounts(**counts["fact"]),
-            rules=RuleCounts(**counts["rule"]),
-        )
+        of_kind = replace(wanted, scope=self.bound.scope) if kind == "episode" else wanted
+        return await self._read(storage.statistics.count, self.caller.tenant_id, kind, of_kind, now)
 
     @operation("memory_growth", http="GET /v1/growth", effect="read", command="growth", standard=False)
     async def growth(self, days: Annotated[int, "How many days back, today included", DAYS] = 28) -> Growth:

@@ -93,22 +93,18 @@ async def _page(visit: Visit, given: Mapping[str, str], problem: str = "", statu
     names = [wanted] if wanted in (*LADDER, "forgotten") else list(LADDER)
     limit, scope = ON_A_PAGE if wanted else SHOWN, visit.query.get("scope") or None
     cursor = visit.query.get("cursor")
-    counts, *pages = await asyncio.gather(
-        visit.call("memory_stats", scope=scope),
-        *(
-            visit.call("memory_list", memory_type="rule", state=name, scope=scope, limit=limit, cursor=cursor)
-            for name in names
-        ),
-    )
+    asked = {"memory_type": "rule", "scope": scope, "limit": limit, "cursor": cursor}
+    counts = await memory.count_rules(scope)
+    pages = await asyncio.gather(*(visit.call("memory_list", state=name, **asked) for name in names))
     marks = await memory.rule_marks([rule.id for page in pages for rule in page])
-    totals = [getattr(counts.rules, name) for name in names]
+    totals = [getattr(counts, name) for name in names]
     rungs = [_rung(visit, *each, marks) for each in zip(names, totals, pages, strict=True)]
     return visit.render(
         "rules.html",
         status=status,
         rungs=rungs,
-        total=counts.rules.total,
-        forgotten=counts.rules.forgotten,
+        total=counts.total,
+        forgotten=counts.forgotten,
         wanted=wanted if wanted in names else None,
         scope=scope,
         cursor=pages[0].next_cursor if wanted in names else None,
