@@ -34,7 +34,7 @@ from tulving.interfaces.http.server import listen, parse_address, serve
 from tulving.ports import Finding
 from tulving.services.administration import Administration
 from tulving.services.operations import OPERATIONS
-from tulving.services.tokens import Authentication, Tokens
+from tulving.services.tokens import TRUSTED, Authentication, Tokens
 from tulving.storage.backpressure import BoundedWrites
 from tulving.testing import WordEmbedder
 
@@ -359,6 +359,7 @@ async def test_an_open_server_closes_with_the_first_token_and_stays_closed(serve
     assert served.post().status_code == 401
     assert served.post(secret=made["secret"]).status_code == 200
     assert process("token", "revoke", made["id"]).code == 0
+    time.sleep(TRUSTED)
     assert served.post(secret=made["secret"]).status_code == 401
     assert served.post().status_code == 401, "revoking the last token does not open the server"
     assert served.end()[0] == 0

@@ -134,6 +134,17 @@ async def test_what_is_logged_while_a_request_is_answered_has_its_id(url, writte
     assert warning["operation"] == "memory_store_fact"
 
 
+async def test_a_call_over_mcp_is_told_by_its_operation(url, written):
+    async with watched(url) as service:
+        call = {"name": "memory_recall", "arguments": {"topic": "tea"}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        headers = {"accept": "application/json, text/event-stream", "x-request-id": "order-66"}
+        answered = await service.web.post("/mcp", json=body, headers=headers)
+        assert answered.status_code == 200, answered.text
+    [line] = lines(written)
+    assert (line["route"], line["operation"], line["tenant"]) == ("/mcp", "memory_recall", "default")
+
+
 @pytest.mark.parametrize("id_", ["what Anna said to me", "x" * 65, "a/b", ""])
 async def test_an_id_that_could_be_a_text_is_not_logged(path, written, id_):
     async with watched(str(path)) as service:

@@ -2,9 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from http_parts import bearer
+from service_parts import service_process
 from watched_service import samples, watched
 
 from tulving.errors import ModelUnavailable
@@ -71,6 +74,30 @@ async def test_requests_are_counted_by_the_template_of_their_route(url):
         assert any(dict(labels)["method"] == "other" for labels in told)
         assert not any(stored["id"] in value for labels in told for _, value in labels)
         assert figures["tulving_http_requests_in_flight", ()] == 1, "the one that asks"
+
+
+async def test_streams_of_events_are_counted_while_they_are_open(environ, token):
+    secret = token()["secret"]
+    with service_process() as served:
+        place = f"http://127.0.0.1:{served.port}"
+        async with httpx2.AsyncClient(base_url=place) as web:
+
+            async def figures() -> dict[Any, float]:
+                return samples((await web.get("/metrics")).text)
+
+            assert (await figures())["tulving_event_streams", ()] == 0
+            async with web.stream("GET", "/v1/events", headers=bearer(secret)) as stream:
+                assert stream.status_code == 200
+                told = await figures()
+                assert told["tulving_event_streams", ()] == 1
+                assert told["tulving_http_requests_in_flight", ()] == 2
+            while (told := await figures())["tulving_event_streams", ()]:
+                await asyncio.sleep(0.05)
+            route = ("method", "GET"), ("route", "/v1/events")
+            assert told["tulving_http_requests_total", (*route, ("status", "200"))] == 1
+            assert ("tulving_http_request_duration_seconds_count", route) not in told, (
+                "how long it was open says nothing"
+            )
 
 
 async def test_the_caches_and_the_embedder_are_counted(url, engine):

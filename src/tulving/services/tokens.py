@@ -1,9 +1,11 @@
 """Access tokens: who may use this store over a network, as which actor, and with which rights."""
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from tulving import storage
 from tulving.domain import intake
@@ -19,7 +21,7 @@ from tulving.domain.access import (
     check_secret,
     digest,
 )
-from tulving.domain.events import Audit
+from tulving.domain.events import Audit, Event
 from tulving.domain.scope import Caller
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
@@ -27,14 +29,56 @@ from tulving.services.service import Service
 
 LONGEST_DAYS = 36_500
 SHORTEST_PREFIX = 4
+REVOKED = "token_revoked"
+TRUSTED, TRUSTED_MEANWHILE = 1.0, 5.0
+"""Seconds for which a token that was good is not looked up again."""
+MOST_TRUSTED = 10_000
 
 
 class Authentication(Service):
-    """What a network server needs to authenticate a caller whose tenant is not known yet."""
+    """What a network server needs to authenticate a caller whose tenant is not known yet.
+
+    A lookup waits like every other read, behind all that the store has to do; so a token that was good is trusted for a
+    moment. What this process revokes it forgets at once; what another one revokes, within `TRUSTED` seconds, or while
+    the next lookup is under way, `TRUSTED_MEANWHILE`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._good: OrderedDict[str, tuple[Token, float]] = OrderedDict()
+        self._looking: dict[str, asyncio.Task[Token | None]] = {}
+        self._env.subscribers.add(None, self._forget_revoked)
 
     async def authenticate(self, secret: str) -> Token | None:
         """The token with this secret, if it is valid now."""
-        return await self._env.store.read(None, storage.tokens.find, digest(secret), self._env.clock())
+        hash_, now = digest(secret), asyncio.get_running_loop().time()
+        token, since = self._good.get(hash_, (None, 0.0))
+        if token is None or now - since >= (TRUSTED_MEANWHILE if hash_ in self._looking else TRUSTED):
+            if hash_ not in self._looking:
+                self._looking[hash_] = asyncio.create_task(self._look(hash_, now))
+            token = await asyncio.shield(self._looking[hash_])
+        return token if token is not None and token.state(self._env.clock()) == "active" else None
+
+    async def _look(self, hash_: str, began: float) -> Token | None:
+        """Ask the store once for all who wait. What was revoked meanwhile is not remembered."""
+        mine = asyncio.current_task()
+        try:
+            token = await self._env.store.read(None, storage.tokens.find, hash_, self._env.clock())
+            if self._looking.get(hash_) is mine:
+                self._good.pop(hash_, None)
+                if token is not None:
+                    self._good[hash_] = token, began
+                if len(self._good) > MOST_TRUSTED:
+                    self._good.popitem(last=False)
+            return token
+        finally:
+            if self._looking.get(hash_) is mine:
+                del self._looking[hash_]
+
+    def _forget_revoked(self, events: Sequence[Event]) -> None:
+        if any(event.event_type == REVOKED for event in events):
+            self._good.clear()
+            self._looking.clear()
 
     async def needs_token(self) -> bool:
         """Whether callers need a token: there is one that was not revoked."""
@@ -108,7 +152,7 @@ class Tokens(Service):
             raise InvalidInput("token_id", f"{len(found)} tokens begin like this", "more of the id")
         [token] = found
         theirs = Audit(Caller(token.tenant_id, self.caller.actor, self.caller.request_id), now, self._env.ids)
-        event = theirs.event("token_revoked", "token", token.id)
+        event = theirs.event(REVOKED, "token", token.id)
         revoked = await self._write(storage.tokens.revoke, token.id, now, event)
         return replace(token, revoked_at=now) if revoked else token
 
