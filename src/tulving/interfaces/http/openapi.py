@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Any
 
 from tulving import __version__
+from tulving.domain.access import NewToken
 from tulving.domain.model import Entity, EntityCreated, Episode, Fact, Rule, Session, Stored
 from tulving.domain.profile import Block
 from tulving.interfaces.http import problems
@@ -331,7 +332,7 @@ def _request_headers(operation: Operation) -> Iterator[str]:
 
 def _successes(operation: Operation) -> dict[int, str]:
     result = returned(operation)
-    if result is EntityCreated or (result is Session and "{" not in operation.http):
+    if result in (EntityCreated, NewToken) or (result is Session and "{" not in operation.http):
         return {201: "It was made"}
     if result is Stored or result == list[Stored]:
         return {201: "It was stored", 200: "It was known already: a duplicate, or confirmed by this"}
