@@ -255,7 +255,11 @@ class Browser:
     async def overflow(self) -> int:
         """How many pixels the page is wider than the window."""
         wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        return max(0, await self.page.evaluate(wider))
+        for _ in range(10):  # what is drawn follows the size of the window a moment later
+            if (found := await self.page.evaluate(wider)) <= 0:
+                return 0
+            await self.page.wait_for_timeout(50)
+        return found
 
     async def barriers(self) -> list[str]:
         """What axe-core finds that is serious or critical, in the theme that is shown."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from console_parts import Visitor
@@ -21,8 +21,11 @@ def route_of(address: str) -> str | None:
     return next((route for route in ROUTES if compile_path(route)[0].fullmatch(path)), None)
 
 
-async def crawl(visitor: Visitor, most: int = 12, more: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The addresses of each route that can be reached from the navigation and from `more`, up to so many."""
+async def crawl(
+    visitor: Visitor, most: int, more: Sequence[str] = (), look: Callable[[], object] = lambda: None
+) -> dict[str, list[str]]:
+    """The addresses of each route that can be reached from the navigation and from `more`, up to so many. `look` is
+    called while the visitor is at each of them."""
     waiting = [f"/console{route}".rstrip("/") for route in ROUTES if "{" not in route] + list(more)
     found: dict[str, list[str]] = defaultdict(list)
     seen = set(waiting)
@@ -33,6 +36,7 @@ async def crawl(visitor: Visitor, most: int = 12, more: Sequence[str] = ()) -> d
         await visitor.open(address)
         assert visitor.status == 200, (address, visitor.status, visitor.text[:300])
         found[route].append(address)
+        look()
         for link in visitor.links():
             link = link.partition("#")[0]
             if link.startswith("/console") and link not in seen and not link.startswith("/console/login"):
@@ -43,6 +47,7 @@ async def crawl(visitor: Visitor, most: int = 12, more: Sequence[str] = ()) -> d
             await _guessed(visitor, route, seen)
             if route_of(visitor.path) == route:  # else it has led on to another
                 found[route].append(visitor.path)
+            look()
     return {route: addresses for route, addresses in found.items() if addresses}
 
 

@@ -30,6 +30,7 @@ async def test_keys_lead_to_the_pages(browser):
     )
     assert len({key for key, _ in keys}) == len(keys)
     for key, path in keys:
+        await browser.page.keyboard.press("Escape")  # Ask begins in its field
         await browser.page.keyboard.press("g")
         async with browser.page.expect_navigation():
             await browser.page.keyboard.press(key)

@@ -5,6 +5,7 @@ Everybody in it is made up. One fact is wrong on purpose: the date of Jon's birt
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -111,27 +112,29 @@ class _Telling:
 
     async def whole(self) -> None:
         """All that happens, in the order of its days."""
-        agenda: list[tuple[int, int, Callable[[], Awaitable[None]]]] = [
-            (45, 9, self._people),
-            (44, 9, self._beginnings),
-            (42, 8, self._rules),
-            (30, 10, self._broken_deployment),
-            (21, 10, self._new_database),
-            (16, 10, self._week_of_dishes),
-            (9, 18, self._move),
-            (7, 9, self._regret),
-            (5, 10, self._birthday),
-            (4, 9, self._dinner),
-            (3, 9, self._guess),
-            (2, 10, self._shopping),
-            (1, 9, self._doubt),
-            (1, 16, self._night),
-            *((day, 12, partial(self._helped, HABIT, "a recipe for the evening")) for day in range(41, 2, -2)),
-            *((day, 15, partial(self._helped, TESTS, "a deployment")) for day in range(41, 2, -4)),
-            *((day, 17, self._harmed) for day in (31, 29, 25, 20)),
+        agenda: list[tuple[int, int, str, Callable[[], Awaitable[None]]]] = [
+            (45, 9, "Mira", self._people),
+            (44, 9, "Mira", self._beginnings),
+            (42, 8, "Jon", self._rules),
+            (30, 10, OPS, self._broken_deployment),
+            (21, 10, OPS, self._new_database),
+            (16, 10, BUTLER, self._week_of_dishes),
+            (9, 18, BUTLER, self._move),
+            (7, 9, "Mira", self._regret),
+            (5, 10, OPS, self._birthday),
+            (4, 9, BUTLER, self._dinner),
+            (3, 9, OPS, self._guess),
+            (2, 10, BUTLER, self._shopping),
+            (1, 9, "Mira", self._doubt),
+            (1, 16, OPS, self._night),
+            *((day, 12, BUTLER, partial(self._helped, HABIT, "a recipe for the evening")) for day in range(41, 2, -2)),
+            *((day, 15, OPS, partial(self._helped, TESTS, "a deployment")) for day in range(41, 2, -4)),
+            *((day, 17, OPS, self._harmed) for day in (31, 29, 25, 20)),
         ]
-        for days_ago, hour, happens in sorted(agenda, key=lambda each: (-each[0], each[1])):
+        owner = self._memory
+        for days_ago, hour, actor, happens in sorted(agenda, key=lambda each: (-each[0], each[1])):
             self._clock.at(days_ago, hour)
+            self._memory = owner.bind(caller=replace(owner.caller, actor=actor))
             await happens()
             self._clock.later(1)
 

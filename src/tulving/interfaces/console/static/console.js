@@ -119,6 +119,7 @@ const KEYS = [
   ["/", "Search"],
   ["j  k", "Next and previous entry of a list"],
   ["Enter", "Open it"],
+  ["Esc", "Leave a field"],
   ["?", "This list"],
 ];
 let began = -Infinity;
@@ -148,6 +149,7 @@ function help() {
     meaning.textContent = text;
     list.append(term, meaning);
   }
+  list.tabIndex = 0;
   const close = button("Close", "button", () => opened.close());
   const opened = dialog("Keys", list, row(close));
   close.focus();
@@ -184,7 +186,11 @@ function search() {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || event.defaultPrevented) return;
-  if (typing(event.target) || document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open]")) return;
+  if (typing(event.target)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
   const isSecond = performance.now() - began < 1500;
   began = -Infinity;
   if (isSecond) {
