@@ -124,6 +124,9 @@ async def test_a_fact_is_stored_and_its_history_shown(visitor, known, memory):
     await visitor.press("Store note", content="Invoices go out on the 3rd", category="knowledge")
     assert query_of(visitor.path) == {"tab": "notes"}
     assert "Invoices go out on the 3rd" in visitor.text
+    await visitor.press("Forget it")
+    await visitor.open("/console/facts?tab=notes")
+    assert "Invoices go out on the 3rd" not in visitor.text
 
 
 async def test_what_was_typed_is_not_lost_where_it_is_refused(visitor, memory):

@@ -78,6 +78,9 @@ async def test_a_rule_is_stored(visitor, memory):
     assert "Stored as a candidate" in visitor.text and "Pour slowly" in visitor.text
     [rule] = await memory.list_memories("rule")
     assert (rule.permanence, list(rule.tags), rule.scope) == ("stable", ["tea"], "global")
+    await visitor.press("Forget it")
+    assert (await memory.look("rule", rule.id)).forgotten
+    await visitor.open("/console/rules")
     await visitor.press("Store rule", content=" ")
     assert visitor.status == 400 and "content" in visitor.text
 

@@ -62,7 +62,7 @@ async def service(
     keys: SigningKeys | None = None, key: str | None = None, clock: Any = time.monotonic, **settings: Any
 ) -> AsyncIterator[Service]:
     """A whole service over the configured store."""
-    opening = {name: settings.pop(name) for name in ("llm", "embedder") if hasattr(settings.get(name), "name")}
+    opening = {name: settings.pop(name) for name, value in [*settings.items()] if hasattr(value, "unready")}
     config = load_config(**settings)
 
     @asynccontextmanager

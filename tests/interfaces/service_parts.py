@@ -156,10 +156,10 @@ async def listening(
 
 
 @contextmanager
-def service_process(*options: str, port: int = 0, **changed: str) -> Iterator[Served]:
+def service_process(*options: str, address: str = "127.0.0.1", port: int = 0, **changed: str) -> Iterator[Served]:
     """`tulving serve` as a process of its own, killed at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tulving", "serve", f"127.0.0.1:{port}", *options],
+        [sys.executable, "-m", "tulving", "serve", f"{address}:{port}", *options],
         env=os.environ | changed,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import jwt
 import pytest
 from access_parts import AUDIENCE, FACT, ISSUER, KEY, Provider, provider, public, service, settings
 from http_parts import JSON, LIST
+from service_parts import service_process
 
 from tulving.config import parse
 from tulving.errors import ConfigError
@@ -357,6 +359,20 @@ async def test_weak_and_private_keys_are_left_out(environ, issuer: Provider):
         assert await status(here, issuer.token("weak")) == 401
         assert await status(here, issuer.token("one")) == 401
         assert await status(here, issuer.token("two")) == 200
+
+
+@pytest.mark.usefixtures("path")
+def test_with_a_provider_it_is_served_to_others_without_a_token_of_ours(process, environ, issuer: Provider):
+    made = settings(issuer)
+    told = {f"TULVING_JWT__{name.upper()}": value for name, value in made.items()}
+    with service_process(address="0.0.0.0", **told) as served:
+        at = f"http://127.0.0.1:{served.port}/v1/stats"
+        assert httpx2.get(at, timeout=30).status_code == 401
+        good = {"authorization": f"Bearer {issuer.token()}"}
+        assert httpx2.get(at, headers=good, timeout=30).status_code == 200
+        assert "key=" not in served.said
+    ran = process("serve", "127.0.0.1:0", "--open", **told)
+    assert (ran.code, "open: is not possible with an identity provider" in ran.err) == (2, True)
 
 
 # -- settings --------------------------------------------------------------------------------------------------

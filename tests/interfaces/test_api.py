@@ -383,7 +383,7 @@ async def test_a_request_has_a_name(api: Api, memory: Memory):
     answers = [
         await api.get("/v1/nothing"),
         await Api(api.app, memory).get("/v1/stats"),
-        await api.get("/live", headers={"x-request-id": "x" * 201}),
+        await api.get("/livez", headers={"x-request-id": "x" * 201}),
         await api.get("/v1/stats", headers={"host": "evil.example.com"}),
     ]
     names = [each.headers["x-request-id"] for each in answers]

@@ -74,6 +74,29 @@ def _comparable(value: Any) -> Any:
     return [_comparable(each) for each in value] if isinstance(value, list) else value
 
 
+async def test_what_takes_a_key_takes_effect_once(new_url: Callable[[], str]):
+    """The story once more: whatever is said to take an idempotency key is asked twice, and done once."""
+    async with http_document.memory_of(new_url()) as (memory, clock):
+        told = await http_document.tell(memory, clock)
+    asked_twice = set[str]()
+    async with http_document.memory_of(new_url()) as (memory, clock), http_document.service(memory) as app:
+        api, changes = Api(app, memory, http_document.KEY), _changes(memory)
+        for number, said in enumerate(told):
+            operation, headers = KNOWN[said.name], {"idempotency-key": f"key {number}"}
+            first = await api.call(operation, said.arguments, headers=headers)
+            assert (first.status_code, _comparable(first.json())) == (said.status, _comparable(said.answer)), said.name
+            method, path = operation.http.split()
+            described = DOCUMENT["paths"][path][method.lower()]["parameters"]
+            if {"$ref": "#/components/parameters/Idempotency-Key"} in described:
+                changes.clear()
+                again = await api.call(operation, said.arguments, headers=headers)
+                assert (again.status_code, again.json(), changes) == (first.status_code, first.json(), []), said.name
+                asked_twice.add(said.name)
+            await memory.settle()
+            clock.advance(minutes=20)
+    assert {"store_fact", "store_facts", "edit", "delete", "start_session", "merge_entities"} <= asked_twice
+
+
 # -- rights ------------------------------------------------------------------------------------------------------
 
 

@@ -65,7 +65,7 @@ def told() -> dict[str, set[str]]:
     metrics.note("lookup", cache="queries", result="hit")
     metrics.note("floor_miss")
     with metrics.in_flight():
-        metrics.answered("GET", "/live", "200", 0.1)
+        metrics.answered("GET", "/livez", "200", 0.1)
     queue = {"inside": 0, "outside": 0, "allowed": 1}
     metrics.look(Vitals(queue, 0, 0, [JobState("decay_sweep", "ok", now, now)], "SQLite 3"))
     found = defaultdict[str, set[str]](set)

@@ -148,7 +148,7 @@ async def test_a_call_over_mcp_is_told_by_its_operation(url, written):
 @pytest.mark.parametrize("id_", ["what Anna said to me", "x" * 65, "a/b", ""])
 async def test_an_id_that_could_be_a_text_is_not_logged(path, written, id_):
     async with watched(str(path)) as service:
-        await service.web.get("/live", headers={"x-request-id": id_})
+        await service.web.get("/livez", headers={"x-request-id": id_})
     [line] = lines(written)
     assert line["request_id"] != id_
     assert len(str(line["request_id"])) >= 16
@@ -157,7 +157,7 @@ async def test_an_id_that_could_be_a_text_is_not_logged(path, written, id_):
 async def test_there_is_no_line_for_a_request_unless_it_is_asked_for(path, written):
     logs.arrange(LogsConfig())
     async with watched(str(path)) as service:
-        await service.web.get("/live")
+        await service.web.get("/livez")
     assert written.getvalue() == ""
 
 
@@ -168,11 +168,11 @@ def test_a_server_logs_nothing_but_json(environ):
         assert process.stderr is not None
         first = [json.loads(process.stderr.readline()) for _ in range(2)]
         port = int(re.findall(r":(\d+)/mcp", first[0]["message"])[0])
-        assert httpx2.get(f"http://127.0.0.1:{port}/live").status_code == 200
+        assert httpx2.get(f"http://127.0.0.1:{port}/livez").status_code == 200
         assert httpx2.get(f"http://127.0.0.1:{port}/metrics").status_code == 200
         process.terminate()
         rest = [json.loads(line) for line in process.stderr]
-    assert [line["route"] for line in rest if line["logger"] == "tulving.access"] == ["/live", "/metrics"]
+    assert [line["route"] for line in rest if line["logger"] == "tulving.access"] == ["/livez", "/metrics"]
     assert not any("key=" in line["message"] for line in [*first, *rest])
 
 

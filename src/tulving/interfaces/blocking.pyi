@@ -49,7 +49,7 @@ from tulving.domain.scope import Bound, Caller
 from tulving.domain.statistics import Fading, Growth, Overview, RuleCounts, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
-from tulving.ports import Clock, Embedder, Ids, Llm, Observer, Publisher, Reranker
+from tulving.ports import Clock, Embedder, Finding, Ids, Llm, Observer, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
@@ -956,6 +956,9 @@ class BlockingMemory:
         ...
     def readiness(self) -> Readiness:
         """The state of the store and the embedder, without trying them: for a host that asks often."""
+        ...
+    def readiness_findings(self) -> list[Finding]:
+        """What the readiness follows from."""
         ...
     def ready(self, timeout: float | None = None) -> bool:
         """Wait until the indexes of the store are warm; False if that takes more than so many

@@ -6,12 +6,11 @@ go on after it.
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from tulving.errors import ChangedSince, Forbidden, InvalidInput, NotFound, StoreBusy
-from tulving.ports import UNOBSERVED, Activity, Happening, Observation, Told
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -50,18 +49,6 @@ def answering(request: CurrentRequest) -> Iterator[CurrentRequest]:
 def is_id(text: str) -> bool:
     """Whether a client's own id for its request is one: anything else could be content, or forge a line."""
     return _ID.fullmatch(text) is not None
-
-
-class Noticing:
-    """An observer that notes which operation the current request calls, and for which tenant."""
-
-    def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
-        if activity == "operation" and (request := current()) is not None:
-            request.operation, request.tenant = str(about["operation"]), str(about["tenant"])
-        return UNOBSERVED
-
-    def note(self, happening: Happening, amount: float = 1, **about: str) -> None:
-        pass
 
 
 OUTCOMES = ("ok", "refused", "busy", "cancelled", "failed")

@@ -1,8 +1,9 @@
-"""Several observers as one."""
+"""Several observers as one, and the one that notes what the current request does."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
+from tulving.interfaces.current import current
 from tulving.ports import UNOBSERVED, Activity, Happening, Observation, Observer, Told
 
 
@@ -41,3 +42,15 @@ class _Observations:
     def tell(self, **about: Told) -> None:
         for each in self._observations:
             each.tell(**about)
+
+
+class Noticing:
+    """An observer that notes which operation the current request calls, and for which tenant."""
+
+    def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
+        if activity == "operation" and (request := current()) is not None:
+            request.operation, request.tenant = str(about["operation"]), str(about["tenant"])
+        return UNOBSERVED
+
+    def note(self, happening: Happening, amount: float = 1, **about: str) -> None:
+        pass

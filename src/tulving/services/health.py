@@ -136,8 +136,12 @@ class HealthCheck(Timeline):
 
     async def readiness(self) -> Readiness:
         """The state of the store and the embedder, without trying them: for a host that asks often."""
+        return readiness_of(await self.readiness_findings())
+
+    async def readiness_findings(self) -> list[Finding]:
+        """What the readiness follows from."""
         embedder = Finding("embedder", (self.warning,) if self.warning else ())
-        return readiness_of([*await self._env.store.health(), embedder])
+        return [*await self._env.store.health(), embedder]
 
     async def ready(self, timeout: float | None = None) -> bool:
         """Wait until the indexes of the store are warm; False if that takes more than so many

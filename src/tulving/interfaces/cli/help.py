@@ -41,6 +41,7 @@ SECTIONS = {
         "history": "All that was ever true of a subject and predicate",
         "revisions": "What a memory said before its edits",
         "events": "The audit events of a memory",
+        "audit": "Who changed what, the newest change first",
         "links": "How a memory is linked to others",
         "derived": "What was learned from a memory alone",
         "sessions": "Sessions of agents; start or end one",

@@ -1,6 +1,7 @@
 """`tulving serve`: the whole service, with its HTTP API, console and MCP on one port."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,11 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="A store of its own with made-up memories, to look around in")
     ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve over TLS, with this certificate")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate")] = None,
+    proxy_headers: Annotated[
+        str | None, typer.Option(metavar="ADDR,...", help="Believe these proxies what they say about their clients")
+    ] = None,
     tools: Annotated[
         str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which MCP tools [default: as configured]")
     ] = None,
@@ -32,6 +38,10 @@ def serve(
     from tulving.location import is_postgres, new_file, store_name
 
     extras.require("server", "the service")
+    from tulving.interfaces.http.connections import networks
+    from tulving.interfaces.http.tls import tls_context
+
+    tls, proxies = tls_context(tls_cert, tls_key), networks(proxy_headers)
     if demo:
         from tulving.interfaces.cli.demo import filled
 
@@ -45,4 +55,4 @@ def serve(
         logs.announce([f"There is no memory at {file} yet: a new one is made."], config.logs)
     from tulving.interfaces.http.server import serve as serve_http
 
-    serve_http(config, address, open_, whole=True)
+    serve_http(config, address, open_, whole=True, tls=tls, proxies=proxies)

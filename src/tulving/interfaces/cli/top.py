@@ -101,7 +101,7 @@ class Service:
 
     def _health(self) -> str:
         """What it says of itself, in a line."""
-        return " ".join(self._get("/health").text.split())[:120]
+        return " ".join(self._get("/readyz").text.split())[:120]
 
     def _get(self, path: str) -> Any:
         import httpx2

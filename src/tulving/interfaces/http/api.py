@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from tulving.domain.access import NewToken
 from tulving.domain.model import EntityCreated, Session, Stored
 from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.http import arguments, batches, openapi, problems
@@ -141,7 +142,7 @@ def _status(operation: Operation, result: Any) -> int:
     match result:
         case Stored():
             return 201 if result.outcome not in ("confirmed", "duplicate") else 200
-        case EntityCreated():
+        case EntityCreated() | NewToken():
             return 201
         case Session():
             return 201 if "{" not in operation.http else 200

@@ -5,6 +5,7 @@ import ipaddress
 import logging
 import resource
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tulving.errors import ConfigError
 from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LONGEST_ADDRESS = 100
 
 LEAST_TAKEN = 64 * 1024
@@ -24,10 +27,11 @@ LEAST_SENT = 1024 * 1024
 """How much of a large body it must send for that."""
 
 
-def limited(limits: HttpConfig) -> Any:
-    """A factory of Uvicorn's protocol, kept to these limits, for the connections of one server."""
+def limited(limits: HttpConfig, proxies: Sequence[Network] = ()) -> Any:
+    """A factory of Uvicorn's protocol, kept to these limits, for the connections of one server. `proxies` may have
+    as many as all others together: each stands for many clients."""
     most = min(limits.max_connections, _half_of_the_files())
-    return partial(LimitedConnection, replace(limits, max_connections=most), Counter[str]())
+    return partial(LimitedConnection, replace(limits, max_connections=most), Counter[str](), proxies)
 
 
 class LimitedConnection(H11Protocol):
@@ -43,9 +47,11 @@ class LimitedConnection(H11Protocol):
     _unsent = 0
     _received = 0
 
-    def __init__(self, limits: HttpConfig, networks: Counter[str], *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, limits: HttpConfig, networks: Counter[str], proxies: Sequence[Network], *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._limits, self._networks = limits, networks
+        self._limits, self._networks, self._proxies = limits, networks, proxies
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -53,7 +59,7 @@ class LimitedConnection(H11Protocol):
         most, most_each = self._limits.max_connections, self._limits.max_connections_per_address
         if self._networks.total() >= most:
             self._refuse(f"all {most} are in use")
-        elif most_each is not None and self._networks[self._network] >= most_each:
+        elif most_each is not None and self._networks[self._network] >= most_each and not self._is_proxy():
             self._refuse(f"it has {most_each} already")
         else:
             self._admitted = True
@@ -85,6 +91,9 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
         self._rest()  # the response is being taken
         self._watch()
+
+    def _is_proxy(self) -> bool:
+        return self.client is not None and is_among(self.client[0], self._proxies)
 
     def _watch(self) -> None:
         """Let the time run while the server waits for the client."""
@@ -140,6 +149,24 @@ def network(address: str) -> str:
     except ValueError:  # a proxy may write anything
         return address[:LONGEST_ADDRESS]
     return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+
+
+def networks(setting: str | None) -> list[Network]:
+    """Addresses and networks, with commas between them."""
+    found: list[Network] = []
+    for part in filter(None, (each.strip() for each in (setting or "").split(","))):
+        try:
+            found.append(ipaddress.ip_network(part))
+        except ValueError as error:
+            allowed = "addresses of proxies, such as 127.0.0.1 or 10.0.0.0/8, with commas between them"
+            raise ConfigError("proxy_headers", str(error)[:200], allowed) from None
+    return found
+
+
+def is_among(address: str, named: Sequence[Network]) -> bool:
+    """Whether an address is in one of the networks."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return any(found in each for each in named)
 
 
 def _half_of_the_files() -> int:

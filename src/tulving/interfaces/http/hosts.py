@@ -26,6 +26,12 @@ class Endpoint:
     is_loopback: bool = True
     allowed_hosts: frozenset[str] = frozenset()
     allowed_origins: frozenset[str] = frozenset()
+    is_tls: bool = False
+
+    @property
+    def url(self) -> str:
+        """How it is addressed."""
+        return f"http{'s' if self.is_tls else ''}://{self}"
 
     @property
     def is_local(self) -> bool:
@@ -37,10 +43,11 @@ class Endpoint:
 
     @property
     def hosts(self) -> set[str]:
-        """The accepted values of the header Host, where port 80 is left out."""
+        """The accepted values of the header Host, where the usual port is left out."""
         names = (*LOOPBACK, *self.allowed_hosts)
         found = {str(self).lower(), *(f"{name}:{self.port}" for name in names)} | self.allowed_hosts
-        return found | {name.removesuffix(":80") for name in found}
+        usual = ":443" if self.is_tls else ":80"
+        return found | {name.removesuffix(usual) for name in found}
 
     def accepts_origin(self, origin: str) -> bool:
         """Whether a page of this origin may call the server."""

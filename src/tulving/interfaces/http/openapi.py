@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Any
 
 from tulving import __version__
+from tulving.domain.access import NewToken
 from tulving.domain.model import Entity, EntityCreated, Episode, Fact, Rule, Session, Stored
 from tulving.domain.profile import Block
 from tulving.interfaces.http import problems
@@ -77,6 +78,10 @@ _REQUEST_HEADERS = {
     "X-Request-Id": "The caller's own name for the request, kept with what it changes and returned in the answer",
     **NARROWING,
 }
+_ONCE_WITHIN = ("start_session",)
+"""Methods that take a key, but are not themselves decorated by `requests.once`."""
+_KEPT = ("Idempotency-Key", *NARROWING)
+"""The headers that are refused where they can't be kept."""
 _SHORT = {"type": "string", "minLength": 1, "maxLength": 200}
 _RESPONSE_HEADERS = {
     "X-Request-Id": "The name of the request: the caller's own, or a new one",
@@ -157,7 +162,12 @@ class _Document:
                 "responses": {_component(status): _answered_problem(status) for status in _PROBLEMS},
                 "headers": {name: _meant(text) for name, text in _RESPONSE_HEADERS.items()},
                 "parameters": {
-                    name: {"name": name, "in": "header", "description": text, "schema": _SHORT}
+                    name: {
+                        "name": name,
+                        "in": "header",
+                        **_meant(text),
+                        **({"schema": _SHORT} if name in _KEPT else {}),
+                    }
                     for name, text in _REQUEST_HEADERS.items()
                 },
                 "securitySchemes": {
@@ -309,7 +319,7 @@ def _with_example(shape: Mapping[str, Any], example: Any) -> dict[str, Any]:
 
 
 def _request_headers(operation: Operation) -> Iterator[str]:
-    if hasattr(operation.method, "__wrapped__"):  # by `requests.once`
+    if hasattr(operation.method, "__wrapped__") or operation.name in _ONCE_WITHIN:
         yield "Idempotency-Key"
     if any(each.name == UNCHANGED for each in parameters(operation)):
         yield "If-Match"
@@ -322,7 +332,7 @@ def _request_headers(operation: Operation) -> Iterator[str]:
 
 def _successes(operation: Operation) -> dict[int, str]:
     result = returned(operation)
-    if result is EntityCreated or (result is Session and "{" not in operation.http):
+    if result in (EntityCreated, NewToken) or (result is Session and "{" not in operation.http):
         return {201: "It was made"}
     if result is Stored or result == list[Stored]:
         return {201: "It was stored", 200: "It was known already: a duplicate, or confirmed by this"}

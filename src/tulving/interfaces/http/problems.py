@@ -49,6 +49,7 @@ TITLES = {
     "unsupported-media-type": "The body must be of another media type",
     "invalid-input": "A value is refused",
     "busy": "Too much waits already; nothing was done",
+    "timed-out": "The answer took too long",
     "too-many-requests": "This access token has used up what it may",
     "too-many-failures": "Too many access tokens from this address were not good",
     "internal-error": "Something went wrong inside the service",

@@ -6,11 +6,10 @@ from starlette.routing import Route
 from tulving import extras
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
-from tulving.interfaces.current import Noticing
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.hosts import Endpoint
 from tulving.interfaces.http.watching import Watched
-from tulving.interfaces.observers import together
+from tulving.interfaces.observers import Noticing, together
 from tulving.interfaces.traces import Traces
 from tulving.ports import Observer
 from tulving.settings import MetricsConfig

@@ -87,7 +87,10 @@ async def store(visit: Visit) -> Response:
         return await _listing(visit, given, str(error), 400)
     slot = {name: given[name] for name in ("subject", "predicate")}
     path = path_with(PATH, **({"tab": "notes"} if is_note else slot))
-    return visit.go("/console/conflicts" if stored.outcome == "held" else path, OUTCOMES[stored.outcome])
+    undo = ("Forget it", f"/console/memory/fact/{stored.id}/forget") if visit.may("destroy") else None
+    new = stored.outcome == "stored"
+    path = "/console/conflicts" if stored.outcome == "held" else path
+    return visit.go(path, OUTCOMES[stored.outcome], undo if new else None)
 
 
 async def _store_fact(visit: Visit, given: dict[str, str]) -> Stored:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.maturity import Step, next_step, reasons_of
 from tulving.domain.model import Page as Listed
-from tulving.domain.model import Rule
+from tulving.domain.model import Rule, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
 from tulving.interfaces.console.visit import Page, Visit, path_with
@@ -61,7 +61,7 @@ async def store(visit: Visit) -> Response:
     form = await visit.form()
     given = {name: str(form.get(name, "")).strip() for name in EMPTY_FORM}
     try:
-        await visit.call(
+        stored: Stored = await visit.call(
             "memory_store_rule",
             content=given["content"],
             scope=given["scope"] or GLOBAL,
@@ -70,7 +70,8 @@ async def store(visit: Visit) -> Response:
         )
     except InvalidInput as error:
         return await _page(visit, given, str(error), 400)
-    return visit.go(PATH, "Stored as a candidate: use proves it or refutes it.")
+    undo = ("Forget it", f"/console/memory/rule/{stored.id}/forget") if visit.may("destroy") else None
+    return visit.go(PATH, "Stored as a candidate: use proves it or refutes it.", undo)
 
 
 async def mark(visit: Visit) -> Response:
