@@ -76,6 +76,7 @@ MEANINGS: Mapping[str, str] = {
     "timeline_recovered": "it is well again",
     "token_created": "a token for use over HTTP was made",
     "token_revoked": "a token was revoked",
+    "job_requested": "an administrator asked for a scheduled job to be done at once",
     "memories_imported": "memories arrived by import, copy or restore",
     "store_reembedded": "all vectors were replaced by those of another embedder",
 }

@@ -1,4 +1,4 @@
-"""The reference pages, made from the code: library, tools, commands, settings, events and errors.
+"""The reference pages, made from the code: library, tools, routes, commands, settings, events and errors.
 
 They are made whenever the site is built (`scripts/site_pages.py`): never out of date, never edited. To read
 them without the site, write them to a folder: `python scripts/reference.py FOLDER`.
@@ -26,6 +26,7 @@ from tulving.errors import TulvingError
 from tulving.interfaces import parameters
 from tulving.interfaces.blocking import BlockingMemory
 from tulving.interfaces.cli.commands import application
+from tulving.interfaces.http import openapi
 from tulving.services.operations import OPERATIONS, Operation, offered
 from tulving.settings import MemoryModuleConfig
 
@@ -33,7 +34,13 @@ DOCS = Path(__file__).parent.parent / "docs"
 SCENARIOS = re.compile(r"\s?\((?:\d{3}-\d{3}(?:, | and )?)+\)|(?:\d{3}-\d{3}(?:, | and )?)+[:.]?\s*")
 MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
 SETTING_ROW = re.compile(r"^\| ((?:`[\w.]+`(?:, )?)+) \| .*? \| (.+) \|$", re.MULTILINE)
-EFFECTS = {"read": "reads", "write": "writes", "destroy": "destroys"}
+EFFECTS = {
+    "read": "reads",
+    "write": "writes",
+    "destroy": "destroys",
+    "review": "decides, as a person does",
+    "admin": "is for administrators",
+}
 FACES = {
     "Memory": "memory",
     "Administration": "administration",
@@ -52,7 +59,7 @@ undescribed: list[str] = []
 def pages() -> dict[str, str]:
     """The pages by their names in the site."""
     undescribed.clear()
-    makers: Sequence[Callable[[], str]] = (library, tools, commands, settings, events, errors)
+    makers: Sequence[Callable[[], str]] = (library, tools, http, commands, settings, events, errors)
     return {f"reference/{make.__name__}.md": make() for make in makers}
 
 
@@ -192,13 +199,14 @@ def tools() -> str:
         "",
         "The tools of the MCP server, made from the code. The setting `tools` says which set is offered: "
         + ", ".join(f"`{name}` ({len(offered(name))} tools)" for name in sets)
-        + ". Each set has the tools of those before it. The same calls can be made [in plain text](../tool-text.md).",
+        + ". Each set has the tools of those before it. The same calls can be made [in plain text](../tool-text.md). "
+        "What is for people only is no tool: [a program calls it over HTTP](../http.md).",
         "",
         "| Tool | Set | |",
         "|---|---|---|",
     ]
     for name, each in sorted(OPERATIONS.items()):
-        within = next(set_ for set_ in sets if name in offered(set_))
+        within = next((set_ for set_ in sets if name in offered(set_)), "for people")
         lines.append(f"| [`{name}`](#{name}) | {within} | {_cell(_first(parameters.describe(each)))} |")
     for name, each in sorted(OPERATIONS.items()):
         lines += ["", f"## {name}", "", *_tool(name, each)]
@@ -210,8 +218,9 @@ def _tool(name: str, each: Operation) -> Iterator[str]:
     if not about:
         undescribed.append(f"tool {name}")
     command = f" On the command line: `tulving {each.command}`." if each.command else ""
+    face = "Administration" if each.effect == "admin" else "Memory"
     again = " Calling it again with the same arguments changes nothing more." if each.idempotent else ""
-    yield f"{about}\n\n*It {EFFECTS[each.effect]}.{again}*{command} In Python: `memory.{each.name}`."
+    yield f"{about}\n\n*It {EFFECTS[each.effect]}.{again}*{command} In Python: `{FACES[face]}.{each.name}`."
     taken = parameters.parameters(each)
     if not taken:
         yield "\nIt takes no parameters."
@@ -235,6 +244,37 @@ def _json_type(schema: Mapping[str, Any]) -> str:
     for name, text in {"minimum": "at least", "maximum": "at most", "maxLength": "at most, in characters,"}.items():
         notes += [f"{text} {schema[name]}"] if name in schema else []
     return _cell("; ".join((str(kind), *notes)))
+
+
+# HTTP
+
+
+def http() -> str:
+    """Every route of the HTTP API."""
+    document = openapi.document()
+    lines = [
+        "# HTTP",
+        "",
+        "Every route of the [HTTP API](../http.md), made from the code. Where a route is a tool, the page of the "
+        "[tools](tools.md) has its parameters; the [OpenAPI document](../openapi.json) has everything, with examples. "
+        "A route with a key takes an `Idempotency-Key`.",
+    ]
+    tools = {f"{each.http}{end}": each.tool for each in OPERATIONS.values() for end in ("", "/batch")}
+    tag = ""
+    for path, methods in document["paths"].items():
+        for method, each in methods.items():
+            if each["tags"][0] != tag:
+                tag = each["tags"][0]
+                lines += ["", f"## {tag}", "", "| Route | | Right | Key | Tool |", "|---|---|---|---|---|"]
+            route = f"{method.upper()} {path}"
+            if not each["summary"]:
+                undescribed.append(f"route {route}")
+            right = each["security"][0]["bearer"][0] if each["security"] else "none"
+            headers = [header.get("$ref", "").rpartition("/")[2] for header in each["parameters"]]
+            key = "yes" if "Idempotency-Key" in headers else ""
+            tool = f"[`{tools[route]}`](tools.md#{tools[route]})" if route in tools else ""
+            lines.append(f"| `{route}` | {_cell(_clean(each['summary']))} | {right} | {key} | {tool} |")
+    return _page(lines)
 
 
 # Commands
@@ -331,7 +371,7 @@ def settings() -> str:
 
 def meanings_of_settings() -> dict[str, str]:
     """What docs/configuration.md says about each setting. Its links lead from there, so they are adapted."""
-    text = re.sub(r"\]\((?!http)(#?)", lambda at: f"](../{'configuration.md#' if at[1] else ''}", _configuration())
+    text = re.sub(r"\]\((?!https?:)(#?)", lambda at: f"](../{'configuration.md#' if at[1] else ''}", _configuration())
     rows = ((re.findall(r"`([\w.]+)`", names), meaning) for names, meaning in SETTING_ROW.findall(text))
     return {name: meaning.strip() for names, meaning in rows for name in names}
 

@@ -36,6 +36,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(tulving [^`]+)`")
 SERVERS = ("tulving mcp --http", "tulving worker")
+KEPT = "tulving serve "
+"""What goes on while the reader types the rest of the page elsewhere."""
 TIME_LIMIT = 60
 
 
@@ -70,8 +72,11 @@ class Reader:
     server: Server
     meant: dict[str, str] = field(default_factory=dict)
     database: str = "postgres"
+    kept: list[subprocess.Popen[str]] = field(default_factory=list)
     hurried: bool = False
     """Runs our commands in this process, where a line asks nothing else of the shell: half a second less for each."""
+    said: str = ""
+    """The first line of what was started last."""
 
     def follow(self, block: Block) -> None:
         match block.language:
@@ -98,7 +103,9 @@ class Reader:
         if line.startswith("make "):
             self.run(["make", "--dry-run", *shlex.split(line, comments=True)[1:]], block, folder=ROOT)
         elif line.startswith(SERVERS) and "--once" not in line:
-            self._serve(line, block)
+            self._end(self._start(line), f"{block}: {line}")
+        elif line.startswith(KEPT):
+            self.kept.append(self._start(line))
         elif self.hurried and re.match(r"tulving [^|<>&;$`()*?~]+$", line):
             self._command(shlex.split(line, comments=True)[1:], block)
         elif line.startswith("export "):
@@ -136,8 +143,8 @@ class Reader:
         log.setLevel(level)
         assert code == 0, f"{block}: {arguments}\n{said.getvalue()}"
 
-    def _serve(self, line: str, block: Block) -> None:
-        """What runs until it is told to end: wait until it says that it is there, and interrupt it."""
+    def _start(self, line: str) -> subprocess.Popen[str]:
+        """What runs until it is told to end: wait until it says that it is there."""
         process = subprocess.Popen(
             shlex.split(line, comments=True),
             cwd=self.folder,
@@ -147,11 +154,19 @@ class Reader:
             text=True,
         )
         assert process.stderr is not None
-        said = process.stderr.readline()
+        self.said = process.stderr.readline()
+        return process
+
+    def _end(self, process: subprocess.Popen[str], where: str) -> None:
         process.send_signal(signal.SIGINT)
-        said += process.communicate(timeout=TIME_LIMIT)[1]
-        assert process.returncode in (0, 130), f"{block}: {line}\n{said}"
-        assert "Traceback" not in said, f"{block}: {line}\n{said}"
+        said = self.said + process.communicate(timeout=TIME_LIMIT)[1]
+        assert process.returncode in (0, 130), f"{where}\n{said}"
+        assert "Traceback" not in said, f"{where}\n{said}"
+
+    def leave(self) -> None:
+        """End what was kept."""
+        for process in self.kept:
+            self._end(process, KEPT)
 
     def execute(self, statement: str) -> None:
         """As the superuser, as psql would."""
@@ -184,7 +199,9 @@ def reader(tmp_path: Path, postgres: Server, minilm_home: Path) -> Iterator[Read
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    yield Reader(folder, environ, postgres, {"8765": port})
+    reader = Reader(folder, environ, postgres, {"8765": port})
+    yield reader
+    reader.leave()
 
 
 def as_role(url: str, role: str) -> str:

@@ -48,6 +48,14 @@ def test_every_tool_is_there_with_its_parameters(pages: dict[str, str]) -> None:
     assert "`episode`, `fact`, `rule`" in section
 
 
+def test_every_route_is_there_with_its_right_and_tool(pages: dict[str, str]) -> None:
+    text = pages["reference/http.md"]
+    for name, operation in OPERATIONS.items():
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| `{operation.http}` |"))
+        assert f"| {operation.effect} |" in row and f"(tools.md#{name})" in row
+    assert "| `POST /v1/facts/batch` |" in text and "| `GET /v1/openapi.json` | This document | none |" in text
+
+
 def test_every_command_is_there_with_its_options(pages: dict[str, str]) -> None:
     text = pages["reference/commands.md"]
     paths = dict(reference._commands(application()))

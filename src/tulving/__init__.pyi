@@ -2,9 +2,11 @@
 
 from tulving.bootstrap import open_administration as open_administration
 from tulving.bootstrap import open_memory as open_memory
+from tulving.domain.access import NewToken as NewToken
 from tulving.domain.access import Token as Token
 from tulving.domain.editing import Revision as Revision
 from tulving.domain.events import Event as Event
+from tulving.domain.events import Trail as Trail
 from tulving.domain.layers import CompactFound as CompactFound
 from tulving.domain.layers import CompactHit as CompactHit
 from tulving.domain.layers import Detail as Detail
@@ -19,15 +21,19 @@ from tulving.domain.model import EntitiesMerged as EntitiesMerged
 from tulving.domain.model import Entity as Entity
 from tulving.domain.model import EntityCandidate as EntityCandidate
 from tulving.domain.model import EntityCreated as EntityCreated
+from tulving.domain.model import EntityPage as EntityPage
+from tulving.domain.model import EntityReport as EntityReport
 from tulving.domain.model import EntityType as EntityType
 from tulving.domain.model import Episode as Episode
 from tulving.domain.model import Fact as Fact
+from tulving.domain.model import FactsMerged as FactsMerged
 from tulving.domain.model import Found as Found
 from tulving.domain.model import Hit as Hit
 from tulving.domain.model import Item as Item
 from tulving.domain.model import Kind as Kind
 from tulving.domain.model import Link as Link
 from tulving.domain.model import MemoryId as MemoryId
+from tulving.domain.model import MergePreview as MergePreview
 from tulving.domain.model import NewEpisode as NewEpisode
 from tulving.domain.model import NewFact as NewFact
 from tulving.domain.model import NewRule as NewRule
@@ -43,11 +49,16 @@ from tulving.domain.offers import Offer as Offer
 from tulving.domain.offers import Taken as Taken
 from tulving.domain.profile import Block as Block
 from tulving.domain.profile import BlockName as BlockName
+from tulving.domain.profile import ProfileOwner as ProfileOwner
 from tulving.domain.ranking import Mode as Mode
 from tulving.domain.scope import Bound as Bound
 from tulving.domain.scope import Caller as Caller
+from tulving.domain.statistics import DayOfFading as DayOfFading
+from tulving.domain.statistics import DayOfGrowth as DayOfGrowth
 from tulving.domain.statistics import EpisodeCounts as EpisodeCounts
 from tulving.domain.statistics import FactCounts as FactCounts
+from tulving.domain.statistics import Fading as Fading
+from tulving.domain.statistics import Growth as Growth
 from tulving.domain.statistics import Overview as Overview
 from tulving.domain.statistics import RuleCounts as RuleCounts
 from tulving.domain.statistics import Statistics as Statistics
@@ -88,6 +99,7 @@ from tulving.ports import Embedder as Embedder
 from tulving.ports import Finding as Finding
 from tulving.ports import Ids as Ids
 from tulving.ports import Llm as Llm
+from tulving.ports import Observer as Observer
 from tulving.ports import Publisher as Publisher
 from tulving.ports import Reranker as Reranker
 from tulving.services.administration import Administration as Administration
@@ -101,6 +113,7 @@ from tulving.services.health import Glance as Glance
 from tulving.services.health import Health as Health
 from tulving.services.health import JobState as JobState
 from tulving.services.health import Readiness as Readiness
+from tulving.services.jobs import JobReport as JobReport
 from tulving.services.learning import Consolidated as Consolidated
 from tulving.services.learning import LearnPrompt as LearnPrompt
 from tulving.services.lessons import Learned as Learned
@@ -110,11 +123,14 @@ from tulving.services.reviewing import RunReport as RunReport
 from tulving.services.service import NamedProgress as NamedProgress
 from tulving.services.service import Progress as Progress
 from tulving.services.sessions import SessionReport as SessionReport
+from tulving.services.tenants import Tenant as Tenant
+from tulving.services.tenants import TenantPage as TenantPage
 from tulving.services.timeline import Rotated as Rotated
 from tulving.services.upkeep import CleanedUp as CleanedUp
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig
 from tulving.settings import PostgresConfig as PostgresConfig
 from tulving.settings import RetrievalConfig as RetrievalConfig
+from tulving.storage.rules import Mark as Mark
 from tulving.storage.undoing import Undone as Undone
 
 __version__: str

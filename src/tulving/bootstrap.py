@@ -29,7 +29,7 @@ from tulving.embedders import choose_embedder
 from tulving.errors import InvalidInput
 from tulving.location import Create, database_path, is_postgres, new_file, no_memory, store_name
 from tulving.opening import Opening, taking
-from tulving.ports import Clock, Embedder, Ids, Llm, Measurable, Reranker, Store
+from tulving.ports import UNOBSERVED, Clock, Embedder, Ids, Llm, Measurable, Observer, Reranker, Store
 from tulving.services.administration import Administration
 from tulving.services.bridge import Bridge
 from tulving.services.embedding import Embedding
@@ -40,8 +40,10 @@ from tulving.services.reranking import Reranking
 from tulving.services.service import MAINTENANCE, Env, log
 from tulving.services.streams import Streams
 from tulving.services.tokens import Authentication
+from tulving.services.vitals import VitalSigns
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.backpressure import BoundedWrites
+from tulving.storage.observed import ObservedStore
 from tulving.workers.background import tend
 from tulving.workers.jobs import JOBS, Job
 from tulving.workers.schedule import Schedule, UncancellableWrites
@@ -103,6 +105,7 @@ async def _open(
     clock: Clock = utc_now,
     ids: Ids = uuid7,
     tokens: Callable[[str], int] = count_tokens,
+    observer: Observer = UNOBSERVED,
     background: bool = True,
     may_reembed: bool = False,
     create: Create = "file",
@@ -116,22 +119,25 @@ async def _open(
     reranking = Reranking(reranker, config.reranker.depth) if reranker else None
     llm = llm or choose_llm(config)
     retries, most = config.llm.retries, config.llm.max_output_tokens
-    model = LanguageModel(llm, retries=retries, max_tokens=most, jitter=random.random) if llm else None
-    engine = await open_store(config.url if url is None else url, config, create)
+    asked = {"retries": retries, "max_tokens": most, "jitter": random.random, "observer": observer}
+    model = LanguageModel(llm, **asked) if llm else None
+    engine = await open_store(config.url if url is None else url, config, create, observer=observer)
     by_itself: AuditOf = lambda tenant_id: Audit(Caller(tenant_id, MAINTENANCE), clock(), ids)  # noqa: E731
     store: Any = BoundedWrites(engine, time.monotonic, by_itself, **asdict(config.writes))
+    if observer is not UNOBSERVED:
+        store = ObservedStore(store, observer)
     references, streams = References(store), Streams(engine)
     async with AsyncExitStack() as parts:
         for part in (store, references, streams):
             parts.push_async_callback(part.close)
         await store.begin()
         version = await adopt(store, embedder, clock, may_reembed)
-        embedding = Embedding(embedder, version, config.query_cache)
-        given = {"tokens": tokens, "reranker": reranking, "model": model}
-        env = Env(config, store, embedding, clock, ids, references, streams, **given)
+        embedding = Embedding(embedder, version, config.query_cache, observer)
+        given = {"tokens": tokens, "reranker": reranking, "model": model, "observer": observer}
+        env = Env(config, store, embedding, clock, ids, references, streams, new_secret, **given)
         engine.publish = env.subscribers.publish
         if background and config.schedule.background:
-            schedule = Schedule(store, clock, new_holder(), config.schedule)
+            schedule = Schedule(store, clock, new_holder(), config.schedule, observer)
             helper = asyncio.create_task(tend(Administration(env, caller), schedule))
             helper.add_done_callback(_log_failure)
             parts.push_async_callback(_end, helper)
@@ -156,9 +162,9 @@ def open_memory(*args: Any, **options: Any) -> Opening[Memory]:
     A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
 
     `embedder` is a name or an object of your own; `reranker` and `llm` are such objects, instead of the configured
-    ones. With `background`, unless the settings disable it, memories that were stored before the embedder was ready get
-    their vectors in the background, and due jobs are run. `may_reembed` also opens a store with vectors of another
-    embedder, to convert it.
+    ones; an `observer` is told what is done and how long it takes (`ports.Observer`). With `background`, unless the
+    settings disable it, memories that were stored before the embedder was ready get their vectors in the background,
+    and due jobs are run. `may_reembed` also opens a store with vectors of another embedder, to convert it.
     """
     return Opening("open_memory", lambda: _open(*args, **options))
 
@@ -189,11 +195,16 @@ class Served:
     authentication: Authentication
     administration: Administration
 
+    @property
+    def vitals(self) -> VitalSigns:
+        """What the metrics tell of the store."""
+        return VitalSigns(self.memory._env, self.memory.caller)
+
 
 @asynccontextmanager
-async def open_served(config: MemoryModuleConfig) -> AsyncIterator[Served]:
+async def open_served(config: MemoryModuleConfig, observer: Observer = UNOBSERVED) -> AsyncIterator[Served]:
     """Open the configured memory for a network server."""
-    async with open_memory(config=config) as memory:
+    async with open_memory(config=config, observer=observer) as memory:
         env, caller = memory._env, memory.caller
         yield Served(memory, Authentication(env, caller), Administration(env, caller))
 
@@ -229,7 +240,9 @@ def choose_llm(config: MemoryModuleConfig) -> Llm | None:
     return ChatEndpoint(**given)
 
 
-async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "file", field: str = "url") -> Store:
+async def open_store(
+    url: Any, config: MemoryModuleConfig, create: Create = "file", field: str = "url", observer: Observer = UNOBSERVED
+) -> Store:
     """The engine for a URL, or for a host's asyncpg pool."""
     if url is None or isinstance(url, str | Path):
         if is_postgres(place := str(url) if url is not None else None):
@@ -245,6 +258,7 @@ async def open_store(url: Any, config: MemoryModuleConfig, create: Create = "fil
             busy_timeout=config.busy_timeout,
             cache_bytes=config.vector_cache_mb * 1024 * 1024,
             vectors=config.vectors,
+            observer=observer,
         )
     return await _pools().borrow_postgres(url, config.postgres)
 
@@ -324,13 +338,16 @@ async def open_scheduler(
     clock: Clock = utc_now,
     jobs: Mapping[str, Job] = JOBS,
     embedder: str | Embedder | None = None,
+    observer: Observer = UNOBSERVED,
 ) -> AsyncIterator[Scheduler]:
     """The jobs of the configured store, to be run, dry-run or listed, without other background work."""
     config = config or own_config()
-    async with open_memory(config=config, clock=clock, embedder=embedder, background=False) as memory:
+    parts: dict[str, Any] = {"clock": clock, "embedder": embedder, "observer": observer}
+    async with open_memory(config=config, background=False, **parts) as memory:
         env = memory._env
         administration = Administration(replace(env, store=UncancellableWrites(env.store)), memory.caller)
-        yield Scheduler(Schedule(env.store, clock, new_holder(), config.schedule), administration, jobs)
+        schedule = Schedule(env.store, clock, new_holder(), config.schedule, observer)
+        yield Scheduler(schedule, administration, jobs)
 
 
 def backup_store(

@@ -22,9 +22,12 @@ from tulving.settings import (
     EndpointConfig,
     HooksConfig,
     HttpConfig,
+    JwtConfig,
     LearningConfig,
     LlmConfig,
+    LogsConfig,
     MemoryModuleConfig,
+    MetricsConfig,
     OnnxConfig,
     PostgresConfig,
     RerankerConfig,
@@ -92,6 +95,7 @@ _TABLES = {
     "postgres": PostgresConfig,
     "schedule": ScheduleConfig,
     "http": HttpConfig,
+    "jwt": JwtConfig,
     "endpoint": EndpointConfig,
     "onnx": OnnxConfig,
     "reranker": RerankerConfig,
@@ -105,6 +109,8 @@ _TABLES = {
     "writes": WritesConfig,
     "secrets": SecretsConfig,
     "hooks": HooksConfig,
+    "logs": LogsConfig,
+    "metrics": MetricsConfig,
 }
 
 
@@ -166,8 +172,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-NOT_SETTINGS = ("TULVING_HOME", "TULVING_WEIGHTS")
-"""Variables that are read before the settings are loaded."""
+NOT_SETTINGS = ("TULVING_HOME", "TULVING_WEIGHTS", "TULVING_TOKEN")
+"""Variables that are read elsewhere: before the settings are loaded, or by a client of a service."""
 _OTHERS = ("TULVING_TEST_", "TULVING_BENCH_")
 
 

@@ -1,10 +1,11 @@
 """What the core needs from outside, as protocols. `bootstrap` chooses the implementations."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
 from tulving.domain.events import Event
@@ -149,6 +150,57 @@ class Finding(Record):
     problems: tuple[str, ...] = ()
     note: str = ""
     warming: str = ""
+
+
+Told = str | int | float
+Activity = Literal["operation", "transaction", "embedding", "model", "job"]
+Happening = Literal["commit", "lookup", "floor_miss"]
+
+
+class Observation(Protocol):
+    """One activity while it lasts."""
+
+    def tell(self, **about: Told) -> None:
+        """Add what is only known by now."""
+        ...
+
+
+class Observer(Protocol):
+    """Is told what a process does, for metrics, traces and logs. Called from any thread; must be fast and never raise.
+
+    It is told names, ids, sizes and kinds, and sees the type of the error with which an activity ends. It is never told
+    what is stored, asked or answered.
+    """
+
+    def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
+        """A block in which something is done; the observer measures it and sees how it ends."""
+        ...
+
+    def note(self, happening: Happening, amount: float = 1, **about: str) -> None:
+        """Something that takes no time worth measuring."""
+        ...
+
+
+class Unobserved:
+    """Observes nothing, at next to no cost: what is not observed shares one object."""
+
+    def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
+        return self
+
+    def note(self, happening: Happening, amount: float = 1, **about: str) -> None:
+        pass
+
+    def tell(self, **about: Told) -> None:
+        pass
+
+    def __enter__(self) -> Observation:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+UNOBSERVED = Unobserved()
 
 
 class Store(Protocol):

@@ -8,11 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tulving.domain import conflicts, secrets
+from tulving.domain.access import ALL_RIGHTS, BODY_SIZES, PER_MINUTE
 from tulving.domain.context import SECTION_QUOTAS
 from tulving.domain.ranking import FUSIONS, MODES, WEIGHTS
 from tulving.errors import ConfigError
 from tulving.providers import DIALECTS, EMBEDDERS, POOLINGS
 
+LOG_FORMATS = ("text", "json")
 TOOL_SETS = ("minimal", "standard", "all")
 CRONS = {
     "consolidation": "0 */6 * * *",
@@ -80,17 +82,95 @@ class PostgresConfig:
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """The limits of the HTTP server."""
+    """The limits of the HTTP server: of its connections, of what it works on at once, and of what each access token may
+    have of it unless the token says otherwise."""
 
     request_timeout: float = 30.0
     max_connections: int = 256
     max_connections_per_address: int | None = 64
+    answer_timeout: float = 300.0
+    max_working: int = 64
+    max_waiting: int = 128
+    requests_per_minute: int | None = None
+    model_tokens_per_day: int | None = None
+    largest_body: int = 4 * 1024 * 1024
+    failures_per_minute: int = 60
+    drain_time: float = 0.0
+    grace_time: float = 30.0
+    max_streams: int = 128
+    max_streams_per_token: int = 16
+    stream_check: float = 15.0
+    max_import_mb: int = 1024
 
     def __post_init__(self) -> None:
+        _check("http.answer_timeout", 0 < self.answer_timeout <= 86_400, "more than 0, to 86400 seconds")
+        _check("http.max_working", 1 <= self.max_working <= 10_000, "1 to 10000")
+        _check("http.max_waiting", 0 <= self.max_waiting <= 10_000, "0 to 10000")
+        most = self.requests_per_minute
+        allowed = f"1 to {PER_MINUTE.high}"
+        _check("http.requests_per_minute", most is None or 1 <= most <= PER_MINUTE.high, f"{allowed}, or none")
+        most = self.model_tokens_per_day
+        _check("http.model_tokens_per_day", most is None or most >= 0, "0 (none may be used) or more, or none")
+        least, most = BODY_SIZES
+        _check("http.largest_body", least <= self.largest_body <= most, f"{least} to {most} bytes")
+        _check("http.failures_per_minute", 1 <= self.failures_per_minute <= PER_MINUTE.high, allowed)
+        _check("http.drain_time", 0 <= self.drain_time <= 600, "0 to 600 seconds")
+        _check("http.grace_time", 0 <= self.grace_time <= 3600, "0 to 3600 seconds")
         _check("http.request_timeout", 0 < self.request_timeout <= 3600, "more than 0, to 3600 seconds")
         _check("http.max_connections", 1 <= self.max_connections <= 10_000, "1 to 10000")
         each = self.max_connections_per_address
         _check("http.max_connections_per_address", each is None or 1 <= each <= 10_000, "1 to 10000, or none")
+        _check("http.max_streams", 0 <= self.max_streams <= 10_000, "0 to 10000")
+        _check("http.max_streams_per_token", 1 <= self.max_streams_per_token <= 10_000, "1 to 10000")
+        _check("http.max_import_mb", 1 <= self.max_import_mb <= 1_000_000, "1 to 1000000")
+        _check("http.stream_check", 0 < self.stream_check <= 300, "more than 0, to 300 seconds")
+
+
+ASYMMETRIC = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
+"""The signatures that a JWT may have: of those whose makers alone know the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class JwtConfig:
+    """The identity provider whose tokens (JWT) are accepted over HTTP, if any, and what its claims mean here. The
+    entries of `rights` are VALUE=RIGHT,RIGHT."""
+
+    issuer: str = ""
+    audience: str = ""
+    jwks: str = ""
+    algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
+    leeway: float = 30.0
+    tenant_claim: str | None = None
+    user_claim: str | None = "sub"
+    actor_claim: str = "sub"
+    rights_claim: str | None = "scope"
+    rights: Sequence[str] = tuple(f"tulving:{right}={right}" for right in ALL_RIGHTS)
+    default_rights: Sequence[str] = ("read",)
+
+    def __post_init__(self) -> None:
+        given = self.issuer, self.audience, self.jwks
+        _check("jwt.issuer", all(given) or not any(given), "together with jwt.audience and jwt.jwks, or none of them")
+        fine = not self.jwks or _is_plain_url(self.jwks) or Path(self.jwks).expanduser().is_absolute()
+        _check("jwt.jwks", fine, "http:// or https://, a host and a path only; or the absolute path of a file")
+        known = bool(self.algorithms) and set(self.algorithms) <= set(ASYMMETRIC)
+        _check("jwt.algorithms", known, ", ".join(ASYMMETRIC))
+        _check("jwt.leeway", 0 <= self.leeway <= 600, "0 to 600 seconds")
+        _check("jwt.actor_claim", bool(self.actor_claim), "the name of a claim")
+        _check("jwt.default_rights", set(self.default_rights) <= set(ALL_RIGHTS), ", ".join(ALL_RIGHTS))
+        for value, rights in self.granted.items():
+            fine = bool(value) and bool(rights) and rights <= set(ALL_RIGHTS)
+            _check("jwt.rights", fine, f"a list of VALUE=RIGHT,RIGHT with rights of {', '.join(ALL_RIGHTS)}")
+
+    @property
+    def chosen(self) -> bool:
+        """Whether there is an identity provider."""
+        return bool(self.issuer)
+
+    @property
+    def granted(self) -> Mapping[str, set[str]]:
+        """The rights that each value of the claim stands for."""
+        pairs = (each.rpartition("=") for each in self.rights)
+        return {value: {right.strip() for right in rights.split(",")} for value, _, rights in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +423,28 @@ class HooksConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LogsConfig:
+    """What a server or worker logs, and how."""
+
+    format: str = "text"
+    access: bool = False
+
+    def __post_init__(self) -> None:
+        _check("logs.format", self.format in LOG_FORMATS, ", ".join(LOG_FORMATS))
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Who may read the metrics of a server, and how many tenants have figures of their own."""
+
+    open: bool = False
+    tenants: int = 10
+
+    def __post_init__(self) -> None:
+        _check("metrics.tenants", 0 <= self.tenants <= 1000, "0 (none) to 1000")
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryModuleConfig:
     """All settings, each documented in docs/configuration.md."""
 
@@ -372,6 +474,7 @@ class MemoryModuleConfig:
     postgres: PostgresConfig = field(default_factory=PostgresConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
+    jwt: JwtConfig = field(default_factory=JwtConfig)
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     onnx: OnnxConfig = field(default_factory=OnnxConfig)
     reranker: RerankerConfig = field(default_factory=RerankerConfig)
@@ -385,6 +488,8 @@ class MemoryModuleConfig:
     writes: WritesConfig = field(default_factory=WritesConfig)
     secrets: SecretsConfig = field(default_factory=SecretsConfig)
     hooks: HooksConfig = field(default_factory=HooksConfig)
+    logs: LogsConfig = field(default_factory=LogsConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
 
     def __post_init__(self) -> None:
         if self.embedder not in EMBEDDERS:

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tulving.domain.context import EPISODES, HEADER, PROFILE, SECTION_QUOTAS, SMALLEST_BUDGET, SMALLEST_SHARE, render
+from tulving.domain.context import (
+    EPISODES,
+    HEADER,
+    PROFILE,
+    SECTION_QUOTAS,
+    SMALLEST_BUDGET,
+    SMALLEST_SHARE,
+    compose,
+    render,
+)
 from tulving.domain.model import Episode, Fact, Hit, Rule
 from tulving.domain.text import count_tokens, shortened
 
@@ -269,3 +278,20 @@ def test_blocks_that_are_too_long_together_are_cut_to_equal_shares():
     assert recent.startswith("- Recent: rr") and recent.endswith("[cut: 5,000 characters in all]")
     assert 390 <= len(work) <= 400 and 390 <= len(recent) <= 400
     assert render([], 1500, blocks={"work": "w" * 1100}) == f"{HEADER}{PROFILE}- Work: {'w' * 1100}\n", "it has room"
+
+
+def test_a_block_tells_what_it_is_made_of():
+    hits = [numbered(make("x" * 60), number) for number, make in enumerate((fact, rule, episode) * 3)]
+    for budget in (SMALLEST_BUDGET, 60, 110, 3000):
+        made = compose(hits, budget)
+        assert made.text == render(hits, budget)
+        assert (made.tokens, made.budget) == (count_tokens(made.text), budget)
+        assert made.text.count("x" * 60) == len(made.hits)
+        assert {hit.id for hit in (*made.hits, *made.left_out)} == {hit.id for hit in hits}
+        assert len(made.hits) + len(made.left_out) == len(hits)
+    kinds = [hit.memory_type for hit in compose(hits, 3000).hits]
+    assert kinds == ["fact"] * 3 + ["rule"] * 3 + ["episode"] * 3, "as they stand in the block"
+
+
+def numbered(hit: Hit, number: int) -> Hit:
+    return replace(hit, item=replace(hit.item, id=UUID(int=100 + number)))

@@ -185,3 +185,24 @@ def test_whatever_happens_the_counts_add_up_and_the_score_is_a_share(marks):
         assert judged.needs_inversion == maturity.is_refuted(judged)
     assert judged.applied_count == judged.success_count + judged.harmful_count == len(marks)
     assert 0 <= judged.effectiveness_score <= 1
+
+
+@pytest.mark.parametrize("level", ["candidate", "established"])
+@given(helped=st.integers(0, 40), harmed=st.integers(0, 12), age=st.integers(0, 60))
+def test_the_next_step_is_reached_with_the_last_of_its_marks_and_not_before(level, helped, harmed, age):
+    score = maturity.penalised(helped, harmed)
+    young = rule(helped, harmed, maturity=level, effectiveness_score=score, created_at=NOW - timedelta(days=age))
+    step = maturity.next_step(young, NOW)
+    assert step is not None and step.marks >= 1
+    when = NOW + timedelta(days=step.days)
+    for _ in range(step.marks - 1):
+        young = maturity.marked_helpful(young, when)
+        assert young.maturity == level
+    if step.days:
+        assert maturity.marked_helpful(young, when - timedelta(seconds=1)).maturity == level
+    assert maturity.marked_helpful(young, when).maturity == step.to
+
+
+@pytest.mark.parametrize("level", ["proven", "anti_pattern"])
+def test_what_is_at_the_top_or_a_warning_has_no_next_step(level):
+    assert maturity.next_step(rule(maturity=level), NOW) is None

@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tulving.domain.questions import Question, understand
-from tulving.domain.relevance import ASKING, OPENING, SIGNALS, SPEAKS, TURN, UNKNOWN_MEANING, Candidate, weigh, why
+from tulving.domain.relevance import (
+    ASKING,
+    OPENING,
+    SIGNALS,
+    SPEAKS,
+    TURN,
+    UNKNOWN_MEANING,
+    Candidate,
+    contributions,
+    weigh,
+    why,
+)
 from tulving.domain.text import search_text
 
 NOW = datetime(2026, 6, 10, 9, tzinfo=UTC)
@@ -285,3 +296,21 @@ def test_why_a_memory_was_found_in_words_and_the_greatest_contribution_first():
     parts = {"words": 1.0, "meaning": 0.4, "speaker": 0.0, "similarity": 0.4, "confidence": 1.0}
     assert why(parts) == {"meaning": SIGNALS["meaning"].reason, "words": SIGNALS["words"].reason}
     assert why({}) == {}
+
+
+@pytest.mark.parametrize("meaning", [1.0, 0.4, 0.0])
+def test_what_the_signals_add_is_the_relevance(meaning):
+    pool = {
+        "a": candidate("tea in the garden", similarity=0.6, session=1),
+        "b": candidate("who has the tea", similarity=0.3, session=1, after="a"),
+        "c": candidate("nothing", similarity=0.1),
+    }
+    for evidence in weighed("tea in the garden", pool, meaning=meaning).values():
+        added = contributions(evidence, meaning)
+        assert sum(added.values()) == pytest.approx(evidence["relevance"])
+        assert [*added.values()] == sorted(added.values(), reverse=True)
+        assert ("meaning" in added) == (meaning > 0)
+
+
+def test_without_signals_nothing_is_added():
+    assert contributions({"relevance": 0.5, "rrf_score": 0.01}) == {}

@@ -58,8 +58,8 @@ def test_list_and_revoke(cli):
         (("--name", "n" * 201), "name: has 201 characters"),
         (("--name", "a\x00b"), "name: holds the character U+0000"),
         (("--actor", "a\x1bb"), "actor: holds the character U+001B"),
-        (("--expires", "0"), "expires: is 0"),
-        (("--expires", "-3"), "expires: is -3"),
+        (("--expires", "0"), "days: is 0"),
+        (("--expires", "-3"), "days: is -3"),
         (("--expires", "soon"), "'--expires'"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from tulving.domain.quality import Question
-from tulving.services.evaluation import VERBS, ask, uncounted
+from tulving.services.evaluation import VERBS, ask, compose, uncounted
 
 
 @pytest.fixture
@@ -48,3 +48,21 @@ async def test_the_uncounted_memory_keeps_its_caller_and_bounds(memory):
     bound = memory.bind(user_id="u", project="p")
     quiet = uncounted(bound)
     assert (quiet.caller, quiet.bound) == (bound.caller, bound.bound)
+
+
+async def test_a_composed_context_is_the_one_of_the_verb_and_counts_nothing(memory, questions, sql):
+    made = await compose(uncounted(memory), questions[0].text, token_budget=200)
+    await memory._env.references.settle()
+    assert sql("SELECT sum(reference_count) AS n FROM facts")[0]["n"] == 0
+    assert made.hits
+    assert made.text == await memory.context(questions[0].text, token_budget=200)
+    assert (made.budget, made.tokens) == (200, -(-len(made.text) // 4))
+
+
+async def test_what_others_recalled_counts_for_the_order_of_an_uncounted_memory_too(memory, clock, questions):
+    quiet = uncounted(memory)
+    for _ in range(2):
+        expected = [(hit.id, hit.score) for hit in await quiet.recall(questions[0].text)]
+        assert [(hit.id, hit.score) for hit in await memory.recall(questions[0].text)] == expected
+        await memory._env.references.settle()
+        clock.advance(hours=1)

@@ -422,3 +422,30 @@ async def test_the_profile_of_the_past_is_that_of_the_past(memory, clock):
     await memory.set_profile("personal", "cats")
     assert "- Work: rower\n- Personal: cats\n" in await memory.context("x", butler="b")
     assert (await memory.context("x", butler="b", as_of=then)).endswith("## Profile\n- Work: baker\n")
+
+
+async def test_a_caller_may_name_whose_profile_it_is(memory, clock):
+    await memory.set_profile("work", "Leads the bookings.", user_id="mira")
+    clock.advance(hours=1)
+    await memory.set_profile("work", "Leads everything.", user_id="mira")
+    await memory.set_profile("personal", "Has two dogs.", user_id="jon", household_id="home")
+    mira = memory.bind(user_id="mira")
+    assert (await mira.profile_block("work")) == (await memory.profile_block("work", user_id="mira"))
+    assert "Leads everything." in await memory.profile(user_id="mira")
+    assert [each.content for each in await memory.profile_versions("work", user_id="mira")] == [
+        "Leads the bookings.",
+        "Leads everything.",
+    ]
+    assert await memory.profile_versions("work") == []
+    with pytest.raises(InvalidInput, match="bound"):
+        await mira.profile(user_id="jon")
+    owners = await memory.profile_owners()
+    assert [(each.user_id, each.household_id, each.blocks) for each in owners] == [
+        ("jon", "home", 1),
+        ("mira", None, 1),
+    ]
+    assert owners[1].written_at == clock.now
+    assert [each.user_id for each in await mira.profile_owners()] == ["mira"]
+    assert await memory.bind(caller=Caller("other")).profile_owners() == []
+    assert await memory.delete_profile(user_id="mira") == 2
+    assert [each.user_id for each in await memory.profile_owners()] == ["jon"]

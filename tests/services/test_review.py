@@ -163,7 +163,7 @@ async def test_one_proposal_is_accepted_and_the_others_wait(memory):
     assert (await memory.runs(run))[0].run.status == "held"
     with pytest.raises(NotFound):
         await memory.accept(second.id)
-    assert await memory.reject(first.id, third.id) == 2
+    assert await memory.reject([first.id, third.id]) == 2
     assert (await memory.runs(run))[0].run.status == "done"
 
 
@@ -231,11 +231,11 @@ async def test_nothing_is_decided_if_one_id_is_unknown(memory):
     for ids in ((run, UNKNOWN), (UNKNOWN,)):
         for decide in (memory.accept, memory.reject):
             with pytest.raises(NotFound):
-                await decide(*ids)
+                await decide(ids)
     with pytest.raises(InvalidInput):
         await memory.accept("no id")
     with pytest.raises(InvalidInput):
-        await memory.accept()
+        await memory.accept([])
     assert len(await memory.proposals()) == 3
     assert await new_ones(memory) == []
 

@@ -33,7 +33,7 @@ ASKED: dict[str, tuple[Callable[[Connection], Any], str, str]] = {
     "due shards": (lambda conn: learning.shards(conn, NOW), "SELECT DISTINCT tenant_id, butler", "ix_episodes_pending"),
     "tokens of a day": (lambda conn: runs.spent_since(conn, "t", NOW), "SUM(input_tokens", "ix_learning_runs_age"),
     "before a question": (
-        lambda conn: (runs.begin(conn, RUN), runs.reserve(conn, RUN, 1, LlmConfig(), NOW, NOW)),
+        lambda conn: (runs.begin(conn, RUN), runs.reserve(conn, RUN, 1, LlmConfig(), None, NOW, NOW)),
         "SUM(input_tokens",
         "ix_learning_runs_age",
     ),

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tulving.domain import intake
 from tulving.domain.records import Record
-from tulving.domain.scope import Caller
+from tulving.domain.scope import Allowance, Caller
 from tulving.errors import InvalidInput
 
 RIGHTS = ("read", "write", "destroy")
@@ -17,13 +17,17 @@ RIGHTS = ("read", "write", "destroy")
 ALL_RIGHTS = (*RIGHTS, "review", "admin")
 """Those of people too: to decide on what models propose, and to administer the whole store."""
 
+PER_MINUTE, PER_DAY = intake.Between(1, 1_000_000), intake.Between(0, 2**53)
+BODY_SIZES = intake.Between(1024, 1 << 30)
+"""What limits may be: of requests, of the tokens of language models, and of the bytes of a body."""
+
 SECRET_PREFIX = "tulving_"
 _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Token(Record):
-    """What the store knows of a token. Only its holder knows the secret."""
+    """What the store knows of a token. Only its holder knows the secret. A limit that is None is the server's."""
 
     tenant_id: str
     id: UUID
@@ -33,6 +37,9 @@ class Token(Record):
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    requests_per_minute: int | None = None
+    model_tokens_per_day: int | None = None
+    largest_body: int | None = None
 
     def state(self, now: datetime) -> str:
         """active, expired or revoked."""
@@ -42,7 +49,17 @@ class Token(Record):
 
     def caller(self, request_id: str | None = None) -> Caller:
         """On whose behalf its holder acts."""
-        return Caller(self.tenant_id, self.actor, request_id)
+        allowance = Allowance(str(self.id), self.model_tokens_per_day)
+        return Caller(self.tenant_id, self.actor, request_id, allowance=allowance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NewToken(Token):
+    """A token with its secret, which nobody can be told later."""
+
+    _shown = ("tenant_id", "id", "name", "actor", "rights", "expires_at")
+
+    secret: str
 
 
 def digest(secret: str) -> str:

@@ -1,13 +1,18 @@
 """A block of memory for a prompt: deterministic, within its budget, and always read as data."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from tulving.domain.model import Episode, Fact, Hit, Rule
 from tulving.domain.profile import LABELS, shown
 from tulving.domain.ranking import stable_order
 from tulving.domain.text import CHARACTERS_A_TOKEN, count_tokens, shortened
+
+Of = TypeVar("Of")
+Line = tuple[str, Hit]
 
 HEADER = "# Memory Context\n"
 PROFILE = "\n## Profile\n"
@@ -18,6 +23,17 @@ SECTION_QUOTAS: Mapping[str, float] = {"profile": 0.2, "facts": 0.7, "rules": 0.
 SMALLEST_BUDGET = count_tokens(HEADER)
 LARGEST_SHARE, SMALLEST_SHARE = 0.25, 40
 """What one memory may take: this share of the budget, or the smallest share in tokens if that is more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A block of memory, how many tokens it has and may have, the hits that it tells, in its order, and the others."""
+
+    text: str
+    tokens: int
+    budget: int
+    hits: Sequence[Hit]
+    left_out: Sequence[Hit]
 
 
 def render(
@@ -35,25 +51,40 @@ def render(
     take more than its share is cut, with a mark that says how long it is. Hits with equal scores come in a stable order
     (001-126).
     """
+    return compose(hits, token_budget, quotas, tokens, blocks).text
+
+
+def compose(
+    hits: Iterable[Hit],
+    token_budget: int,
+    quotas: Mapping[str, float] = SECTION_QUOTAS,
+    tokens: Callable[[str], int] = count_tokens,
+    blocks: Mapping[str, str] | None = None,
+) -> Composed:
+    """What `render` makes, and what it is made of."""
     hits = sorted(hits, key=lambda hit: stable_order(hit.score, hit.item.created_at, hit.item.id))
     text = _profile(blocks or {}, token_budget, int(token_budget * quotas["profile"]), tokens)
     used = tokens(text) - tokens(HEADER)
     rest = token_budget - used
     share = max(int(rest * LARGEST_SHARE), SMALLEST_SHARE)
-    facts, rules, episodes = [], [], []
+    facts, rules, episodes = list[Line](), list[Line](), list[Line]()
     for hit in hits:
         if isinstance(hit.item, Fact):
-            facts.append(_cut(partial(_fact_line, hit.item, hit.parts["confidence"]), hit.item.content, share, tokens))
+            line, of_kind = partial(_fact_line, hit.item, hit.parts["confidence"]), facts
         elif isinstance(hit.item, Rule):
-            rules.append(_cut(partial(_rule_line, hit.item), hit.item.content, share, tokens))
+            line, of_kind = partial(_rule_line, hit.item), rules
         else:
-            episodes.append(_cut(partial(_episode_line, hit.item), hit.item.content, share, tokens))
-    rules_need = tokens(RULES + "".join(rules)) if rules else 0
+            line, of_kind = partial(_episode_line, hit.item), episodes
+        of_kind.append((_cut(line, hit.item.content, share, tokens), hit))
+    rules_need = tokens(RULES + "".join(line for line, _ in rules)) if rules else 0
     facts_budget = used + max(int(rest * quotas["facts"]), rest - rules_need)
-    text = _fill(text, FACTS, facts, facts_budget, tokens)
-    text = _fill(text, RULES, rules, token_budget, tokens)
+    text, told_facts = _fill(text, FACTS, facts, facts_budget, tokens)
+    text, told_rules = _fill(text, RULES, rules, token_budget, tokens)
     episodes_budget = min(token_budget, tokens(text) + int(rest * quotas["episodes"]))
-    return _fill(text, EPISODES, episodes, episodes_budget, tokens)
+    text, told_episodes = _fill(text, EPISODES, episodes, episodes_budget, tokens)
+    told = [*told_facts, *told_rules, *told_episodes]
+    ids = {hit.id for hit in told}
+    return Composed(text, tokens(text), token_budget, told, [hit for hit in hits if hit.id not in ids])
 
 
 def _profile(blocks: Mapping[str, str], token_budget: int, quota: int, tokens: Callable[[str], int]) -> str:
@@ -65,15 +96,20 @@ def _profile(blocks: Mapping[str, str], token_budget: int, quota: int, tokens: C
         lines = [_cut(partial(_block_line, label), text, share, tokens) for label, text in said.items()]
         if tokens(HEADER + PROFILE + "".join(lines)) <= budget:
             break
-    return _fill(HEADER, PROFILE, lines, budget, tokens)
+    return _fill(HEADER, PROFILE, [(line, None) for line in lines], budget, tokens)[0]
 
 
-def _fill(text: str, heading: str, lines: list[str], budget: int, tokens: Callable[[str], int]) -> str:
-    for line in lines:
+def _fill(
+    text: str, heading: str, lines: Iterable[tuple[str, Of]], budget: int, tokens: Callable[[str], int]
+) -> tuple[str, list[Of]]:
+    """The text with a section of those lines that there is room for, and of what these are."""
+    taken: list[Of] = []
+    for line, of in lines:
         longer = text + heading + line
         if tokens(longer) <= budget:
             text, heading = longer, ""
-    return text
+            taken.append(of)
+    return text, taken
 
 
 def _cut(line: Callable[[str], str], content: str, share: int, tokens: Callable[[str], int]) -> str:

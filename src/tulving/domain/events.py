@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from tulving.domain.records import Record
+from tulving.domain.records import Listing, Record
 from tulving.domain.scope import Caller
 
 
@@ -56,6 +56,44 @@ class Event(Record):
     def created_at(self) -> datetime:
         """001's name for `occurred_at`."""
         return self.occurred_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """Which events are looked for; None means any. A kind may be given by its beginning: `fact`, `token`. `before` is
+    a place in their order."""
+
+    event_type: str | None = None
+    actor: str | None = None
+    entity_id: UUID | None = None
+    run_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    before: int | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it concerns one memory or one run, which have few events."""
+        return self.entity_id is not None or self.run_id is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any event will do."""
+        return not self.is_narrow and (self.event_type, self.actor, self.since, self.until) == (None,) * 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Trail(Record, Listing[Event]):
+    """A part of the audit trail, the newest events first, and the sequence of them. `next_cursor` goes on with what
+    happened before, and is None at the beginning of the trail; `reaches` is how far back this part has looked."""
+
+    events: list[Event]
+    next_cursor: str | None = None
+    reaches: datetime | None = None
+
+    @property
+    def _listed(self) -> list[Event]:
+        return self.events
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class Run(Record):
     """One run of a model over the episodes of an agent, or over a conversation. Its id is in every event it caused.
 
     While it is `open`, its episodes are leased to it until `lease_until`. `shown` has the ids that the
-    prompt showed; `counts` says what came of it.
+    prompt showed; `counts` says what came of it. What it costs counts for its `spender` too, such as an access token.
     """
 
     _shown = ("id", "job", "butler", "status", "counts", "created_at")
@@ -121,6 +121,7 @@ class Run(Record):
     household_id: str | None = None
     persona_id: str | None = None
     actor: str | None = None
+    spender: str | None = None
     model: str | None = None
     status: RunStatus = "open"
     lease_until: datetime | None = None

@@ -1,7 +1,8 @@
 """How a rule is judged by its use: harm weighs four times as much as help."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -73,6 +74,34 @@ def _risen(rule: Rule, now: datetime) -> str:
     ):
         return "proven"
     return rule.maturity
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next step of a rule on its ladder: what it becomes, after how many more helpful marks in a row, the last of
+    which must come in so many days or later."""
+
+    to: Literal["established", "proven"]
+    marks: int
+    days: float
+
+
+def next_step(rule: Rule, now: datetime) -> Step | None:
+    """What it takes for a rule to rise; None for one that can't."""
+    if rule.maturity == "candidate":
+        return Step("established", _needed(rule, ESTABLISHED_SUCCESSES, ESTABLISHED_SCORE), 0.0)
+    if rule.maturity == "established":
+        days = max(0.0, PROVEN_DAYS - days_between(rule.created_at, now))
+        return Step("proven", _needed(rule, PROVEN_SUCCESSES, PROVEN_SCORE), days)
+    return None
+
+
+def _needed(rule: Rule, successes: int, score: float) -> int:
+    """How many helpful marks it takes until both scores of `_risen` are reached; one at least, since only a mark raises
+    a rule."""
+    success, odds = rule.success_count, score / (1 - score)
+    against = HARM_WEIGHT * rule.harmful_count + _CONTINUITY, rule.applied_count - success
+    return max(1, successes - success, *(math.ceil(odds * each - success - 1e-9) for each in against))
 
 
 def _fallen(rule: Rule) -> str:

@@ -30,6 +30,8 @@ SETTLEMENT_STATUSES: tuple[SettlementStatus, ...] = ("applied", "held", "reverte
 FactState = Literal["active", "fading", "superseded", "expired", "retracted"]
 FACT_STATES: tuple[FactState, ...] = ("active", "fading", "superseded", "expired", "retracted")
 
+RULE_STATES = ("candidate", "established", "proven", "anti_pattern", "forgotten")
+
 SessionStatus = Literal["active", "completed", "abandoned"]
 SESSION_STATUSES: tuple[SessionStatus, ...] = ("active", "completed", "abandoned")
 
@@ -317,6 +319,47 @@ class EntityCandidate(Record):
     name_match: NameMatch
     aliases: Sequence[str]
     similarity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EntityReport(Record):
+    """An entity in a list, and how many facts in use are about it, as far as the caller may see them."""
+
+    entity: Entity
+    facts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EntityPage(Record, Listing[EntityReport]):
+    """One page of entities, and the sequence of them; `next_cursor` continues it and is None at the end."""
+
+    entities: list[EntityReport]
+    next_cursor: str | None = None
+
+    @property
+    def _listed(self) -> list[EntityReport]:
+        return self.entities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FactsMerged(Record):
+    """Two facts in one slot, of which a merge of entities leaves the first in use."""
+
+    stays: Fact
+    superseded: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MergePreview(Record):
+    """What `merge_entities` would do: the names that the target would get, which facts would supersede which, and the
+    first of the `moving` facts of the source, in any state, that would become the target's."""
+
+    source: Entity
+    target: Entity
+    aliases: list[str]
+    superseded: list[FactsMerged]
+    moving: int
+    facts: list[Fact]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -34,6 +34,17 @@ class Block(Record):
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProfileOwner(Record):
+    """Whose profile it is, how many of its blocks have text, and when one was written last."""
+
+    user_id: str | None
+    household_id: str | None
+    persona_id: str | None
+    blocks: int
+    written_at: datetime
+
+
 def render(
     blocks: Mapping[str, str],
     facts: Sequence[tuple[str, float, str]],

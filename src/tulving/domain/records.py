@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from functools import cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 from uuid import UUID
 
@@ -13,6 +15,7 @@ LONGEST_VALUE = 60
 INTERNAL = frozenset({"content_hash", "owner", "folded_subject", "folded_predicate", "shown", "event_key"})
 """Fields that stay inside."""
 RENAMED = {"hits": "results"}
+_PLAIN = frozenset({NoneType, bool, int, float, str})
 
 
 class Record:
@@ -70,6 +73,8 @@ class Listing(Sequence[T], Generic[T]):
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it."""
+    if type(value) in _PLAIN:  # most values, and much quicker than matching
+        return value
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -89,7 +94,12 @@ def plain(value: Any) -> Any:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    return {each.name: getattr(record, each.name) for each in fields(record)}
+    return {name: getattr(record, name) for name in _names(type(record))}
+
+
+@cache
+def _names(record: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(record))
 
 
 def _says_something(value: Any) -> bool:

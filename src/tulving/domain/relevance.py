@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import mul
+from operator import itemgetter, mul
 from typing import Generic, NamedTuple, TypeVar
 
 from tulving.domain.questions import Question, asks, of_oneself, tells_time
@@ -41,6 +41,14 @@ def why(parts: Mapping[str, float]) -> dict[str, str]:
     strong = [name for name in SIGNALS if parts.get(name)]
     strong.sort(key=lambda name: -parts[name] * SIGNALS[name].weight)
     return {name: SIGNALS[name].reason for name in strong}
+
+
+def contributions(parts: Mapping[str, float], meaning: float = 1.0) -> dict[str, float]:
+    """What each signal in the parts of a hit adds to its relevance, the greatest first; `meaning` is as for `weigh`."""
+    weights = {name: SIGNALS[name].weight * (meaning if name == "meaning" else 1.0) for name in why(parts)}
+    added = {name: weight * parts[name] for name, weight in weights.items() if weight}
+    share = parts.get("relevance", 0.0) / (sum(added.values()) or 1.0)
+    return dict(sorted(((name, value * share) for name, value in added.items()), key=itemgetter(1), reverse=True))
 
 
 WEAK = 0.29

@@ -14,16 +14,27 @@ GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many tokens a caller may have language models spend on a day (None: only the tenant's limit holds), and the
+    name under which they are counted."""
+
+    spender: str
+    tokens_per_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who makes the call. Comes from authentication or the local owner, never from a verb's argument.
 
-    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once.
+    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once. One from
+    elsewhere may have an `allowance` of its own.
     """
 
     tenant_id: str = "default"
     actor: str | None = None
     request_id: str | None = None
     idempotency_key: str | None = None
+    allowance: Allowance | None = None
 
     def __post_init__(self) -> None:
         identifier("tenant_id", self.tenant_id, most=200)
@@ -126,7 +137,7 @@ class Filter(Bound):
     `as_of` asks for what held at that moment instead of now, or with the state `any` for all that had begun by then;
     never for what was forgotten. `unfaded` leaves out facts and rules that are fading now, or due to fade. `beside`
     leaves only the other unkeyed facts of the same owner, scope and project as that fact. `archived` lets archived
-    episodes through.
+    episodes through. `keyed` and `entity_id` concern facts only.
     """
 
     type: str | None = None
@@ -138,3 +149,7 @@ class Filter(Bound):
     unfaded: bool = False
     beside: Fact | None = None
     archived: bool = False
+    session_id: UUID | None = None
+    source: str | None = None
+    keyed: bool | None = None
+    entity_id: UUID | None = None

@@ -1,10 +1,12 @@
-"""How many memories there are of each kind and in each state."""
+"""How many memories there are of each kind and in each state, how many come and how many fade."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from tulving.domain.records import Record
+from tulving.domain.model import Item
+from tulving.domain.records import Listing, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -69,3 +71,41 @@ class Overview(Statistics):
     learning: Mapping[str, Any]
     conflicts: Mapping[str, int]
     tool_text: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DayOfGrowth(Record):
+    """How many memories of each kind were stored on a day, in whatever state they are now."""
+
+    day: datetime
+    episodes: int
+    facts: int
+    rules: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Growth(Record, Listing[DayOfGrowth]):
+    """The days of a growth, oldest first: a sequence of them."""
+
+    days: list[DayOfGrowth]
+
+    @property
+    def _listed(self) -> list[DayOfGrowth]:
+        return self.days
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DayOfFading(Record):
+    """How many facts and rules will begin to fade on a day, and how many fading ones will expire."""
+
+    day: datetime
+    fading: int
+    expiring: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Fading(Record):
+    """What will fade in the next days if nothing confirms it: how many on each day, and the most important ones."""
+
+    days: list[DayOfFading]
+    memories: list[Item]

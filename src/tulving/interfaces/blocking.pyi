@@ -1,6 +1,6 @@
 """The types of `blocking.py`. Written by scripts/blocking_stub.py: do not edit."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from tulving.domain.editing import Revision
-from tulving.domain.events import Event
+from tulving.domain.events import Event, Trail
 from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.learning import Proposal
 from tulving.domain.merge_rules import MergeRule, ResolvedRule
@@ -21,6 +21,7 @@ from tulving.domain.model import (
     Entity,
     EntityCandidate,
     EntityCreated,
+    EntityPage,
     EntityType,
     Fact,
     Found,
@@ -28,6 +29,7 @@ from tulving.domain.model import (
     Kind,
     Link,
     MemoryId,
+    MergePreview,
     NewEpisode,
     NewFact,
     NewRule,
@@ -41,17 +43,17 @@ from tulving.domain.model import (
     Stored,
 )
 from tulving.domain.offers import Offer, Taken
-from tulving.domain.profile import Block, BlockName
+from tulving.domain.profile import Block, BlockName, ProfileOwner
 from tulving.domain.ranking import Mode
 from tulving.domain.scope import Bound, Caller
-from tulving.domain.statistics import Overview, Statistics
+from tulving.domain.statistics import Fading, Growth, Overview, RuleCounts, Statistics
 from tulving.domain.windows import Window
 from tulving.location import Create
-from tulving.ports import Clock, Embedder, Ids, Llm, Publisher, Reranker
+from tulving.ports import Clock, Embedder, Finding, Ids, Llm, Observer, Publisher, Reranker
 from tulving.services.bridge import BridgeStatus
 from tulving.services.bus import Handler, Topics
 from tulving.services.conflicts import ConflictReport
-from tulving.services.health import Glance, Health, Readiness
+from tulving.services.health import Glance, Health, JobState, Readiness
 from tulving.services.learning import Consolidated, LearnPrompt
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import RunReport
@@ -60,6 +62,7 @@ from tulving.services.sessions import SessionReport
 from tulving.services.timeline import Rotated
 from tulving.services.upkeep import CleanedUp
 from tulving.settings import MemoryModuleConfig
+from tulving.storage.rules import Mark
 from tulving.storage.undoing import Undone
 
 class BlockingMemory:
@@ -173,8 +176,46 @@ class BlockingMemory:
         On either side of the window at most 1,000 are counted.
         """
         ...
+    def episodes(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session_id: MemoryId | None = None,
+        type: str | None = None,
+        project: str | None = None,
+        source: str | None = None,
+        tags: list[str] | None = None,
+        query: str | None = None,
+        gone: bool = False,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """List what happened, the latest first, page by page, archived episodes included. Does not count as a
+        reference."""
+        ...
+    def episode_days(
+        self,
+        days: Sequence[datetime],
+        session_id: MemoryId | None = None,
+        type: str | None = None,
+        project: str | None = None,
+        source: str | None = None,
+        tags: list[str] | None = None,
+        gone: bool = False,
+    ) -> list[int]:
+        """How many of these episodes happened on each of some days."""
+        ...
     def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
+        ...
+    def count_held_conflicts(self) -> int:
+        """How many conflicts wait for a person."""
+        ...
+    def conflict(self, conflict_id: MemoryId) -> ConflictReport | None:
+        """Read one conflict with both sides as they are today; nothing if there is none."""
         ...
     def revert_conflict(self, conflict_id: MemoryId) -> Settlement:
         """Put both sides of a settled conflict back into use, and retract what was merged of them."""
@@ -188,7 +229,7 @@ class BlockingMemory:
     def runs(self, run_id: MemoryId | None = None, limit: int = 20) -> list[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         ...
-    def undo(self, run_id: MemoryId) -> Undone:
+    def undo(self, run_id: MemoryId, dry_run: bool = False) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 
         What somebody has changed since stays as it is, and is named.
@@ -197,11 +238,10 @@ class BlockingMemory:
     def proposals(self) -> list[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
         ...
-    def accept(self, *ids: MemoryId) -> Learned:
-        """Let proposals take effect, given by their own ids or by those of their runs. One that can't take effect any
-        more is named among the errors, and stays."""
+    def accept(self, ids: Sequence[MemoryId] | MemoryId) -> Learned:
+        """Let proposals take effect. One that can't take effect any more is named among the errors, and stays."""
         ...
-    def reject(self, *ids: MemoryId) -> int:
+    def reject(self, ids: Sequence[MemoryId] | MemoryId) -> int:
         """Drop proposals, so that no model stores the same again; returns how many."""
         ...
     def learn(
@@ -241,7 +281,13 @@ class BlockingMemory:
     def learn_apply(self, answer: str, lease: MemoryId | None = None) -> Learned:
         """Take a model's answer to a prompt of memory_learn_prompt. It is checked as that of the configured model."""
         ...
-    def profile(self, max_tokens: int | None = None) -> str:
+    def profile(
+        self,
+        max_tokens: int | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> str:
         """Show what is known about the user: what they do now, their history, and facts by confidence.
 
         Empty if nothing is known.
@@ -250,13 +296,45 @@ class BlockingMemory:
     def profile_blocks(self) -> dict[str, str]:
         """The text of each block that is not empty."""
         ...
-    def profile_block(self, block: BlockName) -> Block | None:
+    def profile_block(
+        self,
+        block: BlockName,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> Block | None:
         """Read one block of the user's profile as it was written last; nothing if it never was."""
         ...
-    def set_profile(self, block: BlockName, content: str, unchanged_since: datetime | None = None) -> bool:
+    def profile_versions(
+        self,
+        block: BlockName,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> list[Block]:
+        """List every version of a block of the user's profile, oldest first."""
+        ...
+    def profile_owners(self, limit: int = 100) -> list[ProfileOwner]:
+        """List whose profiles there are: of each the user, household and persona, and when it was written last."""
+        ...
+    def set_profile(
+        self,
+        block: BlockName,
+        content: str,
+        unchanged_since: datetime | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> bool:
         """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         ...
-    def delete_profile(self, block: BlockName | None = None) -> int:
+    def delete_profile(
+        self,
+        block: BlockName | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+    ) -> int:
         """Delete a block of the user's profile, or all of them, with every earlier version; facts are not deleted."""
         ...
     def create_entity(
@@ -274,6 +352,11 @@ class BlockingMemory:
         ...
     def get_entity(self, entity_id: MemoryId, tenant_id: str = "default") -> Entity | None:
         """Read one entity; nothing if there is none. A merged entity names the one it was merged into."""
+        ...
+    def list_entities(
+        self, name: str | None = None, entity_type: EntityType | None = None, limit: int = 50, cursor: str | None = None
+    ) -> EntityPage:
+        """List entities by name, page by page, and how many facts are about each. Merged ones are left out."""
         ...
     def update_entity(
         self,
@@ -302,6 +385,10 @@ class BlockingMemory:
         together with hints 80 x (similarity + 5 x overlap of the words) is added.
         """
         ...
+    def preview_merge(self, source_entity_id: MemoryId, target_entity_id: MemoryId) -> MergePreview:
+        """Tell what a merge of two entities would do, before it is done: names, facts that would move, and which facts
+        would supersede which."""
+        ...
     def merge_entities(
         self, source_entity_id: MemoryId, target_entity_id: MemoryId, tenant_id: str = "default"
     ) -> EntitiesMerged:
@@ -313,10 +400,10 @@ class BlockingMemory:
         """
         ...
     def merge_rules(self) -> list[ResolvedRule]:
-        """All rules with what they inherit, in the order in which they are tried."""
+        """List all rules with what they inherit, in the order in which they are tried."""
         ...
     def merge_rule(self, name: str) -> ResolvedRule | None:
-        """A rule with all that it inherits, or None."""
+        """Read a rule with all that it inherits; nothing if there is none of this name."""
         ...
     def export_merge_rules(self) -> list[dict[str, Any]]:
         """What each rule says itself, as plain JSON; `load_merge_rules` takes it."""
@@ -328,7 +415,7 @@ class BlockingMemory:
         """Change some values of a rule, table by table; None removes the rule's own value, so that the inherited one
         holds again."""
         ...
-    def delete_merge_rule(self, name: str) -> None:
+    def delete_merge_rule(self, name: str) -> bool:
         """Remove a rule; raises if it is not there, is the default rule, or is extended by others."""
         ...
     def load_merge_rules(self, rules: Sequence[Mapping[str, Any]]) -> int:
@@ -421,6 +508,9 @@ class BlockingMemory:
     def get_session(self, session_id: MemoryId) -> SessionReport | None:
         """One session; None if there is none that this connection may see."""
         ...
+    def get_sessions(self, session_ids: Collection[UUID]) -> dict[UUID, SessionReport]:
+        """Those of these sessions that there are and that this connection may see."""
+        ...
     def session(
         self, project: str | None = None, butler: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> AbstractContextManager[Self]:
@@ -429,9 +519,6 @@ class BlockingMemory:
         The session ends with the block, unless the block has ended it itself, with a summary. If the block raises, the
         summary names the type of the error.
         """
-        ...
-    def count_call(self, tool: str) -> None:
-        """Count a tool call that a surface makes: a session knows how many there were since it began."""
         ...
     def close_abandoned(self, as_of: datetime | None = None, dry_run: bool = False) -> int:
         """Close the active sessions that have had no new memory for `session_idle_hours`; returns how many.
@@ -442,12 +529,44 @@ class BlockingMemory:
     def stats(self, scope: str | None = None) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
         ...
+    def count_rules(self, scope: str | None = None) -> RuleCounts:
+        """The counts of `stats` for rules alone."""
+        ...
+    def growth(self, days: int = 28) -> Growth:
+        """Count the memories of each kind that were stored on each of the last days (UTC), oldest first.
+
+        Of one day at most 10,000 of each kind are counted.
+        """
+        ...
+    def fading(self, days: int = 7, limit: int = 10) -> Fading:
+        """Tell which facts and rules will fade in the next days unless something confirms them: how many begin to fade
+        and how many of those that are fading expire on each day (UTC), and the most important ones.
+
+        Of one day at most 10,000 are counted.
+        """
+        ...
     def overview(self, scope: str | None = None) -> Overview:
         """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), how many
         conflicts are held for a person, and how tool calls in plain text were read."""
         ...
     def count_tool_text(self, protocol: str, reason: str) -> None:
         """Count a model's text that was read for tool calls, and the reason if ABP was not used."""
+        ...
+    def audit(
+        self,
+        event_type: str | None = None,
+        actor: str | None = None,
+        item: MemoryId | None = None,
+        run_id: MemoryId | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Trail:
+        """List what was changed, the newest change first: what happened to which memory, by whom, and in which run.
+
+        A page may have fewer events than the limit, or none, before the trail is at its end: next_cursor goes on.
+        """
         ...
     def complete_id(self, given: str, nouns: Sequence[str] = ..., field: str = "id") -> tuple[str | None, str]:
         """The whole id that a beginning of at least 4 characters stands for, and what it is the id of, among the
@@ -473,6 +592,9 @@ class BlockingMemory:
         logged, and the next message follows. What a handler must not miss while the process is down is read with
         `messages`.
         """
+        ...
+    def message_cursor(self, after: str | None = None) -> str:
+        """Where `messages` begins: at the cursor that is given, if it can come from this store, else at the present."""
         ...
     def messages(
         self, topics: Topics = None, *, after: str | None = None, poll: float | None = None
@@ -585,6 +707,27 @@ class BlockingMemory:
         They come in the order in which they became true.
         """
         ...
+    def facts(
+        self,
+        subject: str | None = None,
+        entity_id: MemoryId | None = None,
+        scope: str | None = None,
+        state: str | None = None,
+        category: str | None = None,
+        project: str | None = None,
+        tags: list[str] | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """List what is true, by subject and predicate, page by page: the facts that have both, without the notes. Does
+        not count as a reference.
+
+        Without a state they are those in use, of which each subject and predicate has one for each owner and namespace.
+        """
+        ...
     def store_rule(
         self,
         content: str,
@@ -614,6 +757,9 @@ class BlockingMemory:
         A rule that keeps doing harm becomes a warning against itself, with the reasons given here.
         """
         ...
+    def rule_marks(self, rule_ids: Sequence[MemoryId], most: int = 40) -> dict[UUID, list[Mark]]:
+        """How the last uses of some rules turned out, oldest first."""
+        ...
     def invert_rule(self, rule_id: MemoryId) -> Rule | None:
         """Turn a refuted rule into a warning against itself; None for a rule that is not refuted.
 
@@ -642,6 +788,10 @@ class BlockingMemory:
         until: datetime | None = None,
         tags: list[str] | None = None,
         state: str | None = None,
+        keyed: bool | None = None,
+        user_id: str | None = None,
+        household_id: str | None = None,
+        persona_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page:
@@ -798,11 +948,17 @@ class BlockingMemory:
     def glance(self) -> Glance:
         """Count the memories and look at the jobs, without trying anything."""
         ...
+    def jobs(self) -> list[JobState] | None:
+        """The state of the scheduled jobs; None if the database user may not see them."""
+        ...
     def health(self) -> Health:
         """Check whether the memory works: reading, writing, the embedder, and its scheduled jobs."""
         ...
     def readiness(self) -> Readiness:
         """The state of the store and the embedder, without trying them: for a host that asks often."""
+        ...
+    def readiness_findings(self) -> list[Finding]:
+        """What the readiness follows from."""
         ...
     def ready(self, timeout: float | None = None) -> bool:
         """Wait until the indexes of the store are warm; False if that takes more than so many
@@ -849,6 +1005,12 @@ class BlockingMemory:
     def config(self) -> MemoryModuleConfig:
         """The settings of this memory."""
         ...
+    def observed(self, operation: str) -> AbstractContextManager[Any]:
+        """A block in which a surface calls an operation: the observer of this memory is told."""
+        ...
+    def count_call(self, tool: str) -> None:
+        """Count a tool call that a surface makes: a session knows how many there were since it began."""
+        ...
     def close(self) -> None:
         """Finish what was begun and close the store, also for the memories that were bound from this one. A second time
         does nothing."""
@@ -868,6 +1030,7 @@ def open_memory_sync(
     clock: Clock = ...,
     ids: Ids = ...,
     tokens: Callable[[str], int] = ...,
+    observer: Observer = ...,
     background: bool = True,
     may_reembed: bool = False,
     create: Create = "file",

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextvars import Context
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,7 +34,8 @@ async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> A
     async def get() -> T:
         nonlocal opening
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
-            opening = asyncio.create_task(stack.enter_async_context(opener()))
+            # In a context of its own: what works in the background from now on is no part of the first call.
+            opening = asyncio.create_task(stack.enter_async_context(opener()), context=Context())
         # A caller that gives up must not leave a store half opened for the others.
         return await asyncio.shield(opening)
 
@@ -99,7 +101,8 @@ async def invoke(
         given = {each: offers[each] for each in undescribed(operation) & offers.keys()}
         opened = await memory()
         opened.count_call(operation.tool)
-        return await getattr(opened, name)(**arguments, **given)
+        with opened.observed(operation.tool):
+            return await getattr(opened, name)(**arguments, **given)
     except ALWAYS_RAISED:
         raise
     except Exception as error:

@@ -1,13 +1,23 @@
 """The log of a process: one line a record, whatever a caller sent, and not so many that they fill a disk."""
 
+import json
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+from tulving.interfaces.current import CurrentRequest, current
+from tulving.settings import LogsConfig
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MOST_A_MINUTE = 10
 _MINUTE = 60.0
+
+server = logging.getLogger("tulving.server")
+access = logging.getLogger("tulving.access")
+"""A line for each request over HTTP, if that is asked for."""
 
 
 def to_stderr() -> None:
@@ -18,15 +28,67 @@ def to_stderr() -> None:
     logging.basicConfig(handlers=[handler])
 
 
+def arrange(settings: LogsConfig) -> None:
+    """Log as the settings say from now on. Where a host has configured logging, only the access log is switched."""
+    access.setLevel(logging.INFO if settings.access else logging.CRITICAL)
+    server.setLevel(logging.INFO)
+    if settings.format == "json":
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler.formatter, Lines):
+                handler.setFormatter(JsonLines())
+
+
+def announce(said: Sequence[str], settings: LogsConfig) -> None:
+    """Tell the person who starts a server where it is, or the program that reads its log."""
+    for line in said:
+        if settings.format == "json":
+            server.info(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
 class Lines(logging.Formatter):
-    """Escapes what could begin a line or control a terminal, so that only records begin a line without indent."""
+    """Escapes what could begin a line or control a terminal, so that only records begin a line without indent. What is
+    logged while a request is answered ends with its id."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return escaped(super().formatMessage(record))
+        request = current()
+        line = escaped(super().formatMessage(record))
+        return line if request is None else f"{line} [{request.id}]"
 
     def formatException(self, ei: Any) -> str:
         trace = super().formatException(ei)
         return "\n".join(f"  {escaped(line)}" for line in trace.split("\n"))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a record, with the request that was being answered. What a record `tells` by `extra` is in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        request = current()
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **({} if request is None else _about(request)),
+            **getattr(record, "tells", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            told["error"] = record.exc_info[0].__name__
+            told["trace"] = self.formatException(record.exc_info)
+        return json.dumps(told)
+
+
+def _about(request: CurrentRequest) -> dict[str, str]:
+    """What a line tells of the request in which it was logged."""
+    told = {
+        "request_id": request.id,
+        "trace_id": request.trace_id,
+        "tenant": request.tenant,
+        "operation": request.operation,
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 def escaped(text: str) -> str:

@@ -134,10 +134,11 @@ def schema(taken: Sequence[Parameter]) -> dict[str, Any]:
     }
 
 
-def undescribed(operation: Operation) -> set[str]:
+@cache
+def undescribed(operation: Operation) -> frozenset[str]:
     """The parameters without a description, which are for Python only: nobody can give them from outside, but a surface
     may have a value for them."""
-    return {*inspect.signature(operation.method).parameters} - {"self", *_declared(operation.method)}
+    return frozenset(inspect.signature(operation.method).parameters) - {"self", *_declared(operation.method)}
 
 
 def returned(operation: Operation) -> Any:

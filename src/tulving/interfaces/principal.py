@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Principal:
     """On whose behalf a request is made: how to get their memory, the effects that they may have on it, who they are
-    among those that the server knows, and what people call them. `administration` is for those with the right to it."""
+    among those that the server knows, and what people call them. `administration` is for those with the right to it.
+    What they show to be admitted has limits, by a name that does not tell it: how many requests in a minute, and how
+    many bytes in the body of one."""
 
     memory: "Opened[Memory]"
     rights: Collection[str] = RIGHTS
     who: Hashable = None
     name: str = ""
     administration: "Opened[Administration] | None" = None
+    credential: str = ""
+    requests_per_minute: int | None = None
+    largest_body: int = 4 * 1024 * 1024
 
     def may(self, operation: Operation) -> bool:
         """Whether they have the right to call an operation."""

@@ -1,4 +1,4 @@
-"""Verbs on the whole store: for the command line and the worker, never for network callers."""
+"""Verbs on the whole store: for the command line, the worker, and administrators over a network."""
 
 import asyncio
 from collections import Counter
@@ -16,10 +16,13 @@ from tulving.errors import EmbedderUnavailable, StoreBusy
 from tulving.ports import Checkable, Finding
 from tulving.services.bridge import COUNTED, Bridge
 from tulving.services.eviction import Eviction
+from tulving.services.jobs import Jobs
 from tulving.services.learning import Consolidated, Learning
 from tulving.services.moving import Moving
+from tulving.services.operations import operation
 from tulving.services.service import MAINTENANCE, Progress
 from tulving.services.sessions import Abandoning
+from tulving.services.tenants import Tenants
 from tulving.services.tokens import Tokens
 from tulving.services.upkeep import EMBEDDED_AT_A_TIME
 
@@ -42,7 +45,7 @@ class Verification(Record):
         return not any(finding.problems for finding in self.findings)
 
 
-class Administration(Moving, Abandoning, Tokens, Eviction):
+class Administration(Moving, Abandoning, Tenants, Tokens, Jobs, Eviction):
     """The verbs of upkeep and moving for all tenants, and those that only make sense for the whole store. Opened by
     `tulving.open_administration`."""
 
@@ -138,6 +141,7 @@ class Administration(Moving, Abandoning, Tokens, Eviction):
         """Whether there is a model to learn with."""
         return self._env.model is not None
 
+    @operation("memory_verify", http="GET /v1/verify", effect="admin", standard=False)
     async def verify(self, progress: Callable[[int, int, str], None] | None = None) -> Verification:
         """Check the database, its keyword and vector indexes against the rows, and the files of the embedder."""
         findings = await self._read(storage.verification.verify, progress)

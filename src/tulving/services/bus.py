@@ -33,6 +33,16 @@ class Bus(Service):
         end = await self._read(storage.event_stream.end, self.caller.tenant_id)
         return self._env.streams.start(self._pass_on(topics, str(end), handler))
 
+    async def message_cursor(self, after: str | None = None) -> str:
+        """Where `messages` begins: at the cursor that is given, if it can come from this store, else at the present."""
+        tenant_id = self.caller.tenant_id
+        place = None if after is None else messages.read_cursor(after)
+        reached = await self._read(storage.event_stream.reached, tenant_id, place)
+        if reached is None:
+            problem = f"{after} is ahead of this store, which was restored, or is not the one it comes from"
+            raise InvalidInput("after", problem, "no cursor, to begin with the present")
+        return str(reached)
+
     async def messages(
         self, topics: Topics = None, *, after: str | None = None, poll: float | None = None
     ) -> AsyncGenerator[Message]:
@@ -46,11 +56,7 @@ class Bus(Service):
         """
         tenant_id, topics_ = self.caller.tenant_id, messages.chosen(topics)
         poll = None if poll is None else intake.number("poll", poll, *POLLS)
-        end = await self._read(storage.event_stream.end, tenant_id)
-        place = end if after is None else messages.read_cursor(after)
-        if place > end:
-            problem = f"{after} is ahead of this store, which was restored, or is not the one it comes from"
-            raise InvalidInput("after", problem, "no cursor, to begin with the present")
+        place = messages.read_cursor(await self.message_cursor(after))
         if await self._read(storage.timelines.find, tenant_id) is None:
             await self._write(storage.timelines.ensure, self._audit(self._env.clock()))
         with self._env.streams.watch(self._env.subscribers, tenant_id, poll) as woken:

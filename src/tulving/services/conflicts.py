@@ -30,6 +30,7 @@ LONGEST_SUMMARY = 2
 REWRITTEN = "notes_rewritten"
 """What a run that only rewrites a merged note counts."""
 
+ConflictId = Annotated[MemoryId, "The conflict, as memory_conflicts lists it"]
 Change = Callable[[Connection, Settlement, Audit], Settlement]
 
 
@@ -57,25 +58,39 @@ class Conflicts(Runs):
             intake.one_of("status", status, SETTLEMENT_STATUSES)
         limit = intake.whole("limit", limit, *LISTED)
         found = await self._read(storage.settlements.listing, self.caller.tenant_id, self.bound, limit, status)
-        return [
-            ConflictReport(settlement=settlement, candidate=candidate, existing=existing, merged=merged)
-            for settlement, candidate, existing, merged in found
-        ]
+        return [_report(*each) for each in found]
+
+    async def count_held_conflicts(self) -> int:
+        """How many conflicts wait for a person."""
+        return (await self._read(storage.settlements.count_held, self.caller.tenant_id, self.bound)).total()
+
+    @operation(
+        "memory_conflict", http="GET /v1/conflicts/{conflict_id}", effect="read", answer="conflict", standard=False
+    )
+    async def conflict(self, conflict_id: ConflictId) -> ConflictReport | None:
+        """Read one conflict with both sides as they are today; nothing if there is none."""
+        id_ = intake.memory_id("conflict_id", conflict_id)
+        found = await self._read(storage.settlements.listing, self.caller.tenant_id, self.bound, 1, id_=id_)
+        return _report(*found[0]) if found else None
 
     @operation("memory_revert_conflict", http="POST /v1/conflicts/{conflict_id}/revert", effect="write", standard=False)
-    async def revert_conflict(
-        self, conflict_id: Annotated[MemoryId, "The conflict, as memory_conflicts lists it"]
-    ) -> Settlement:
+    async def revert_conflict(self, conflict_id: ConflictId) -> Settlement:
         """Put both sides of a settled conflict back into use, and retract what was merged of them."""
         return await self._settled(conflict_id, storage.settlements.revert)
 
-    async def accept_conflict(self, conflict_id: MemoryId) -> Settlement:
+    @operation(
+        "memory_accept_conflict", http="POST /v1/conflicts/{conflict_id}/accept", effect="review", standard=False
+    )
+    async def accept_conflict(self, conflict_id: ConflictId) -> Settlement:
         """Settle a conflict that was held, as it was proposed."""
         settled = await self._settled(conflict_id, storage.settlements.accept)
         await self._finish_merges([settled])
         return settled
 
-    async def dismiss_conflict(self, conflict_id: MemoryId) -> Settlement:
+    @operation(
+        "memory_dismiss_conflict", http="POST /v1/conflicts/{conflict_id}/dismiss", effect="review", standard=False
+    )
+    async def dismiss_conflict(self, conflict_id: ConflictId) -> Settlement:
         """Leave both sides of a conflict that was held in use."""
         return await self._settled(conflict_id, storage.settlements.dismiss)
 
@@ -133,3 +148,7 @@ class Conflicts(Runs):
             return change(conn, found, audit)
 
         return await self._write(decide)
+
+
+def _report(settlement: Settlement, candidate: Fact, existing: Fact, merged: Fact | None) -> ConflictReport:
+    return ConflictReport(settlement=settlement, candidate=candidate, existing=existing, merged=merged)

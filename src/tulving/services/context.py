@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
 from tulving import storage
 from tulving.domain import context, intake
+from tulving.domain.context import Composed
 from tulving.domain.model import KINDS
 from tulving.services.operations import operation
 from tulving.services.search import MIN_CONFIDENCE, AsOf, MinRelevance, Search
@@ -53,6 +55,17 @@ class Context(Search):
 
         It is for the start of a session. Later, recall what is known about a topic.
         """
+        return (await self._block(trigger_prompt, butler, token_budget, as_of, min_relevance)).text
+
+    async def _block(
+        self,
+        trigger_prompt: str,
+        butler: str | None,
+        token_budget: int | None,
+        as_of: datetime | None,
+        min_relevance: float | None,
+    ) -> Composed:
+        """The block, and what it is made of."""
         settings = self._env.config.retrieval
         given = settings.context_token_budget if token_budget is None else token_budget
         budget = intake.whole("token_budget", given, *BUDGETS)
@@ -73,4 +86,4 @@ class Context(Search):
         whose = self.caller.tenant_id, self.bound.owner
         blocks = await self._read(storage.profiles.current, *whose, intake.moment("as_of", as_of))
         said = {name: block.content for name, block in blocks.items()}
-        return context.render(hits, budget, settings.section_quotas, self._env.tokens, said)
+        return context.compose(hits, budget, settings.section_quotas, self._env.tokens, said)

@@ -10,7 +10,7 @@ from tulving.domain.model import Item
 from tulving.domain.text import found_by, meant_by, search_text
 from tulving.domain.vectors import pack, unit
 from tulving.errors import EmbedderUnavailable, InvalidInput
-from tulving.ports import Embedder, Querying
+from tulving.ports import UNOBSERVED, Embedder, Observer, Querying
 from tulving.storage.rows import IndexEntry
 
 log = logging.getLogger("tulving")
@@ -24,8 +24,11 @@ class Embedding:
     of the latest `remembered` queries are kept: agents ask the same again. Those of each tenant are its own, so that
     none can tell from the time of an answer what another has asked."""
 
-    def __init__(self, embedder: Embedder, version: int | None, remembered: int = 0) -> None:
+    def __init__(
+        self, embedder: Embedder, version: int | None, remembered: int = 0, observer: Observer = UNOBSERVED
+    ) -> None:
         self.embedder, self.version = embedder, version
+        self._observer = observer
         self._failure: str | None = None
         self._remembered, self._queries = remembered, OrderedDict[tuple[str, str], tuple[float, ...]]()
 
@@ -71,8 +74,10 @@ class Embedding:
             return None, unready
         if known := self._queries.get(asked):
             self._queries.move_to_end(asked)
+            self._observer.note("lookup", cache="queries", result="hit")
             return known, None
         try:
+            self._observer.note("lookup", cache="queries", result="miss")
             [vector] = await self._vectors([line], query=True)
         except EmbedderUnavailable as error:
             log.warning("searching by keyword only: %s", error)
@@ -88,10 +93,11 @@ class Embedding:
         embedder = self.embedder
         embed = embedder.embed_queries if query and isinstance(embedder, Querying) else embedder.embed_batch
         try:
-            if embedder.light and _short(texts):
-                vectors = embed(texts)
-            else:
-                vectors = await asyncio.to_thread(embed, texts)
+            with self._observer.during("embedding", purpose="query" if query else "store", texts=len(texts)):
+                if embedder.light and _short(texts):
+                    vectors = embed(texts)
+                else:
+                    vectors = await asyncio.to_thread(embed, texts)
         except EmbedderUnavailable as error:
             self._failure = f"found by keyword only, since the embedder failed: {error}"
             raise

@@ -6,15 +6,17 @@ from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake, resolution
+from tulving.domain import cursors, intake, resolution
 from tulving.domain.model import (
     ENTITY_TYPES,
     EntitiesMerged,
     Entity,
     EntityCandidate,
     EntityCreated,
+    EntityPage,
     EntityType,
     MemoryId,
+    MergePreview,
 )
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
@@ -29,6 +31,7 @@ TypeOfEntity = Annotated[EntityType, "person, organization, place or other"]
 Tenant = Annotated[str, "Leave it out: it is always your own tenant, and any other name is refused"]
 Aliases = Annotated[list[str] | None, "Other names; an update replaces all of them"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
+PAGE = intake.Between(1, 1000)
 LIMITS = intake.Between(1, 2**31 - 1)
 MANY = 1_000
 """From this many names on, they are compared in a thread, to keep the event loop free."""
@@ -86,6 +89,33 @@ class Entities(Service):
         self._check_tenant(tenant_id)
         id_ = intake.memory_id("entity_id", entity_id)
         return await self._read(storage.entities.get, self.caller.tenant_id, id_)
+
+    @operation("entity_list", http="GET /v1/entities", effect="read", command="entity list", standard=False)
+    async def list_entities(
+        self,
+        name: Annotated[str | None, "Only those that have this in a name"] = None,
+        entity_type: Annotated[EntityType | None, "Only this type: person, organization, place or other"] = None,
+        limit: Annotated[int, "How many at most", PAGE] = 50,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> EntityPage:
+        """List entities by name, page by page, and how many facts are about each. Merged ones are left out."""
+        if entity_type is not None:
+            entity_type = intake.one_of("entity_type", entity_type, ENTITY_TYPES)
+        limit = intake.whole("limit", limit, *PAGE)
+        found = await self._read(
+            storage.entities.listing,
+            self.caller.tenant_id,
+            (_asked(name) or None) if name is not None else None,
+            entity_type,
+            self.bound,
+            self._env.clock(),
+            limit + 1,
+            cursors.read(cursor, str, UUID),
+        )
+        last = found[limit - 1].entity if len(found) > limit else None
+        return EntityPage(
+            entities=found[:limit], next_cursor=cursors.write(*storage.entities.place(last)) if last else None
+        )
 
     @operation(
         "entity_update",
@@ -173,6 +203,24 @@ class Entities(Service):
         return (await _computed(len(matches), resolution.rank, matches, hints, words, fuzzy))[:limit]
 
     @operation(
+        "entity_merge_preview",
+        http="GET /v1/entities/{source_entity_id}/merge/{target_entity_id}",
+        effect="read",
+        command="entity preview",
+        positional=("source_entity_id", "target_entity_id"),
+        standard=False,
+    )
+    async def preview_merge(
+        self,
+        source_entity_id: Annotated[MemoryId, "The id of the entity that would be merged into the target"],
+        target_entity_id: Annotated[MemoryId, "The id of the entity that would remain"],
+    ) -> MergePreview:
+        """Tell what a merge of two entities would do, before it is done: names, facts that would move, and which facts
+        would supersede which."""
+        source, target = self._ends(source_entity_id, target_entity_id)
+        return await self._read(storage.entities.preview, self.caller.tenant_id, source, target)
+
+    @operation(
         "entity_merge",
         http="POST /v1/entities/merge",
         effect="destroy",
@@ -193,6 +241,12 @@ class Entities(Service):
         can't merge, since that changes the facts of others too.
         """
         self._check_tenant(tenant_id)
+        source, target = self._ends(source_entity_id, target_entity_id)
+        audit = self._audit(self._env.clock())
+        return await self._write_once(lambda conn: storage.entities.merge(conn, source, target, audit))
+
+    def _ends(self, source_entity_id: MemoryId, target_entity_id: MemoryId) -> tuple[UUID, UUID]:
+        """The two entities of a merge."""
         if not self.bound.everything:
             problem = "a merge changes facts of the whole tenant, and this connection is bound to a part of it"
             raise InvalidInput("source_entity_id", problem, "a connection to the whole tenant")
@@ -200,8 +254,7 @@ class Entities(Service):
         target = intake.memory_id("target_entity_id", target_entity_id)
         if source == target:
             raise InvalidInput("target_entity_id", "is the source itself", "the id of another entity")
-        audit = self._audit(self._env.clock())
-        return await self._write_once(lambda conn: storage.entities.merge(conn, source, target, audit))
+        return source, target
 
     def _check_tenant(self, tenant_id: str) -> None:
         """The specified tools have a tenant argument, but the tenant comes from authentication: others are refused."""

@@ -67,6 +67,7 @@ class Episodes(Service):
         "memory_record_event",
         http="POST /v1/timeline/events",
         batch="record_events",
+        batch_names={"event_type": "type", "timestamp": "occurred_at"},
         effect="write",
         command="store event",
         positional=("event_type", "content"),
@@ -116,9 +117,9 @@ class Episodes(Service):
     async def record_events(
         self,
         offers: Sequence[NewEpisode | Mapping[str, Any]],
-        user_id: str | None = None,
-        household_id: str | None = None,
-        persona_id: str | None = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
     ) -> list[Stored]:
         """Record many events of a user's timeline: one embedding batch, one transaction, all or none. Each needs a
         type; a mapping has the fields of `NewEpisode`."""

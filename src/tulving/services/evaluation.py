@@ -1,4 +1,4 @@
-"""Asking a memory questions in order to measure it, not to use the answers."""
+"""Asking a memory questions in order to see how it answers, not to use the answers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from datetime import datetime
 from time import perf_counter
 from typing import Literal, get_args
 
+from tulving.domain.context import Composed
 from tulving.domain.model import Kind
 from tulving.domain.quality import Answer, Question, judge
 from tulving.domain.ranking import Mode
@@ -17,7 +18,16 @@ VERBS: tuple[Verb, ...] = get_args(Verb)
 
 
 class Uncounted(References):
-    """Counts no references: what is found by measuring was not needed."""
+    """Counts no references: what is found by measuring was not needed. What others have referred to counts as ever."""
+
+    def __init__(self, counting: References) -> None:
+        self._counting = counting
+
+    def last(self, tenant_id: str, kind: Kind, id_: str, last: datetime | None) -> datetime | None:
+        return self._counting.last(tenant_id, kind, id_, last)
+
+    def recall(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
+        return item
 
     def count(self, kind: Kind, item: AnyItem, now: datetime) -> AnyItem:
         return item
@@ -25,7 +35,7 @@ class Uncounted(References):
 
 def uncounted(memory: Memory) -> Memory:
     """The same memory, whose recalls leave no trace."""
-    env = replace(memory._env, references=Uncounted(memory._env.store))
+    env = replace(memory._env, references=Uncounted(memory._env.references))
     return Memory(env, memory.caller, memory.bound)
 
 
@@ -50,3 +60,15 @@ async def ask(
         answers.append(judge(question, found.hits, (perf_counter() - begun) * 1000))
         progress(len(answers), len(questions))
     return answers
+
+
+async def compose(
+    memory: Memory,
+    prompt: str,
+    butler: str | None = None,
+    token_budget: int | None = None,
+    as_of: datetime | None = None,
+    min_relevance: float | None = None,
+) -> Composed:
+    """The block that `Memory.context` would answer, and what it is made of."""
+    return await memory._block(prompt, butler, token_budget, as_of, min_relevance)

@@ -8,9 +8,19 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from tulving import storage
-from tulving.domain import claims, intake
+from tulving.domain import claims, cursors, intake
 from tulving.domain.decay import PERMANENCE, decay_rate, next_review_at
-from tulving.domain.model import CATEGORIES, Fact, MemoryId, NewFact, Settlement, Stored
+from tulving.domain.model import (
+    CATEGORIES,
+    FACT_STATES,
+    Fact,
+    MemoryId,
+    NewFact,
+    Page,
+    Settlement,
+    Stored,
+    canonical_state,
+)
 from tulving.domain.vectors import pack_given
 from tulving.errors import InvalidInput
 from tulving.services.offers import each_of, offered, read_offers
@@ -21,6 +31,7 @@ from tulving.storage.embeddings import Indexed
 
 SLOWLY = "How slowly it fades"
 PERMANENCES, CATEGORY = intake.OneOf(PERMANENCE), intake.OneOf(CATEGORIES)
+STATES = intake.OneOf(("any", *FACT_STATES))
 HISTORY = intake.Between(1, 1000)
 DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
 """The values of a new fact that the caller leaves out."""
@@ -229,6 +240,47 @@ class Facts(Service):
             self._env.clock(),
             intake.whole("limit", limit, *HISTORY),
         )
+
+    @operation("memory_facts", http="GET /v1/facts", effect="read", command="facts", standard=False)
+    async def facts(
+        self,
+        subject: Annotated[str | None, "Only about this, in any spelling"] = None,
+        entity_id: Annotated[MemoryId | None, "Only about this entity"] = None,
+        scope: Annotated[str | None, "Only this namespace and the global one"] = None,
+        state: Annotated[str | None, "Only those in this state", STATES] = None,
+        category: Annotated[str | None, "Only of this category", CATEGORY] = None,
+        project: Annotated[str | None, "Only of this project"] = None,
+        tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+        limit: Annotated[int, "How many at most", HISTORY] = 100,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page:
+        """List what is true, by subject and predicate, page by page: the facts that have both, without the notes. Does
+        not count as a reference.
+
+        Without a state they are those in use, of which each subject and predicate has one for each owner and namespace.
+        """
+        if state is not None:
+            state = intake.one_of("state", canonical_state(state), STATES)
+        if category is not None:
+            intake.one_of("category", category, CATEGORIES)
+        mine = self._within(user_id, household_id, persona_id)
+        wanted = mine._filter(scope=scope, type=category, project=project, tags=tags, state=state)
+        limit = intake.whole("limit", limit, *HISTORY)
+        found = await self._read(
+            storage.slots.listing,
+            self.caller.tenant_id,
+            replace(wanted, entity_id=intake.optional_id("entity_id", entity_id)),
+            intake.optional_name("subject", subject),
+            self._env.clock(),
+            limit + 1,
+            cursors.read(cursor, str, str, UUID),
+        )
+        more = len(found) > limit
+        next_cursor = cursors.write(*storage.slots.place(found[limit - 1])) if more else None
+        return Page(items=[*found[:limit]], next_cursor=next_cursor)
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
         keyed = offer.subject is not None or offer.predicate is not None

@@ -87,9 +87,12 @@ class HealthCheck(Timeline):
     async def glance(self) -> Glance:
         """Count the memories and look at the jobs, without trying anything."""
         counts, pending = await self._read(storage.health.glance, self.caller.tenant_id)
+        return Glance(counts, pending, await self.jobs(), await self._read(lambda conn: conn.about()))
+
+    async def jobs(self) -> list[JobState] | None:
+        """The state of the scheduled jobs; None if the database user may not see them."""
         entries = await self._env.store.read(None, storage.health.job_entries)
-        jobs = None if entries is None else [_state(entry) for entry in entries]
-        return Glance(counts, pending, jobs, await self._read(lambda conn: conn.about()))
+        return None if entries is None else [job_state(entry) for entry in entries]
 
     @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
     async def health(self) -> Health:
@@ -111,7 +114,7 @@ class HealthCheck(Timeline):
             problem = env.model.unready()
             learning = [Finding("language model", (problem,) if problem else (), env.model.name)]
         listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
-        jobs = None if entries is None else [_state(entry) for entry in entries]
+        jobs = None if entries is None else [job_state(entry) for entry in entries]
         failed = tuple(
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
         )
@@ -133,8 +136,12 @@ class HealthCheck(Timeline):
 
     async def readiness(self) -> Readiness:
         """The state of the store and the embedder, without trying them: for a host that asks often."""
+        return readiness_of(await self.readiness_findings())
+
+    async def readiness_findings(self) -> list[Finding]:
+        """What the readiness follows from."""
         embedder = Finding("embedder", (self.warning,) if self.warning else ())
-        return readiness_of([*await self._env.store.health(), embedder])
+        return [*await self._env.store.health(), embedder]
 
     async def ready(self, timeout: float | None = None) -> bool:
         """Wait until the indexes of the store are warm; False if that takes more than so many
@@ -177,7 +184,8 @@ async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:
         return Finding(check, (str(error),)), None
 
 
-def _state(entry: Entry) -> JobState:
+def job_state(entry: Entry) -> JobState:
+    """A job as monitors see it."""
     state = (
         "running" if entry.holder else "failed" if entry.last_error else "ok" if entry.last_started_at else "waiting"
     )

@@ -17,6 +17,7 @@ from tulving.domain.model import (
     FACT_STATES,
     KINDS,
     RELATIONS,
+    RULE_STATES,
     Direction,
     Item,
     Kind,
@@ -31,12 +32,14 @@ from tulving.domain.text import found_by
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, UnchangedSince
+from tulving.services.service import HouseholdId, PersonaId, Service, UnchangedSince, UserId
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 FactOrRule = Annotated[Kind, "fact or rule", intake.OneOf(("fact", "rule"))]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
 PAGE = intake.Between(1, 1000)
+STATES_OF: dict[Kind, tuple[str, ...]] = {"episode": (), "fact": FACT_STATES, "rule": RULE_STATES}
+ALL_STATES = (*FACT_STATES, *RULE_STATES)
 ONE_MEMORY = ("memory_type", "memory_id")
 
 
@@ -87,22 +90,31 @@ class Items(Service):
         since: Annotated[datetime | None, "Not earlier than this"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
         tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
-        state: Annotated[str | None, "For facts: only those in this state", intake.OneOf(("any", *FACT_STATES))] = None,
+        state: Annotated[
+            str | None, "Only those in this state; that of a rule is its maturity", intake.OneOf(("any", *ALL_STATES))
+        ] = None,
+        keyed: Annotated[bool | None, "For facts: only those with a subject and predicate (true), or notes"] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
         limit: Annotated[int, "How many at most", PAGE] = 50,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
     ) -> Page:
         """List memories, newest first, page by page. Does not count as a reference."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         if state is not None:
-            allowed = ("any", *FACT_STATES) if kind == "fact" else ("any",)
-            state = intake.one_of("state", canonical_state(state), allowed)
+            state = canonical_state(state) if kind == "fact" else state
+            state = intake.one_of("state", state, ("any", *STATES_OF[kind]))
+        if keyed is not None and kind != "fact":
+            raise InvalidInput("keyed", f"is not for {kind}s", "memory_type fact")
         limit = intake.whole("limit", limit, *PAGE)
-        wanted = self._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, state=state)
+        mine = self._within(user_id, household_id, persona_id)
+        wanted = mine._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, state=state)
         items: list[Item] = await self._read(
             storage.items.listing,
             self.caller.tenant_id,
             kind,
-            replace(wanted, archived=True),
+            replace(wanted, archived=True, keyed=None if keyed is None else intake.flag("keyed", keyed)),
             self._env.clock(),
             limit + 1,
             _read_cursor(cursor),

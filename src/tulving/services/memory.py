@@ -1,6 +1,7 @@
 """The memory itself: all verbs of one tenant, for one caller."""
 
 from tulving.ports import Publisher
+from tulving.services.auditing import Auditing
 from tulving.services.bridge import Bridge
 from tulving.services.bus import Bus
 from tulving.services.conflicts import Conflicts
@@ -33,6 +34,7 @@ class Memory(
     Layers,
     Sessions,
     Counting,
+    Auditing,
     Naming,
     Moving,
     Bus,

@@ -9,7 +9,7 @@ from typing import Any
 from tulving.domain.redaction import presentable
 from tulving.domain.text import count_tokens
 from tulving.errors import ModelUnavailable, UnusableAnswer
-from tulving.ports import Completion, Llm
+from tulving.ports import UNOBSERVED, Completion, Llm, Observer
 
 log = logging.getLogger("tulving")
 
@@ -28,9 +28,10 @@ class LanguageModel:
         max_tokens: int,
         jitter: Callable[[], float],
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         self._llm, self._retries, self._max_tokens = llm, retries, max_tokens
-        self._jitter, self._sleep = jitter, sleep
+        self._jitter, self._sleep, self._observer = jitter, sleep, observer
 
     @property
     def name(self) -> str:
@@ -66,7 +67,7 @@ class LanguageModel:
     async def _attempt(self, prompt: str) -> Completion:
         for attempt in range(self._retries + 1):
             try:
-                return await self._llm.complete(prompt, self._max_tokens)
+                return await self._complete(prompt)
             except ModelUnavailable as error:
                 if not error.passing or attempt == self._retries or error.wait > LONGEST_WAIT:
                     raise
@@ -74,6 +75,13 @@ class LanguageModel:
                 log.info("%s; another attempt follows in %.1f seconds", error, wait)
                 await self._sleep(wait)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _complete(self, prompt: str) -> Completion:
+        with self._observer.during("model") as observed:
+            completion = await self._llm.complete(prompt, self._max_tokens)
+            asked, answered = self.spent(prompt, completion)
+            observed.tell(input_tokens=asked, output_tokens=answered)
+            return completion
 
 
 class Spawned:

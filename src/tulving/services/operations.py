@@ -15,7 +15,8 @@ class Operation:
     """A verb as surfaces see it.
 
     `tool` is its MCP name, `http` its method and path, `command` its name on the command line, where the parameters in
-    `positional` come first. `batch`, if given, names the method that does the same for a list, in one transaction.
+    `positional` come first. `batch`, if given, names the method that does the same for a list, in one transaction;
+    `batch_names` are the fields of its offers that are not called like the parameters.
     `answer` is the key of a result that is not an object. `standard` marks the specified tool set; the other tools are
     opt-in. `minimal` marks those of the smallest tool set, and names the optional parameters that they have there.
     `by_person`, if given, names the method that the command line calls instead. `defaults` may be overridden by
@@ -28,6 +29,7 @@ class Operation:
     effect: Effect
     http: str
     batch: str | None = None
+    batch_names: Mapping[str, str] = field(default_factory=dict, hash=False)
     command: str | None = None
     positional: tuple[str, ...] = ()
     answer: str | None = None
@@ -35,7 +37,7 @@ class Operation:
     minimal: tuple[str, ...] | None = None
     idempotent: bool = False
     by_person: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     fallback: Callable[[Exception], Any] | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Verbs on the profile: what is known about the person whom a connection is bound to."""
+"""Verbs on the profile: what is known about a person."""
 
 from datetime import datetime
 from typing import Annotated
@@ -6,21 +6,22 @@ from typing import Annotated
 from tulving import storage
 from tulving.domain import intake, profile
 from tulving.domain.decay import effective_confidence
-from tulving.domain.profile import BLOCKS, Block, BlockName
+from tulving.domain.profile import BLOCKS, Block, BlockName, ProfileOwner
 from tulving.domain.ranking import stable_order
 from tulving.domain.text import CHARACTERS_A_TOKEN
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service
+from tulving.services.service import HouseholdId, PersonaId, Service, UserId
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
 BUDGETS = intake.Between(1, 1_000_000)
+LISTED = intake.Between(1, 1000)
 BLOCK = f"One of {', '.join(BLOCKS)}"
 
 
 class Profiles(Service):
-    """Verbs on the profile of the bound owner, and of no other one."""
+    """Verbs on the profile of one owner: the bound one, or one that the caller names within that."""
 
     @operation(
         "profile_get",
@@ -31,11 +32,18 @@ class Profiles(Service):
         standard=False,
         defaults={"max_tokens": 2000},
     )
-    async def profile(self, max_tokens: Annotated[int | None, "How long it may be, in tokens", BUDGETS] = None) -> str:
+    async def profile(
+        self,
+        max_tokens: Annotated[int | None, "How long it may be, in tokens", BUDGETS] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+    ) -> str:
         """Show what is known about the user: what they do now, their history, and facts by confidence.
 
         Empty if nothing is known.
         """
+        bound = self._within(user_id, household_id, persona_id).bound
         given = self._env.config.learning.profile_tokens if max_tokens is None else max_tokens
         budget = intake.whole("max_tokens", given, *BUDGETS)
         now, tenant_id = self._env.clock(), self.caller.tenant_id
@@ -43,8 +51,8 @@ class Profiles(Service):
         def read(conn: Connection) -> tuple[dict[str, Block], list[Row]]:
             most = budget * CHARACTERS_A_TOKEN + 1
             return (
-                storage.profiles.current(conn, tenant_id, self.bound.owner),
-                storage.profiles.facts(conn, tenant_id, self.bound, most, now),
+                storage.profiles.current(conn, tenant_id, bound.owner),
+                storage.profiles.facts(conn, tenant_id, bound, most, now),
             )
 
         blocks, rows = await self._read(read)
@@ -69,10 +77,53 @@ class Profiles(Service):
         answer="block",
         standard=False,
     )
-    async def profile_block(self, block: Annotated[BlockName, BLOCK]) -> Block | None:
+    async def profile_block(
+        self,
+        block: Annotated[BlockName, BLOCK],
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+    ) -> Block | None:
         """Read one block of the user's profile as it was written last; nothing if it never was."""
         name = intake.one_of("block", block, BLOCKS)
-        return (await self._read(storage.profiles.current, self.caller.tenant_id, self.bound.owner)).get(name)
+        owner = self._within(user_id, household_id, persona_id).bound.owner
+        return (await self._read(storage.profiles.current, self.caller.tenant_id, owner)).get(name)
+
+    @operation(
+        "profile_versions",
+        http="GET /v1/profile/{block}/versions",
+        effect="read",
+        command="profile-versions",
+        positional=("block",),
+        answer="versions",
+        standard=False,
+    )
+    async def profile_versions(
+        self,
+        block: Annotated[BlockName, BLOCK],
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+    ) -> list[Block]:
+        """List every version of a block of the user's profile, oldest first."""
+        name = intake.one_of("block", block, BLOCKS)
+        owner = self._within(user_id, household_id, persona_id).bound.owner
+        return await self._read(storage.profiles.history, self.caller.tenant_id, owner, name)
+
+    @operation(
+        "profile_owners",
+        http="GET /v1/profiles",
+        effect="read",
+        command="profiles",
+        answer="owners",
+        standard=False,
+    )
+    async def profile_owners(
+        self, limit: Annotated[int, "How many at most, the last written first", LISTED] = 100
+    ) -> list[ProfileOwner]:
+        """List whose profiles there are: of each the user, household and persona, and when it was written last."""
+        limit = intake.whole("limit", limit, *LISTED)
+        return await self._read(storage.profiles.owners, self.caller.tenant_id, self.bound, limit)
 
     @operation(
         "profile_set",
@@ -92,12 +143,15 @@ class Profiles(Service):
         unchanged_since: Annotated[
             datetime | None, "When it was written last, as you have read it (created_at): refused if it was since"
         ] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
     ) -> bool:
         """Correct a block of the user's profile. The answer says whether that changed it; earlier versions are kept."""
         name = intake.one_of("block", block, BLOCKS)
         blank = isinstance(content, str) and not content.strip()
         said = {name: "" if blank else self._content(content)}
-        audit, owner = self._audit(self._env.clock()), self.bound.owner
+        audit, owner = self._audit(self._env.clock()), self._within(user_id, household_id, persona_id).bound.owner
         known = intake.moment("unchanged_since", unchanged_since)
         return await self._write_once(
             lambda conn: bool(storage.profiles.update(conn, self.caller.tenant_id, owner, said, audit, known))
@@ -113,10 +167,16 @@ class Profiles(Service):
         standard=False,
     )
     @once
-    async def delete_profile(self, block: Annotated[BlockName | None, f"{BLOCK}; all if left out"] = None) -> int:
+    async def delete_profile(
+        self,
+        block: Annotated[BlockName | None, f"{BLOCK}; all if left out"] = None,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+    ) -> int:
         """Delete a block of the user's profile, or all of them, with every earlier version; facts are not deleted."""
         name = None if block is None else intake.one_of("block", block, BLOCKS)
-        audit, owner = self._audit(self._env.clock()), self.bound.owner
+        audit, owner = self._audit(self._env.clock()), self._within(user_id, household_id, persona_id).bound.owner
         return await self._write_once(
             lambda conn: storage.profiles.delete(conn, self.caller.tenant_id, owner, name, audit)
         )

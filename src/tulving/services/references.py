@@ -5,6 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
@@ -79,8 +80,14 @@ class References:
         shown = self._shown[place] = max(item.reference_count, self._shown.get(place, 0)) + 1
         if self._task is None or self._task.done():
             self._hurry = asyncio.Event()
-            self._task = asyncio.create_task(self._write())
+            # In a context of its own: it writes for many requests, and must not pass for a part of the first one.
+            self._task = asyncio.create_task(self._write(), context=Context())
         return replace(item, reference_count=shown, last_referenced_at=now, accessed_at=now)
+
+    @property
+    def waiting(self) -> int:
+        """How many memories have references that are not written yet."""
+        return len(self._pending)
 
     async def settle(self) -> None:
         """Wait until all references so far are counted."""

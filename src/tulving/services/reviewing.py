@@ -1,7 +1,7 @@
 """Verbs about what models have taught: which runs there were, undoing them, and what waits for a person's decision."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 from uuid import UUID
@@ -23,6 +23,7 @@ from tulving.storage.lessons import Applied
 from tulving.storage.undoing import Undone
 
 RUNS = intake.Between(1, 1000)
+Chosen = Annotated[Sequence[MemoryId] | MemoryId, "The proposals, by their own ids or by those of their runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -87,21 +88,31 @@ class Reviewing(Learning):
         positional=("run_id",),
         standard=False,
     )
-    async def undo(self, run_id: Annotated[MemoryId, "The run, as memory_runs lists it"]) -> Undone:
+    async def undo(
+        self,
+        run_id: Annotated[MemoryId, "The run, as memory_runs lists it"],
+        dry_run: Annotated[bool, "Only tell what would be undone"] = False,
+    ) -> Undone:
         """Undo a run of a language model: retract what it added and restore what it replaced.
 
         What somebody has changed since stays as it is, and is named.
         """
-        run = await self._known_run(run_id)
-        return await self._write(storage.undoing.undo, run, self._audit(self._env.clock()))
+        run, audit = await self._known_run(run_id), self._audit(self._env.clock())
+        if not dry_run:
+            return await self._write(storage.undoing.undo, run, audit)
+        try:
+            return await self._write(storage.undoing.rehearse, run, audit)
+        except storage.undoing.Rehearsed as rehearsed:
+            return rehearsed.undone
 
+    @operation("memory_proposals", http="GET /v1/review", effect="review", answer="proposals", standard=False)
     async def proposals(self) -> list[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
         return await self._read(storage.proposals.held, self.caller.tenant_id, self.bound)
 
-    async def accept(self, *ids: MemoryId) -> Learned:
-        """Let proposals take effect, given by their own ids or by those of their runs. One that can't take effect any
-        more is named among the errors, and stays."""
+    @operation("memory_accept", http="POST /v1/review/accept", effect="review", standard=False)
+    async def accept(self, ids: Chosen) -> Learned:
+        """Let proposals take effect. One that can't take effect any more is named among the errors, and stays."""
         learned: Learned | None = None
         for proposal in await self._chosen(ids):
             run = await self._known_run(proposal.run_id)
@@ -112,7 +123,8 @@ class Reviewing(Learning):
         assert learned is not None
         return learned
 
-    async def reject(self, *ids: MemoryId) -> int:
+    @operation("memory_reject", http="POST /v1/review/reject", effect="review", answer="rejected", standard=False)
+    async def reject(self, ids: Chosen) -> int:
         """Drop proposals, so that no model stores the same again; returns how many."""
         chosen = await self._chosen(ids)
         unwanted = list[Item]()
@@ -147,15 +159,16 @@ class Reviewing(Learning):
 
         return decide
 
-    async def _chosen(self, ids: Iterable[MemoryId]) -> list[Proposal]:
-        named = [intake.memory_id("id", id_) for id_ in ids]
+    async def _chosen(self, ids: Sequence[MemoryId] | MemoryId) -> list[Proposal]:
+        given = [ids] if isinstance(ids, str | UUID) else ids
+        named = [intake.memory_id("ids", id_) for id_ in given]
         found = await self._read(storage.proposals.of_ids, self.caller.tenant_id, self.bound, named)
         covered = {each for proposal in found for each in (proposal.id, proposal.run_id)}
         for id_ in named:
             if id_ not in covered:
                 raise NotFound(f"there is no proposal {id_}")
         if not found:
-            raise InvalidInput("id", "is missing", "the id of a proposal or of its run")
+            raise InvalidInput("ids", "is empty", "the ids of proposals or of their runs")
         return found
 
     async def _known_run(self, run_id: MemoryId) -> Run:

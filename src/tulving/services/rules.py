@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any
+from uuid import UUID
 
 from tulving import storage
 from tulving.domain import intake, maturity
@@ -16,9 +17,11 @@ from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import T
 from tulving.services.upkeep import Upkeep
+from tulving.storage.rules import Mark
 
 INITIAL_CONFIDENCE = 0.5
 LONGEST_REASON = 2_000
+LAST_MARKS = 40
 
 RuleId = Annotated[MemoryId, "The rule's id (a UUID)"]
 Circumstances = Annotated[dict[str, Any] | None, "Where and how it was applied, as a JSON object"]
@@ -103,6 +106,11 @@ class Rules(Items, Upkeep):
         A rule that keeps doing harm becomes a warning against itself, with the reasons given here.
         """
         return await self._mark(rule_id, "harmful", _reason(reason), circumstances)
+
+    async def rule_marks(self, rule_ids: Sequence[MemoryId], most: int = LAST_MARKS) -> dict[UUID, list[Mark]]:
+        """How the last uses of some rules turned out, oldest first."""
+        ids = [intake.memory_id("rule_ids", each) for each in rule_ids]
+        return await self._read(storage.rules.marks, self.caller.tenant_id, self.bound, ids, most)
 
     async def invert_rule(self, rule_id: MemoryId) -> Rule | None:
         """Turn a refuted rule into a warning against itself; None for a rule that is not refuted.

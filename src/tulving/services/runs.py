@@ -34,6 +34,7 @@ class Runs(Lessons):
             household_id=owner.household_id,
             persona_id=owner.persona_id,
             actor=self.caller.actor,
+            spender=self.caller.allowance and self.caller.allowance.spender,
             model=model,
             lease_until=now + self._lease,
             created_at=now,
@@ -65,9 +66,10 @@ class Runs(Lessons):
         raise storage.runs.used_lease()
 
     async def _ask(self, run: Run, model: LanguageModel, prompt: str) -> str:
-        """A model's answer, if the tenant may spend what it can cost."""
+        """A model's answer, if the tenant and the caller may spend what it can cost."""
         now, cost = self._env.clock(), model.cost(prompt)
-        await self._write(storage.runs.reserve, run, cost, self._env.config.llm, now, now + self._lease)
+        allowance, limits = self.caller.allowance, self._env.config.llm
+        await self._write(storage.runs.reserve, run, cost, limits, allowance, now, now + self._lease)
         spent = 0, 0
         try:
             completion = await model.ask(prompt)
@@ -95,7 +97,8 @@ class Runs(Lessons):
     def _spawned(self, spawner: Any, trigger_source: str) -> LanguageModel:
         """001-045: a host's way to start a session of its own model. Its attempts are the host's matter."""
         most = self._env.config.llm.max_output_tokens
-        return LanguageModel(Spawned(spawner, trigger_source), retries=0, max_tokens=most, jitter=lambda: 0.0)
+        given = {"retries": 0, "max_tokens": most, "jitter": lambda: 0.0, "observer": self._env.observer}
+        return LanguageModel(Spawned(spawner, trigger_source), **given)
 
 
 def described(error: BaseException) -> str:

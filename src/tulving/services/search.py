@@ -283,6 +283,8 @@ class Search(Service):
                 break
             names, known = collected, None
         hits = collected.hits
+        if collected.irrelevant and not hits:
+            env.observer.note("floor_miss")
         if env.reranker is not None and mode == "hybrid":
             hits, problem = await self._reranked(query, hits, env.reranker)
             warning = warning or problem

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -19,7 +19,7 @@ from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.domain.screening import Screen
 from tulving.domain.text import content_hash, count_tokens
 from tulving.errors import InvalidInput
-from tulving.ports import Clock, Embedder, Ids, Publisher, Store
+from tulving.ports import UNOBSERVED, Clock, Embedder, Ids, Observer, Publisher, Store
 from tulving.services.embedding import Embedding
 from tulving.services.model import LanguageModel
 from tulving.services.references import References
@@ -88,14 +88,19 @@ class Env:
     ids: Ids
     references: References
     streams: Streams
+    new_secret: Callable[[], str]
+    """Draws the secret of an access token."""
     names: "KnownNames" = field(default_factory=lambda: storage.names.KnownNames())
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
     reranker: Reranking | None = None
     model: LanguageModel | None = None
+    observer: Observer = UNOBSERVED
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What ends all this, the last part first."""
     closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Somebody wants a job to be done now."""
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,10 +219,18 @@ class Service:
         """The settings of this memory."""
         return self._env.config
 
+    def observed(self, operation: str) -> AbstractContextManager[Any]:
+        """A block in which a surface calls an operation: the observer of this memory is told."""
+        return self._env.observer.during("operation", operation=operation, tenant=self.caller.tenant_id)
+
     @property
     def _tenant_id(self) -> str | None:
         """Whose rows the verbs work on; None means all tenants'."""
         return self.caller.tenant_id
+
+    def count_call(self, tool: str) -> None:
+        """Count a tool call that a surface makes: a session knows how many there were since it began."""
+        self._session.calls[tool] += 1
 
     def _agent(self, butler: object) -> str:
         """The agent that a caller names, or itself."""

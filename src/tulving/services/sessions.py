@@ -1,6 +1,6 @@
 """Verbs on sessions: stretches of work, whose memories carry the session's id."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -173,6 +173,15 @@ class Sessions(Abandoning):
 
         return next(iter(await self._read(look)), None)
 
+    async def get_sessions(self, session_ids: Collection[UUID]) -> dict[UUID, SessionReport]:
+        """Those of these sessions that there are and that this connection may see."""
+
+        def look(conn: Connection) -> list[SessionReport]:
+            found = storage.sessions.of_ids(conn, self.caller.tenant_id, self.bound, session_ids)
+            return self._reported(conn, found)
+
+        return {report.session.id: report for report in await self._read(look)} if session_ids else {}
+
     @asynccontextmanager
     async def session(
         self, project: str | None = None, butler: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -192,10 +201,6 @@ class Sessions(Abandoning):
         finally:
             with suppress(InvalidInput):  # it was ended before
                 await work.end_session(id_, problem)
-
-    def count_call(self, tool: str) -> None:
-        """Count a tool call that a surface makes: a session knows how many there were since it began."""
-        self._session.calls[tool] += 1
 
     def _reported(self, conn: Connection, found: Sequence[Session]) -> list[SessionReport]:
         ids = [session.id for session in found]

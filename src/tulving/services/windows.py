@@ -1,20 +1,27 @@
-"""The verb that reads a stretch of the timeline."""
+"""The verbs that read the timeline: a window of it, and page by page."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
+from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake, windows
-from tulving.domain.model import MemoryId
+from tulving.domain import cursors, intake, windows
+from tulving.domain.model import Episode, Item, MemoryId, Page
+from tulving.domain.scope import Filter
 from tulving.domain.windows import DEFAULT_DAYS, Window, WindowRequest
 from tulving.services.operations import operation
-from tulving.services.service import HouseholdId, PersonaId, Service, UserId
+from tulving.services.search import Search
+from tulving.services.service import HouseholdId, PersonaId, UserId
 
 EVENTS = intake.Between(1, 1000)
 MOST_TYPES = 100
+MOST_FOUND = 200
+"""Episodes that are found by their words, which have no pages."""
 
 
-class Windows(Service):
+class Windows(Search):
     """Verbs on windows of the timeline."""
 
     @operation("memory_query_window", http="GET /v1/timeline/window", effect="read", command="window", standard=False)
@@ -65,6 +72,79 @@ class Windows(Service):
             else intake.number("min_importance", min_importance, *intake.IMPORTANCE),
         )
         return await self._read(storage.windows.find, self.caller.tenant_id, wanted, now)
+
+    @operation("memory_episodes", http="GET /v1/episodes", effect="read", command="episodes", standard=False)
+    async def episodes(
+        self,
+        since: Annotated[datetime | None, "From this time on, inclusive"] = None,
+        until: Annotated[datetime | None, "Earlier than this"] = None,
+        session_id: Annotated[MemoryId | None, "Only this session"] = None,
+        type: Annotated[str | None, "Only this type"] = None,
+        project: Annotated[str | None, "Only this project"] = None,
+        source: Annotated[str | None, "Only what this source said"] = None,
+        tags: Annotated[list[str] | None, "Only with all of these labels"] = None,
+        query: Annotated[str | None, "Only with these words; the best ones, on one page"] = None,
+        gone: Annotated[bool, "Also what was forgotten or has expired"] = False,
+        user_id: UserId = None,
+        household_id: HouseholdId = None,
+        persona_id: PersonaId = None,
+        limit: Annotated[int, "How many at most", EVENTS] = 50,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page:
+        """List what happened, the latest first, page by page, archived episodes included. Does not count as a
+        reference."""
+        mine = self._within(user_id, household_id, persona_id)
+        wanted = mine._episodes(since, until, session_id, type, project, source, tags, gone)
+        limit, after = intake.whole("limit", limit, *EVENTS), cursors.read(cursor, datetime, UUID)
+        if query is not None:
+            text, most = intake.search_query("query", query), min(limit, MOST_FOUND)
+            found = await mine._find(text, ["episode"], wanted, "keyword", most, 0.0, 0.0)
+            return Page(items=sorted((hit.item for hit in found), key=_latest))
+        tenant_id, now = self.caller.tenant_id, self._env.clock()
+        items = await self._read(storage.episodes.listing, tenant_id, wanted, now, limit + 1, after)
+        last = items[limit - 1] if len(items) > limit else None
+        if last is None:
+            return Page(items=[*items])
+        return Page(items=[*items[:limit]], next_cursor=cursors.write(last.occurred_at or last.created_at, last.id))
+
+    async def episode_days(
+        self,
+        days: Sequence[datetime],
+        session_id: MemoryId | None = None,
+        type: str | None = None,
+        project: str | None = None,
+        source: str | None = None,
+        tags: list[str] | None = None,
+        gone: bool = False,
+    ) -> list[int]:
+        """How many of these episodes happened on each of some days."""
+        wanted = self._episodes(None, None, session_id, type, project, source, tags, gone)
+        return await self._read(storage.growth.happened, self.caller.tenant_id, wanted, days, self._env.clock())
+
+    def _episodes(
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        session_id: MemoryId | None,
+        type: str | None,
+        project: str | None,
+        source: str | None,
+        tags: list[str] | None,
+        gone: bool,
+    ) -> Filter:
+        wanted = self._filter(since=since, until=until, type=type, project=project, tags=tags)
+        return replace(
+            wanted,
+            session_id=intake.optional_id("session_id", session_id),
+            source=intake.optional_name("source", source),
+            state="any" if intake.flag("gone", gone) else None,
+            archived=True,
+        )
+
+
+def _latest(item: Item) -> tuple[float, str]:
+    happened = (item.occurred_at if isinstance(item, Episode) else None) or item.created_at
+    return -happened.timestamp(), str(item.id)
 
 
 def _names(event_types: object) -> list[str] | None:

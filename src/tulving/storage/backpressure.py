@@ -81,6 +81,12 @@ class BoundedWrites:
             if turned is not None:
                 self._announce(tenant_id, turned)
 
+    @property
+    def queue(self) -> dict[str, int]:
+        """How many writes wait for the store, how many may, and how many callers wait for a place."""
+        with self._lock:
+            return {"inside": self._inside, "allowed": self._allowed, "outside": len(self._queue)}
+
     async def health(self) -> list[Finding]:
         """The findings of the store, and how writing goes in this process."""
         with self._lock:

@@ -137,6 +137,10 @@ class Connection(Protocol):
         to those of a parameter; None if the engine can't tell."""
         ...
 
+    def by_index(self, index: str) -> str:
+        """What follows a table to have it read by an index, where the engine can't tell that this one is the best."""
+        ...
+
     def lock(self, *names: str) -> None:
         """Lock these names until the transaction ends; waits while another one holds them."""
         ...

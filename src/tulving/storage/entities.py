@@ -11,17 +11,20 @@ from uuid import UUID
 from tulving.domain import claims
 from tulving.domain.editing import check_unchanged
 from tulving.domain.events import Audit, Event
-from tulving.domain.model import EntitiesMerged, Entity, EntityCreated
+from tulving.domain.model import EntitiesMerged, Entity, EntityCreated, EntityReport, Fact, FactsMerged, MergePreview
 from tulving.domain.resolution import NamedEntity, folded, joined_metadata, new_aliases, source_wins
-from tulving.domain.scope import Filter
+from tulving.domain.scope import Bound, Filter
 from tulving.domain.text import words
 from tulving.errors import InvalidInput
 from tulving.storage import events, facts, links
 from tulving.storage.connection import Connection
 from tulving.storage.filters import visible
+from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row, insert_statement
 
 MOST_FACTS = 500
+MOST_SHOWN = 100
+"""How many of the facts that would move are shown before a merge."""
 MOST_LETTERS = 4_000
 """How many characters of one fact are read for its words."""
 
@@ -171,6 +174,81 @@ def words_of_facts(
     return found
 
 
+def listing(
+    conn: Connection,
+    tenant_id: str,
+    name: str | None,
+    entity_type: str | None,
+    bound: Bound,
+    now: datetime,
+    limit: int,
+    after: Sequence[Any] | None,
+) -> list[EntityReport]:
+    """One page of the entities that were not merged into others, by name; `after` is the place of the last one of the
+    previous page."""
+    where, params = "merged_into IS NULL", {"tenant_id": tenant_id}
+    if entity_type is not None:
+        where, params["entity_type"] = f"{where} AND entity_type = :entity_type", entity_type
+    if name is not None:
+        where += f" AND (folded_name LIKE :name ESCAPE '!' OR {_ALIASES} LIKE :name ESCAPE '!')"
+        params["name"] = _containing(name)
+    if after is not None:
+        where += " AND folded_name >= :after_name AND (folded_name > :after_name OR id > :after_id)"
+        params |= dict(zip(("after_name", "after_id"), after, strict=True))
+    rows = conn.fetch_all(f"{_MINE} AND {where} ORDER BY folded_name, id LIMIT :limit", {**params, "limit": limit})
+    found = [Entity(**row) for row in rows]
+    about = _count_facts(conn, tenant_id, bound, [entity.id for entity in found], now)
+    return [EntityReport(entity=entity, facts=about.get(entity.id, 0)) for entity in found]
+
+
+def place(entity: Entity) -> tuple[str, UUID]:
+    """Where an entity stands in that order."""
+    return folded(entity.canonical_name), entity.id
+
+
+def _count_facts(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID], now: datetime) -> dict[UUID, int]:
+    if not ids:
+        return {}
+    wanted = Filter(owner=bound.owner, project=bound.project, scope=bound.scope)
+    where, params = visible(conn, "fact", tenant_id, wanted, now)
+    rows = conn.fetch_all(
+        f"SELECT m.entity_id, COUNT(*) AS about FROM facts AS m WHERE {where} AND {conn.within('m.entity_id', 'ids')}"
+        " GROUP BY m.entity_id",
+        {**params, "ids": list(ids)},
+    )
+    return {row["entity_id"]: row["about"] for row in rows}
+
+
+def preview(conn: Connection, tenant_id: str, source_id: UUID, target_id: UUID) -> MergePreview:
+    """What a merge would do. Nothing is written."""
+    source = _check_alive("source_entity_id", get(conn, tenant_id, source_id), source_id)
+    target = _check_alive("target_entity_id", get(conn, tenant_id, target_id), target_id)
+    pairs = _pairs(_in_slots(conn, tenant_id, source_id, target_id), source_id, target_id)
+    concerned = [row["id"] for pair in pairs for row in pair]
+    rows = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE m.tenant_id = :tenant_id AND {conn.within('m.id', 'ids')}",
+        {"tenant_id": tenant_id, "ids": concerned},
+    )
+    known = {row["id"]: Fact(**row) for row in rows}
+    key = {"tenant_id": tenant_id, "id": source_id}
+    counted = conn.fetch_one(
+        "SELECT COUNT(*) AS moving FROM facts WHERE tenant_id = :tenant_id AND entity_id = :id", key
+    )
+    moving = conn.fetch_all(
+        f"{KIND['fact'].select} WHERE m.tenant_id = :tenant_id AND m.entity_id = :id"
+        " ORDER BY m.created_at DESC, m.id LIMIT :limit",
+        {**key, "limit": MOST_SHOWN},
+    )
+    return MergePreview(
+        source=source,
+        target=target,
+        aliases=new_aliases(target, source),
+        superseded=[FactsMerged(stays=known[stays["id"]], superseded=known[gone["id"]]) for stays, gone in pairs],
+        moving=counted["moving"] if counted else 0,
+        facts=[Fact(**row) for row in moving],
+    )
+
+
 def merge(conn: Connection, source_id: UUID, target_id: UUID, audit: Audit) -> EntitiesMerged:
     """001-073 to 001-079: the facts and names of the source become the target's; the source points to the target."""
     tenant_id = audit.caller.tenant_id
@@ -228,22 +306,12 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
     """Where both have a fact in the same slot, one supersedes the other. Returns an event for each pair, and the
     facts of the source that lost."""
     tenant_id = audit.caller.tenant_id
-    rows = conn.fetch_all(
-        "SELECT id, entity_id, scope, owner, predicate, confidence, occurred_at, created_at FROM facts"
-        " WHERE tenant_id = :tenant_id"
-        f" AND {conn.within('entity_id', 'ids')} AND validity = 'active' AND keyed ORDER BY id{conn.for_update}",
-        {"tenant_id": tenant_id, "ids": [source_id, target_id]},
-    )
-    theirs = {_slot(row): row for row in rows if row["entity_id"] == target_id}
+    rows = _in_slots(conn, tenant_id, source_id, target_id, conn.for_update)
     happened: list[Event] = []
     lost: set[UUID] = set()
-    for mine in rows:
-        if mine["entity_id"] != source_id or (other := theirs.get(_slot(mine))) is None:
-            continue
-        won = source_wins(mine["confidence"], other["confidence"])
-        winner, loser = (mine, other) if won else (other, mine)
-        if not won:
-            lost.add(mine["id"])
+    for winner, loser in _pairs(rows, source_id, target_id):
+        if loser["entity_id"] == source_id:
+            lost.add(loser["id"])
         event = audit.event("fact_superseded", "fact", loser["id"], superseded_by=str(winner["id"]), by="entity_merge")
         ended_at = winner["occurred_at"] or winner["created_at"]
         facts.supersede(conn, tenant_id, loser["id"], ended_at, audit.now)
@@ -256,6 +324,27 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
         links.insert(conn, tenant_id, links.supersedes(winner["id"], loser["id"], audit.now))
         happened.append(event)
     return happened, lost
+
+
+def _in_slots(conn: Connection, tenant_id: str, source_id: UUID, target_id: UUID, lock: str = "") -> list[Row]:
+    """The facts in use that are keyed by one of two entities."""
+    return conn.fetch_all(
+        "SELECT id, entity_id, scope, owner, predicate, confidence, occurred_at, created_at FROM facts"
+        " WHERE tenant_id = :tenant_id"
+        f" AND {conn.within('entity_id', 'ids')} AND validity = 'active' AND keyed ORDER BY id{lock}",
+        {"tenant_id": tenant_id, "ids": [source_id, target_id]},
+    )
+
+
+def _pairs(rows: Sequence[Row], source_id: UUID, target_id: UUID) -> list[tuple[Row, Row]]:
+    """Where both have a fact in the same slot: the one that stays, and the one that it supersedes."""
+    theirs = {_slot(row): row for row in rows if row["entity_id"] == target_id}
+    pairs: list[tuple[Row, Row]] = []
+    for mine in rows:
+        if mine["entity_id"] == source_id and (other := theirs.get(_slot(mine))) is not None:
+            won = source_wins(mine["confidence"], other["confidence"])
+            pairs.append((mine, other) if won else (other, mine))
+    return pairs
 
 
 def _slot(row: Row) -> tuple[str, str, str]:

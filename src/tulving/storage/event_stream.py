@@ -31,6 +31,21 @@ def end(conn: Connection, tenant_id: str) -> Cursor:
     return Cursor(row["transaction_id"], row["seq"])
 
 
+def reached(conn: Connection, tenant_id: str, place: Cursor | None) -> Cursor | None:
+    """A place that was given, if it may be one of this store; the end, if none was."""
+    last = end(conn, tenant_id)
+    if place is None:
+        return last
+    if place > last:
+        return None
+    # Where transactions have numbers, only what is older than these numbers has none.
+    if place.seq and not place.transaction_id:
+        there = f"tenant_id = :tenant_id AND {conn.event_order.transaction} = 0 AND seq >= :seq"
+        params = {"tenant_id": tenant_id, "seq": place.seq}
+        return place if conn.fetch_one(f"SELECT 1 AS found FROM memory_events WHERE {there} LIMIT 1", params) else None
+    return place
+
+
 def since(conn: Connection, tenant_id: str, moment: datetime) -> Cursor:
     """The place before the first event of this moment or later; else the end. What can't be read yet, since an older
     transaction is still running, comes after the end."""

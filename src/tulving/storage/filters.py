@@ -21,6 +21,9 @@ _BESIDE = (
     " AND m.id <> :its_id"
 )
 
+_EQUAL = ("type", "session_id", "source", "entity_id")
+"""What a filter may ask for that a column holds as it is."""
+
 
 def reach(kind: Kind, tenant_id: str, bound: Bound) -> tuple[str, Row]:
     """What a connection may read at all, in any state (`Bound.covers`). The tenant is never optional."""
@@ -86,9 +89,12 @@ def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: d
     if wanted.beside is not None:
         clauses.append(_BESIDE)
         params |= {f"its_{name}": getattr(wanted.beside, name) or "" for name in ("id", "scope", "owner", "project")}
-    if wanted.type is not None:
-        clauses.append("m.type = :type")
-        params["type"] = wanted.type
+    for column in _EQUAL:
+        if (value := getattr(wanted, column)) is not None:
+            clauses.append(f"m.{column} = :its_{column}")
+            params[f"its_{column}"] = value
+    if wanted.keyed is not None:
+        clauses.append("m.keyed" if wanted.keyed else "NOT m.keyed")
     if wanted.since is not None:
         clauses.append(f"{table.dated_by} >= :since")
         params["since"] = wanted.since

@@ -8,18 +8,35 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from tulving.domain.events import Event
 from tulving.domain.schedule import Entry
 from tulving.ports import Clock
+from tulving.storage import events
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
 _ENTRIES = "SELECT name, due_at, holder, lease_until, last_started_at, last_finished_at, last_error, result FROM jobs"
 _HELD = "name = :name AND holder = :holder"
+_LATER = "(jobs.due_at IS NULL OR jobs.due_at > excluded.due_at)"
 _INSERT = "INSERT INTO jobs (name, due_at) VALUES (:name, :due_at) ON CONFLICT (name)"
 
 
 def entries(conn: Connection) -> list[Entry]:
     return [Entry(**row) for row in conn.fetch_all(_ENTRIES + " ORDER BY name")]
+
+
+def seen_by_all(conn: Connection) -> list[Entry]:
+    """The same for somebody who must see all tenants."""
+    conn.check_sees_all_tenants()
+    return entries(conn)
+
+
+def request(conn: Connection, name: str, now: datetime, event: Event) -> None:
+    """Make a job due now, unless it is due already or being done."""
+    conn.check_sees_all_tenants()
+    due = f"{_INSERT} DO UPDATE SET due_at = excluded.due_at WHERE jobs.holder IS NULL AND {_LATER}"
+    if conn.execute(due, {"name": name, "due_at": now}):
+        events.append(conn, event)
 
 
 def enroll(conn: Connection, name: str, seen: Entry | None, due_at: datetime) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 from tulving.domain import intake
 from tulving.domain.editing import check_unchanged
 from tulving.domain.events import Audit
-from tulving.domain.profile import BLOCKS, Block
+from tulving.domain.profile import BLOCKS, Block, ProfileOwner
 from tulving.domain.scope import Bound, Filter, Owner
 from tulving.domain.text import content_hash
 from tulving.storage import events
@@ -42,6 +42,23 @@ def history(conn: Connection, tenant_id: str, owner: Owner, block: str) -> list[
         {**_key(tenant_id, owner), "block": block},
     )
     return [Block(**row) for row in rows]
+
+
+def owners(conn: Connection, tenant_id: str, bound: Bound, limit: int) -> list[ProfileOwner]:
+    """Those that have a profile, as far as a caller is bound to them; who was written about last comes first."""
+    parts = {name: value for name in _OWNER if (value := getattr(bound.owner, name)) is not None}
+    mine = "".join(f" AND p.{name} = :{name}" for name in parts)
+    newest = (
+        "number = (SELECT MAX(number) FROM profile_blocks"
+        " WHERE tenant_id = p.tenant_id AND owner = p.owner AND block = p.block)"
+    )
+    rows = conn.fetch_all(
+        f"SELECT {', '.join(_OWNER)}, COUNT(*) FILTER (WHERE content <> '') AS blocks, MAX(created_at) AS created_at"
+        f" FROM profile_blocks AS p WHERE p.tenant_id = :tenant_id{mine} AND {newest}"
+        f" GROUP BY owner, {', '.join(_OWNER)} ORDER BY MAX(created_at) DESC, owner LIMIT :limit",
+        {"tenant_id": tenant_id, "limit": limit, **parts},
+    )
+    return [ProfileOwner(written_at=row.pop("created_at"), **row) for row in rows]
 
 
 def update(

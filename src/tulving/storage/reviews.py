@@ -1,16 +1,17 @@
 """The decay sweep over facts and rules, in small batches, and confirmation, which undoes decay."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from tulving.domain.days import EVER
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, is_forgotten
 from tulving.domain.events import AuditOf, Event
 from tulving.domain.model import Fact, Kind, Rule
 from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput
-from tulving.storage import events, facts, items
+from tulving.storage import events, facts, growth, items
 from tulving.storage.connection import Connection
 from tulving.storage.filters import reach_or_all
 from tulving.storage.kinds import KIND, REVIEWED
@@ -19,6 +20,12 @@ from tulving.storage.rows import Row
 # Matches the expression and the conditions of the indexes ix_facts_review and ix_rules_review. A row without a review
 # date has been due since its creation.
 _DUE_AT = "COALESCE(m.next_review_at, m.created_at)"
+_BECOMING = {"fading": "m.status IS NULL", "expiring": "m.status = 'fading'"}
+"""What a memory becomes at its review if nothing confirms it."""
+AVERAGE = 5.0
+"""The importance that a rule counts for."""
+MOST_WEIGHED = 5_000
+"""How many of those that are due soonest are compared by their importance."""
 
 
 def count_due(conn: Connection, tenant_id: str | None, bound: Bound, as_of: datetime) -> int:
@@ -69,6 +76,48 @@ def forecast(conn: Connection, kind: Kind, tenant_id: str | None, bound: Bound, 
         if (became := reviewed(item, as_of, as_of).became) is not None:
             counts[became] += 1
     return counts
+
+
+def due_by_day(conn: Connection, tenant_id: str, bound: Bound, days: Sequence[datetime]) -> list[dict[str, int]]:
+    """How many memories will begin to fade and how many will expire on each day. What is overdue counts for the first
+    one."""
+    counts = [dict.fromkeys(_BECOMING, 0) for _ in days]
+    times = [EVER, *growth.ends(days)[1:]]
+    for kind in REVIEWED:
+        due, params = _due(conn, kind, tenant_id, bound, times[-1])
+        for what, condition in _BECOMING.items():
+            found = growth.between(conn, kind, f"{due} AND {condition}", _DUE_AT, params, times, _index(conn, kind))
+            for of_day, count in zip(counts, found, strict=True):
+                of_day[what] += count
+    return counts
+
+
+def due_first(conn: Connection, tenant_id: str, bound: Bound, until: datetime, limit: int) -> list[Fact | Rule]:
+    """The most important memories that will fade or expire by a time. Of more than `MOST_WEIGHED` the first ones are
+    compared; a rule has no importance, and counts as one of average importance."""
+    found: list[Fact | Rule] = []
+    for kind in REVIEWED:
+        where, params = _due(conn, kind, tenant_id, bound, until)
+        weight = "m.importance" if kind == "fact" else str(AVERAGE)
+        due = (
+            f"SELECT m.id, {weight} AS weight, {_DUE_AT} AS due_at FROM {KIND[kind].table} AS m{_index(conn, kind)}"
+            f" WHERE {where} ORDER BY {_DUE_AT} LIMIT {MOST_WEIGHED}"
+        )
+        heaviest = f"SELECT due.id FROM ({due}) AS due ORDER BY due.weight DESC, due.due_at, due.id LIMIT :limit"
+        rows = conn.fetch_all(
+            f"{KIND[kind].select} WHERE m.tenant_id = :tenant_id AND m.id IN ({heaviest})", {**params, "limit": limit}
+        )
+        found += _items(kind, rows)
+    return sorted(found, key=_urgency)[:limit]
+
+
+def _index(conn: Connection, kind: Kind) -> str:
+    return conn.by_index(f"ix_{KIND[kind].table}_review")
+
+
+def _urgency(item: Fact | Rule) -> tuple[float, datetime, str]:
+    weight = item.importance if isinstance(item, Fact) else AVERAGE
+    return -weight, item.next_review_at or item.created_at, str(item.id)
 
 
 def confirm(conn: Connection, address: Address, event: Event) -> bool:

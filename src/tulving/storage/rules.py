@@ -1,16 +1,20 @@
 """Rules: marks of how their use turned out, and the inversion of harmful ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from tulving.domain import maturity
 from tulving.domain.events import Audit, Event
 from tulving.domain.model import Rule
+from tulving.domain.records import Record
 from tulving.domain.scope import Address, Bound, address_of
 from tulving.errors import NotFound
 from tulving.storage import edits, events, items
 from tulving.storage.connection import Connection
-from tulving.storage.filters import reach_or_all
+from tulving.storage.filters import reach_or_all, reachable
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import IndexEntry, insert_statement
 
@@ -56,6 +60,29 @@ def mark(
     )
     events.append(conn, event)
     return marked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Mark(Record):
+    """How one use of a rule turned out."""
+
+    rule_id: UUID
+    outcome: maturity.Use
+    applied_at: datetime
+
+
+def marks(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID], most: int) -> dict[UUID, list[Mark]]:
+    """The last marks of each of some rules, oldest first."""
+    seen = reachable(conn, "rule", tenant_id, bound, ids)
+    found: dict[UUID, list[Mark]] = {id_: [] for id_ in seen}
+    for id_ in seen:
+        rows = conn.fetch_all(
+            "SELECT rule_id, outcome, applied_at FROM rule_applications"
+            " WHERE tenant_id = :tenant_id AND rule_id = :rule_id ORDER BY applied_at DESC, id DESC LIMIT :limit",
+            {"tenant_id": tenant_id, "rule_id": id_, "limit": most},
+        )
+        found[id_] = [Mark(**row) for row in reversed(rows)]
+    return found
 
 
 def invert(conn: Connection, made: Rule, entry: IndexEntry, event: Event) -> tuple[Rule | None, bool]:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tulving.domain.learning import Run, day_of
-from tulving.domain.scope import Bound
+from tulving.domain.scope import Allowance, Bound
 from tulving.errors import InvalidInput, SpendLimitReached
 from tulving.settings import LlmConfig
 from tulving.storage import items
@@ -102,18 +102,31 @@ def change(conn: Connection, run: Run, **changes: Any) -> None:
     conn.execute(f"UPDATE learning_runs SET {assigned} {items.THIS}", params)
 
 
-def reserve(conn: Connection, run: Run, tokens: int, limits: LlmConfig, now: datetime, lease_until: datetime) -> None:
-    """Count the tokens that a question may cost before it is asked; raises if they exceed what a tenant may spend."""
+def reserve(
+    conn: Connection,
+    run: Run,
+    tokens: int,
+    limits: LlmConfig,
+    allowance: Allowance | None,
+    now: datetime,
+    lease_until: datetime,
+) -> None:
+    """Count the tokens that a question may cost before it is asked; raises if they exceed what a tenant, or who asks,
+    may spend."""
     conn.lock(f"{run.tenant_id} spending")
     run, today = get_open(conn, run), spent_since(conn, run.tenant_id, day_of(now))
     so_far = run.input_tokens + run.output_tokens
-    for name, used, most in (
-        ("run", so_far, limits.tokens_per_run),
-        ("day", today, limits.tokens_per_day),
-    ):
+    limited = [
+        ("for this run", so_far, limits.tokens_per_run, "llm.tokens_per_run"),
+        ("for this day", today, limits.tokens_per_day, "llm.tokens_per_day"),
+    ]
+    if allowance is not None and (most := allowance.tokens_per_day) is not None:
+        theirs = spent_since(conn, run.tenant_id, day_of(now), allowance.spender)
+        limited.append(("by this access token on this day", theirs, most, "its model tokens per day"))
+    for what, used, most, limit in limited:
         if used + tokens > most:
-            problem = f"{used:,} tokens are spent of {most:,} for this {name}, and this prompt may cost {tokens:,}"
-            raise SpendLimitReached(f"{problem} (llm.tokens_per_{name})")
+            problem = f"{used:,} tokens are spent of {most:,} {what}, and this prompt may cost {tokens:,}"
+            raise SpendLimitReached(f"{problem} ({limit})")
     conn.execute(
         f"UPDATE learning_runs SET input_tokens = input_tokens + :tokens, lease_until = :lease_until {items.THIS}",
         {"tenant_id": run.tenant_id, "id": run.id, "tokens": tokens, "lease_until": lease_until},
@@ -135,13 +148,15 @@ def spend(conn: Connection, run: Run, reserved: int, input_tokens: int, output_t
     )
 
 
-def spent_since(conn: Connection, tenant_id: str, since: datetime) -> int:
-    """The tokens of all runs of a tenant that ended since then, or may still be going on. A run over midnight counts
-    for both days: it may have spent all of it after midnight."""
+def spent_since(conn: Connection, tenant_id: str, since: datetime, spender: str | None = None) -> int:
+    """The tokens of all runs of a tenant, or of one spender, that ended since then, or may still be going on. A run
+    over midnight counts for both days: it may have spent all of it after midnight."""
+    theirs = "" if spender is None else " AND spender = :spender"
     row = conn.fetch_one(
         "SELECT COALESCE(SUM(input_tokens + output_tokens), 0) AS tokens FROM learning_runs"
-        " WHERE tenant_id = :tenant_id AND created_at >= :earliest AND COALESCE(finished_at, lease_until) >= :since",
-        {"tenant_id": tenant_id, "since": since, "earliest": since - LONGEST_RUN},
+        " WHERE tenant_id = :tenant_id AND created_at >= :earliest AND COALESCE(finished_at, lease_until) >= :since"
+        + theirs,
+        {"tenant_id": tenant_id, "since": since, "earliest": since - LONGEST_RUN, "spender": spender},
     )
     return int(row["tokens"]) if row else 0
 

@@ -1,6 +1,6 @@
 """Sessions: begun, ended, listed with what was made in them, and closed where nobody has ended them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import datetime
 from uuid import UUID
@@ -39,6 +39,13 @@ def get(conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change:
     lock = conn.for_update if to_change else ""
     row = conn.fetch_one(f"{_SELECT} WHERE {where} AND m.id = :id{lock}", {**params, "id": id_})
     return Session(**row) if row else None
+
+
+def of_ids(conn: Connection, tenant_id: str, bound: Bound, ids: Collection[UUID]) -> list[Session]:
+    """Those of these sessions that a caller may see."""
+    where, params = _reach(tenant_id, bound)
+    rows = conn.fetch_all(f"{_SELECT} WHERE {where} AND {conn.within('m.id', 'ids')}", {**params, "ids": list(ids)})
+    return [Session(**row) for row in rows]
 
 
 def end(conn: Connection, session: Session, event: Event) -> Session:

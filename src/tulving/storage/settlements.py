@@ -188,10 +188,13 @@ def get(conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change:
 
 
 def listing(
-    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None
+    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None, id_: UUID | None = None
 ) -> list[tuple[Settlement, Fact, Fact, Fact | None]]:
-    """The settlements that a caller may see, newest first, each with both sides and what was merged of them."""
+    """The settlements that a caller may see, or the one with this id, newest first, each with both sides and what was
+    merged of them."""
     where, params = reach("fact", tenant_id, bound)
+    if id_ is not None:
+        where, params["id"] = f"{where} AND m.id = :id", id_
     if status is not None:
         where, params["status"] = f"{where} AND m.status = :status", status
     rows = conn.fetch_all(
@@ -204,6 +207,17 @@ def listing(
         (each, facts[each.candidate_id], facts[each.existing_id], facts[each.merged_id] if each.merged_id else None)
         for each in found
     ]
+
+
+def of_fact(conn: Connection, tenant_id: str, id_: UUID, bound: Bound) -> list[Settlement]:
+    """The settlements of which a fact is a side or the result, oldest first."""
+    where, params = reach("fact", tenant_id, bound)
+    # Not OR, for which no index is used.
+    sides = " UNION ".join(
+        f"{_SELECT} WHERE {where} AND m.{column} = :id" for column in ("candidate_id", "existing_id", "merged_id")
+    )
+    rows = conn.fetch_all(f"{sides} ORDER BY created_at, id", {**params, "id": id_})
+    return [Settlement(**row) for row in rows]
 
 
 def facts_of(conn: Connection, tenant_id: str, ids: Collection[UUID]) -> list[Fact]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from tulving.domain import claims
@@ -65,6 +65,18 @@ def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
         runs.change(conn, run, status="undone")
         events.append(conn, audit.event("run_undone", "run", run.id, refused=len(undone.refused)))
     return undone
+
+
+class Rehearsed(Exception):
+    """What undoing a run would have done, which was rolled back."""
+
+    def __init__(self, undone: Undone) -> None:
+        self.undone = undone
+
+
+def rehearse(conn: Connection, run: Run, audit: Audit) -> NoReturn:
+    """Undo a run and roll that back: only so is it sure what undoing it would do."""
+    raise Rehearsed(undo(conn, run, audit))
 
 
 def _check_is_over(run: Run, now: datetime) -> None:

@@ -44,4 +44,4 @@ async def tend(memory: Administration, schedule: Schedule) -> None:
             log.log(level, "maintenance is left to other processes for now: %s", error)
             failures += 1
             pause = min(LONGEST_SLEEP * 2**failures, LONGEST_PAUSE)
-        await asyncio.sleep(pause)
+        await memory.wait_for_jobs(pause)

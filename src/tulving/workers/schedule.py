@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tulving.domain.schedule import Entry, next_turns, pause_after_failure
 from tulving.errors import StoreBusy, TulvingError
-from tulving.ports import Clock, Store
+from tulving.ports import UNOBSERVED, Clock, Observer, Store
 from tulving.settings import ScheduleConfig
 from tulving.storage import jobs
 
@@ -60,7 +60,10 @@ class UncancellableWrites:
 class Schedule:
     """The `jobs` table, for one holder of leases."""
 
-    def __init__(self, store: Store, clock: Clock, holder: str, config: ScheduleConfig) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, holder: str, config: ScheduleConfig, observer: Observer = UNOBSERVED
+    ) -> None:
+        self._observer = observer
         self._store = UncancellableWrites(store)
         self._clock, self._holder = clock, holder
         self._crons = config.crons()
@@ -118,7 +121,8 @@ class Schedule:
             return Run(name, as_of, False, held_until=entry.held_until(as_of, self._lease))
         begun = time.monotonic()
         try:
-            result = await self._leased(name, work(as_of))
+            with self._observer.during("job", job=seen.job):
+                result = await self._leased(name, work(as_of))
         except (asyncio.CancelledError, LeaseLost):
             await self._release(name)
             raise

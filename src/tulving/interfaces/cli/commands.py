@@ -19,8 +19,8 @@ from tulving.settings import MemoryModuleConfig
 
 BY_HAND = (
     "init, demo, show, evaluate, health, verify, evict, export, import, reembed, migrate, reindex, copy, backup, "
-    "restore, config, trust, worker, learn, review, conflicts, sessions, forget, mcp, serve, token create, token list, "
-    "token revoke, "
+    "restore, config, trust, worker, top, learn, review, conflicts, sessions, forget, mcp, serve, "
+    "token create, token list, token revoke, "
     "merge-rules, merge-rules show, merge-rules add, merge-rules update, merge-rules delete, merge-rules export, "
     "merge-rules load, tools prompt, tools run, confirm, delete, delete-profile, status, doctor, version, help, "
     "hook install, hook uninstall, hook status, hook run"

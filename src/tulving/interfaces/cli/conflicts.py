@@ -10,6 +10,7 @@ from tulving.domain.text import shortened
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import Line, lines, moment, print_json
+from tulving.interfaces.settled import WON, headline, proposed
 from tulving.interfaces.wire import wire
 from tulving.services.conflicts import ConflictReport
 from tulving.services.memory import Memory
@@ -17,18 +18,6 @@ from tulving.services.memory import Memory
 LONGEST_NOTE = 400
 VERBS = {"accept": "settled", "dismiss": "dismissed", "revert": "reverted"}
 STYLES = {"applied": "green", "held": "yellow", "reverted": "dim", "dismissed": "dim"}
-WON = {
-    "superseded": "the new note won",
-    "kept": "the known note won",
-    "merged": "both notes were merged",
-    "rejected": "the new note was rejected",
-}
-WOULD_WIN = {
-    "superseded": "the new note would win",
-    "kept": "the known note would win",
-    "merged": "both notes would be merged",
-    "rejected": "the new note would be rejected",
-}
 COMMANDS = {
     "applied": (("take it back", "revert"),),
     "held": (("do so", "accept"), ("keep both notes", "dismiss")),
@@ -80,8 +69,8 @@ def listed(found: Sequence[ConflictReport]) -> Iterator[Line]:
     """Each conflict: what became of it, both sides, why, and what a person may do about it."""
     for report in found:
         settlement = report.settlement
-        headline = _headline(settlement), STYLES[settlement.status]
-        yield 0, (moment(settlement.created_at), "dim"), "  ", headline
+        said = headline(settlement), STYLES[settlement.status]
+        yield 0, (moment(settlement.created_at), "dim"), "  ", said
         yield from _side("new  ", report.candidate)
         yield from _side("known", report.existing)
         if report.merged is not None:
@@ -99,7 +88,7 @@ def listed(found: Sequence[ConflictReport]) -> Iterator[Line]:
 
 def explained(settlement: Settlement) -> Iterator[Line]:
     """Why a note that was just stored has won or lost, and what a person may do about it."""
-    held = f"{_proposed(settlement)}: " if settlement.status == "held" else ""
+    held = f"{proposed(settlement)}: " if settlement.status == "held" else ""
     yield 2, ("why: ", "dim"), f"{held}{settlement.reason} (confidence {settlement.confidence:.2f})"
     yield from _commands(settlement)
 
@@ -109,24 +98,6 @@ def waiting(held: int) -> Iterator[Line]:
     if held:
         yield 0, ("conflicts", "cyan")
         yield 2, ("held for you".ljust(17), "dim"), f"{held:,}, see: tulving conflicts --status held"
-
-
-def _headline(settlement: Settlement) -> str:
-    match settlement.status:
-        case "held":
-            return f"waits for you: {_proposed(settlement)}"
-        case "dismissed":
-            return "dismissed: both notes stayed in use"
-        case "reverted":
-            return f"{WON[settlement.outcome]}, but that was reverted"
-        case _:
-            return WON[settlement.outcome]
-
-
-def _proposed(settlement: Settlement) -> str:
-    if settlement.action == "keep":
-        return WOULD_WIN["superseded" if settlement.winner_id == settlement.candidate_id else "kept"]
-    return WOULD_WIN["merged" if settlement.action == "merge" else "rejected"]
 
 
 def _left(settlement: Settlement) -> str:

@@ -1,4 +1,4 @@
-"""`tulving demo`: half a minute with a memory, on a story that is made up."""
+"""`tulving demo`: half a minute with a memory, on a story that is made up; and the store of `tulving serve --demo`."""
 
 import shlex
 import tempfile
@@ -10,11 +10,12 @@ from pathlib import Path
 import typer
 
 from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
-from tulving.interfaces.cli import render
+from tulving.interfaces.cli import render, story
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import block, lines, warn
 from tulving.providers import EMBEDDERS
 from tulving.services.memory import Memory
+from tulving.settings import MemoryModuleConfig
 
 SCOPE = "demo"
 BEFORE = [
@@ -59,6 +60,33 @@ def demo(context: typer.Context) -> None:
     chosen.run(lambda memory: _demonstrate(memory, by_meaning), create="file")
     url = shlex.quote(store_name(chosen.url))
     typer.echo(f"\nLook around:  tulving --url {url} list facts --state any\nYour own:     tulving init")
+
+
+def filled(chosen: Chosen) -> MemoryModuleConfig:
+    """The settings of a service on a store that holds the long story: in a file of its own, or where --url says.
+
+    Nothing of the user's settings can reach a network: there is no model, and the embedder is the local one, or, until
+    its weights are there, the one without weights.
+    """
+    import asyncio
+
+    from tulving.bootstrap import open_memory, utc_now
+    from tulving.embedders import choose_embedder
+
+    own = chosen.config()
+    url = chosen.url or str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db")
+    served = {"http": own.http, "allowed_hosts": own.allowed_hosts, "allowed_origins": own.allowed_origins}
+    config = MemoryModuleConfig(url=url, tenant=own.tenant, tools=own.tools, conflicts=story.UNSURE, **served)
+    if choose_embedder(config).unready() is not None:
+        config = replace(config, embedder="hashing")
+    clock = story.StoryClock(utc_now())
+
+    async def fill() -> None:
+        async with open_memory(config=config, clock=clock, background=False) as memory:
+            await story.tell(memory, clock)
+
+    asyncio.run(fill())
+    return config
 
 
 async def _demonstrate(memory: Memory, by_meaning: bool) -> None:

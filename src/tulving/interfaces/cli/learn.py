@@ -10,6 +10,7 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.cli import lessons
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import NOTHING, block, complain, lines, moment, print_json, read_text, remark
+from tulving.interfaces.learned import counted
 from tulving.interfaces.wire import wire
 from tulving.services.lessons import Learned
 from tulving.services.memory import Memory
@@ -67,13 +68,13 @@ def _print_prompt(context: typer.Context, conversation: Any, butler: str | None,
         print_json(wire(offered))
     elif offered.lease is not None:
         block(offered.prompt)
-        about = lessons.counted(offered.episodes, "episode") if conversation is None else "the conversation"
+        about = counted(offered.episodes, "episode") if conversation is None else "the conversation"
         until = f" until {moment(offered.expires_at)}" if offered.expires_at else ""
         remark(f"a prompt about {about}; its answer is taken{until} under the lease {offered.lease}")
     if offered.lease is None:
         complain(
             NotFound(
-                f"the answer to another prompt about {lessons.counted(offered.episodes, 'episode')} is awaited until"
+                f"the answer to another prompt about {counted(offered.episodes, 'episode')} is awaited until"
                 f" {moment(offered.expires_at)}; --again hands it out anew if it was yours"
                 if offered.expires_at
                 else "there is nothing to learn from: no episode waits"

@@ -7,26 +7,12 @@ from uuid import UUID
 
 from tulving.domain.learning import Proposal
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment
+from tulving.interfaces.learned import counted, skipped, taught
 from tulving.services.conflicts import REWRITTEN
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import RunChange, RunReport
 from tulving.storage.undoing import Undone
 
-TAUGHT = {
-    "facts_created": "new fact",
-    "facts_updated": "updated fact",
-    "rules_created": "new rule",
-    "confirmations_made": "confirmation",
-    REWRITTEN: "rewritten note",
-}
-SKIPPED = {
-    "duplicates": "known already",
-    "below_threshold": "too uncertain",
-    "unwanted": "forgotten by a person before",
-    "outdated": "older than what is known",
-    "outweighed": "outweighed by what is known",
-    "evicted": "removed to make room",
-}
 HELD_CONFLICTS = "see: tulving conflicts --status held"
 ACTIONS = {"new_fact": "store fact", "updated_fact": "update fact", "new_rule": "store rule", "confirmation": "confirm"}
 STATUS_STYLES = {"done": "green", "held": "yellow", "failed": "red", "undone": "dim", "open": "cyan"}
@@ -36,12 +22,12 @@ def learned(result: Learned, changes: Sequence[RunChange] = ()) -> Iterator[Line
     """What came of one answer of a model, and how to undo it."""
     counts: dict[str, Any] = asdict(result)
     blocks = f"; profile: {', '.join(result.profile)}" if result.profile else ""
-    taught = _taught(counts)
-    yield 0, ("learned", "green"), f" {taught or 'nothing new'}{blocks}"
+    found = taught(counts)
+    yield 0, ("learned", "green"), f" {found or 'nothing new'}{blocks}"
     for change in changes:
         yield from _change(change)
     yield from _rest(counts)
-    if taught or blocks:
+    if found or blocks:
         yield 2, (f"undo it with: tulving undo {result.run_id}", "dim")
 
 
@@ -50,7 +36,7 @@ def consolidated(result: Mapping[str, Any]) -> Iterator[Line]:
     waiting, done, groups = result["episodes_processed"], result["episodes_consolidated"], result["groups"]
     whose = [f"{count} of {butler}" for butler, count in groups.items()]
     episodes = counted(waiting, "episode") + (f" ({', '.join(whose)})" if whose[1:] else f" of {''.join(groups)}")
-    taught = _taught(result)
+    found = taught(result)
     if not waiting:
         yield 0, "no episode waits to be learned from"
     elif not result["runs"]:
@@ -59,9 +45,9 @@ def consolidated(result: Mapping[str, Any]) -> Iterator[Line]:
         yield 0, ("nothing was learned", "red"), f" from {episodes}"
     else:
         share = "" if done == waiting else f"{done} of "
-        yield 0, ("learned", "green"), f" {taught or 'nothing new'} from {share}{episodes}"
+        yield 0, ("learned", "green"), f" {found or 'nothing new'} from {share}{episodes}"
     yield from _rest(result)
-    if taught:
+    if found:
         yield from ((2, (f"run {run}", "dim")) for run in result["runs"])
         yield 2, ("tulving runs RUN shows what it changed, tulving undo RUN takes it back", "dim")
 
@@ -136,7 +122,7 @@ def _run(report: RunReport) -> Iterator[Line]:
         (moment(run.created_at), "dim"),
         f"  {'merging' if REWRITTEN in run.counts else run.job}{whose}  ",
         status,
-        f"  {_taught(run.counts) or 'nothing new'}",
+        f"  {taught(run.counts) or 'nothing new'}",
     )
     tokens = run.input_tokens + run.output_tokens
     details = str(run.id), run.model or "a model by hand", f"{tokens:,} tokens" if tokens else ""
@@ -159,20 +145,11 @@ def _sources(ids: Sequence[UUID | str]) -> str:
 
 def _rest(counts: Mapping[str, Any]) -> Iterator[Line]:
     """What was not learned, and why."""
-    if skipped := [f"{counts[name]} {why}" for name, why in SKIPPED.items() if counts.get(name)]:
-        yield 2, ("skipped: ", "dim"), ", ".join(skipped)
+    if left_out := skipped(counts):
+        yield 2, ("skipped: ", "dim"), left_out
     if held := counts.get("held"):
         yield 2, ("held for review: ", "yellow"), f"{held}, see: tulving review"
     if conflicts := counts.get("conflicts_held"):
         yield 2, ("held conflicts: ", "yellow"), f"{conflicts}, {HELD_CONFLICTS}"
     for error in counts.get("errors", ()):
         yield 2, ("error: ", "red"), error
-
-
-def _taught(counts: Mapping[str, Any]) -> str:
-    return ", ".join(counted(counts[name], what) for name, what in TAUGHT.items() if counts.get(name))
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and what is counted."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

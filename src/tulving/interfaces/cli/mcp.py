@@ -8,6 +8,8 @@ import typer
 
 from tulving import extras
 from tulving.errors import InvalidInput
+from tulving.interfaces import logs
+from tulving.interfaces.cli.options import AccessLog, LogFormat, logging_as
 from tulving.settings import TOOL_SETS
 
 
@@ -25,6 +27,8 @@ def mcp(
     as_: Annotated[
         str | None, typer.Option("--as", metavar="SERVER", help="With the tools of another server: server-memory")
     ] = None,
+    log_format: LogFormat = None,
+    access_log: AccessLog = False,
 ) -> None:
     """Serve the memory to MCP hosts, over standard input and output or over HTTP."""
     from tulving.location import is_postgres, new_file
@@ -34,11 +38,11 @@ def mcp(
         raise InvalidInput("as", f"{as_!r:.60} is not known", "server-memory")
     if as_ and (http or open_):
         raise InvalidInput("as", "is for standard input and output only", "without --http")
-    config = context.obj.config()
+    config = logging_as(context.obj.config(), log_format, access_log)
     if tools is not None:
         config = replace(config, tools=tools)
     if not is_postgres(config.url) and (file := new_file(config.url)):
-        typer.echo(f"There is no memory at {file} yet: a new one is made.", err=True)
+        logs.announce([f"There is no memory at {file} yet: a new one is made."], config.logs)
     if http is not None:
         from tulving.interfaces.http.server import serve as serve_http
 

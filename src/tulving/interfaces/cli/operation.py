@@ -75,8 +75,11 @@ def _offered(operation: Operation, parameter: Parameter) -> inspect.Parameter:
     if parameter.name in NOUNS and parameter.type == "string":
         note = re.sub(r" \(a UUID(?:; [^)]*)?\)", "", note) + ", or the first characters of it"
     if parameter.type == "boolean":
-        flag = typer.Option(f"--{parameter.name.replace('_', '-')}", help=note)
-        return _keyword(parameter.name, Annotated[bool, flag], False)
+        name = parameter.name.replace("_", "-")
+        if parameter.default is None and not parameter.required:  # left out is neither
+            either = typer.Option(f"--{name}/--no-{name}", help=note, show_default=False)
+            return _keyword(parameter.name, Annotated[bool | None, either], None)
+        return _keyword(parameter.name, Annotated[bool, typer.Option(f"--{name}", help=note)], False)
     complete = (lambda incomplete: [word for word in words if word.startswith(incomplete)]) if words else None
     default = inspect.Parameter.empty if parameter.required else None
     if positional:

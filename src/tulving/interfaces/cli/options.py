@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -13,7 +13,7 @@ from tulving.config import find_project, load_config
 from tulving.interfaces import logs
 from tulving.interfaces.cli.terminal import warn
 from tulving.providers import EMBEDDERS
-from tulving.settings import MemoryModuleConfig
+from tulving.settings import LOG_FORMATS, MemoryModuleConfig
 
 if TYPE_CHECKING:
     from tulving.location import Create
@@ -23,6 +23,12 @@ log = logging.getLogger("tulving")
 T = TypeVar("T")
 Why = Annotated[bool, typer.Option("--why", help="Explain why each memory was found")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON")]
+LogFormat = Annotated[
+    str | None, typer.Option(metavar="|".join(LOG_FORMATS), help="What log lines are [default: as configured]")
+]
+AccessLog = Annotated[
+    bool, typer.Option("--access-log", help="Log a line for each request: its route and status, nothing of its content")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,14 @@ class Chosen:
         return self.run(work, all_tenants=True, may_reembed=may_reembed, **options)
 
 
+def logging_as(config: MemoryModuleConfig, form: str | None, accesses: bool = False) -> MemoryModuleConfig:
+    """The settings with what a server's or worker's options say about its log, which is arranged by them."""
+    given = config.logs
+    chosen = replace(given, format=form or given.format, access=accesses or given.access)
+    logs.arrange(chosen)
+    return replace(config, logs=chosen)
+
+
 def _version(given: bool) -> None:
     if given:
         typer.echo(f"tulving {__version__}")
@@ -93,6 +107,6 @@ def options(
     """Note what is chosen for the command."""
     logs.to_stderr()
     # A command reports errors itself; a server has only its log.
-    quiet = logging.WARNING if context.invoked_subcommand == "mcp" else logging.CRITICAL
+    quiet = logging.WARNING if context.invoked_subcommand in ("mcp", "serve") else logging.CRITICAL
     log.setLevel(logging.DEBUG if verbose else quiet)
     context.obj = Chosen(url, tenant, embedder)

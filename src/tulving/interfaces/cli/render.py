@@ -6,14 +6,15 @@ from typing import Any
 
 from tulving.domain import model
 from tulving.domain.editing import Revision
-from tulving.domain.events import Event
+from tulving.domain.events import Event, Trail
 from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.model import KIND_OF, Episode, Fact, Found, Item, Link, Page, Rule, Stored
+from tulving.domain.profile import Block, ProfileOwner
 from tulving.domain.relevance import SIGNALS, why
-from tulving.domain.statistics import Overview, Statistics
+from tulving.domain.statistics import Fading, Growth, Overview, Statistics
 from tulving.domain.validity import start
 from tulving.domain.windows import Window
-from tulving.interfaces.cli import conflicts, layers, lessons, timeline
+from tulving.interfaces.cli import browsing, conflicts, layers, lessons, timeline
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, columns, is_terminal, lines, moment
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
@@ -56,7 +57,7 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
         case Stored():
             lines(_stored((operation.command or operation.tool).split()[-1], result))
         case Page(items=[]):
-            lines([(0, f"no {arguments['memory_type']}s")])
+            lines([(0, f"no {arguments.get('memory_type', operation.name[:-1])}s")])
         case [] if returned(operation) == list[Fact]:
             lines([(0, f"nothing was ever stored for {arguments['subject']} · {arguments['predicate']}")])
         case _ if returned(operation) is Rotated:
@@ -318,15 +319,28 @@ def _cell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _trail(trail: Trail) -> Iterator[Line]:
+    yield from events(trail.events)
+    if trail.next_cursor:
+        yield 0, (f"more: --cursor {trail.next_cursor}", "dim")
+
+
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Page: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
     Window: _window,
     int: _versions,
     model.Entity: _entity,
+    model.EntityPage: browsing.entities,
+    model.MergePreview: browsing.preview,
+    Growth: browsing.growth,
+    Fading: browsing.fading,
+    list[ProfileOwner]: browsing.owners,
+    list[Block]: browsing.versions,
     Statistics: _statistics,
     list[model.EntityCandidate]: _candidates,
     list[Event]: events,
+    Trail: _trail,
     list[Fact]: _history,
     list[Item]: derived,
     list[Link]: links,

@@ -43,7 +43,7 @@ def review(
         chosen = whole or [proposal.id for proposal in await memory.proposals()]
         if not chosen:
             return None
-        return await (memory.accept if verb == "accept" else memory.reject)(*chosen)
+        return await (memory.accept if verb == "accept" else memory.reject)(chosen)
 
     if verb == "list":
         held, conflicts = context.obj.run(look)

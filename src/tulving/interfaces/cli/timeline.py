@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from tulving.interfaces.cli.layers import duration
-from tulving.interfaces.cli.lessons import counted
 from tulving.interfaces.cli.terminal import Line
+from tulving.interfaces.learned import counted
 from tulving.services.bridge import BridgeStatus
 from tulving.services.timeline import Rotated
 

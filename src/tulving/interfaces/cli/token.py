@@ -29,21 +29,33 @@ def create(
     expires: Annotated[
         float | None, typer.Option(metavar="DAYS", help="After how many days it ends [default: never]")
     ] = None,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(metavar="N", help="How many requests each server admits [default: as configured]")
+    ] = None,
+    model_tokens_per_day: Annotated[
+        int | None, typer.Option(metavar="N", help="What language models may spend for it [default: as configured]")
+    ] = None,
+    largest_body: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="The largest body of a request [default: as configured]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a token for a tenant (--tenant before the command) and show its secret, this once."""
-    from tulving.bootstrap import new_secret
-
-    secret, asked = new_secret(), [right.strip() for right in rights.split(",")]
+    asked = [right.strip() for right in rights.split(",")]
+    limits = {
+        "requests_per_minute": requests_per_minute,
+        "model_tokens_per_day": model_tokens_per_day,
+        "largest_body": largest_body,
+    }
     token = context.obj.administer(
-        lambda store: store.create_token(secret, name=name, actor=actor, rights=asked, days=expires), stores=True
+        lambda store: store.create_token(name=name, actor=actor, rights=asked, days=expires, **limits), stores=True
     )
     until = f", until {moment(token.expires_at)}" if token.expires_at else ""
     report(
-        {**wire(token), "secret": secret},
+        wire(token),
         as_json,
         f"created token {token.id} for the tenant {token.tenant_id}: {', '.join(token.rights)}{until}",
-        f"\n  {secret}\n\n{HINT.format(secret=secret)}",
+        f"\n  {token.secret}\n\n{HINT.format(secret=token.secret)}",
     )
 
 

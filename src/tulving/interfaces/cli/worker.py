@@ -11,9 +11,10 @@ import typer
 
 from tulving.errors import InvalidInput, StoreBusy
 from tulving.interfaces.cli import interruption
-from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.options import AsJson, LogFormat, logging_as
 from tulving.interfaces.cli.terminal import FAILED, INTERRUPTED, lines, print_json, remark, table, warn
 from tulving.interfaces.wire import wire
+from tulving.ports import UNOBSERVED
 from tulving.services.learning import NO_MODEL
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def worker(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --once: only show what it would do")] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show the jobs: when they run and ran, what failed")] = False,
     as_json: AsJson = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Run the scheduled jobs until stopped: consolidation, decay, the cleanup of episodes, index maintenance."""
     if list_ and once is not None:
@@ -37,7 +39,7 @@ def worker(
         raise InvalidInput("dry_run", "needs a job", "--once JOB --dry-run")
     from tulving.location import is_postgres, new_file, store_name
 
-    config = context.obj.config()
+    config = logging_as(context.obj.config(), log_format)
     if not is_postgres(config.url):
         new_file(config.url, "never")
     if list_:
@@ -56,9 +58,15 @@ def worker(
 
 async def _with_scheduler(config: Any, use: "Callable[[Scheduler], Awaitable[T]]") -> T:
     from tulving.bootstrap import open_scheduler
+    from tulving.interfaces.traces import configured
 
-    async with open_scheduler(config) as scheduler:
-        return await use(scheduler)
+    traces = configured()
+    try:
+        async with open_scheduler(config, observer=traces or UNOBSERVED) as scheduler:
+            return await use(scheduler)
+    finally:
+        if traces is not None:
+            traces.close()
 
 
 async def _serve(scheduler: "Scheduler", store: str) -> None:

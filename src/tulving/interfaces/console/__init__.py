@@ -1,17 +1,16 @@
 """The web console: pages for people, rendered here, that work with and without scripts."""
 
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 
 from tulving.interfaces.console.door import Door
 from tulving.interfaces.console.files import Files
+from tulving.interfaces.console.guard import Guard
 from tulving.interfaces.console.security import PATH
+from tulving.interfaces.console.visit import LARGEST_FORM
 from tulving.interfaces.http.authentication import Access
 from tulving.settings import MemoryModuleConfig
-
-LARGEST_FORM = 4 * 1024 * 1024
 
 __all__ = ["PATH", "routes"]
 
@@ -25,16 +24,17 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
         Route("/login", door.login, methods=["GET", "POST"]),
         Route("/logout", door.logout, methods=["POST"]),
         Route("/theme", door.theme, methods=["POST"]),
+        Route("/live", door.live),
         Mount("/static", Files()),
         *(Route(page.path, door.opens(page), methods=list(page.methods)) for page in door.pages),
         Route("/{rest:path}", door.nowhere, methods=["GET", "POST"]),
     ]
-    limit = Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST_FORM)
-    return [
-        Route("/", to_console),
-        Route(PATH, door.opens(door.pages[0])),
-        Mount(PATH, routes=inside, middleware=[limit]),
-    ]
+    overview = Route(PATH, door.opens(door.pages[0]), methods=list(door.pages[0].methods))
+
+    def guarded(routes: list[BaseRoute]) -> Guard:
+        return Guard(RequestBodyLimitMiddleware(Router(routes), LARGEST_FORM))
+
+    return [Route("/", to_console), Route(PATH, guarded([overview])), Mount(PATH, guarded(inside))]
 
 
 async def to_console(request: Request) -> Response:

@@ -4,21 +4,26 @@ import logging
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from tulving.errors import ChangedSince, Forbidden, InvalidInput, NotFound, StoreUnavailable, TulvingError
 from tulving.interfaces.console import presentation, security
+from tulving.interfaces.console.guard import UNEXPECTED, problem_page
 from tulving.interfaces.console.navigation import all_pages, navigation
 from tulving.interfaces.console.security import PATH
-from tulving.interfaces.console.visit import Page, Visit, page, redirect, theme_of
+from tulving.interfaces.console.visit import Page, Visit, form_of, page, redirect, theme_of
+from tulving.interfaces.http import problems
 from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.events import event_stream
 from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 
 ASK, SURE, TOKEN = "_ask", "_sure", "_token"
 """Fields of forms: the question to be answered first, that it was answered, and whom the form was made for."""
+LOGIN = f"{PATH}/login"
 PROBLEMS: list[tuple[type[Exception], int, str]] = [
     (Forbidden, 403, "You may not do this"),
     (NotFound, 404, "There is nothing here"),
@@ -28,7 +33,6 @@ PROBLEMS: list[tuple[type[Exception], int, str]] = [
     (TulvingError, 500, "This did not work"),
 ]
 UNKNOWN = "The page does not exist, or what it showed is gone."
-UNEXPECTED = "Something failed that should not. The server's log says more."
 OUTDATED = "This form is out of date, or was not made by this console. Go back, reload the page and try again."
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -57,18 +61,20 @@ class Door:
     async def login(self, request: Request) -> Response:
         """The form for a token, and the link with a key that `tulving serve` prints."""
         after = request.query_params.get("next", PATH)
-        after = after if security.is_within(after) else PATH
+        # Not to this form itself, whose link with a key would choose as whom somebody works here.
+        after = after if security.is_within(after) and not after.startswith(LOGIN) else PATH
         visitor = security.get_cookie(request, security.VISITOR)
         if request.method == "POST":
-            form = await request.form(max_files=0)
-            if visitor is None or not security.is_form_token(visitor, form.get(TOKEN)):
+            form = await form_of(request)
+            is_ours = visitor is not None and security.is_form_token(visitor, form.get(TOKEN))
+            if not is_ours or security.is_foreign(request):
                 return self._login_page(request, after, OUTDATED, 403)
             return await self._enter(request, str(form.get("token", "")).strip(), after)
-        # A page of another site must not choose as whom somebody works here.
-        if (key := request.query_params.get("key")) and request.headers.get("sec-fetch-site") != "cross-site":
+        # Nor may another site, or another server on this machine.
+        if (key := request.query_params.get("key")) and not security.is_foreign(request):
             return await self._enter(request, key, after)
         try:
-            await self._access.admit(request.headers, security.get_cookie(request, security.ACCESS))
+            await self._access.admit(request, security.get_cookie(request, security.ACCESS))
         except Refusal as refusal:
             return self._login_page(request, after, "" if refusal.status == 401 else refusal.problem)
         return redirect(request, after)
@@ -77,11 +83,21 @@ class Door:
         """Makes the browser forget the credential."""
 
         async def leave(visit: Visit) -> Response:
-            response = redirect(request, f"{PATH}/login")
+            response = redirect(request, LOGIN)
             security.drop_cookie(request, response, security.ACCESS)
             return response
 
         return await self._guarded(request, leave)
+
+    async def live(self, request: Request) -> Response:
+        """The stream of what happens, by which open pages keep themselves up to date."""
+        if security.is_foreign(request):
+            return Response(status_code=403)
+        try:
+            credential = security.get_cookie(request, security.ACCESS)
+            return await event_stream(request, self._access, self._config.http, credential)
+        except Exception as error:
+            return problems.respond(error)
 
     async def theme(self, request: Request) -> Response:
         """Keeps the theme that the visitor chooses."""
@@ -101,9 +117,11 @@ class Door:
 
     async def _enter(self, request: Request, credential: str, after: str) -> Response:
         if not security.may_be_kept(credential):
-            return self._login_page(request, after, "This is not a token.", 401)
+            is_long = len(credential) > security.LONGEST_COOKIE
+            said = "This token is too long for a browser to keep." if is_long else "This is not a token."
+            return self._login_page(request, after, said, 401)
         try:
-            await self._access.admit(request.headers, credential)
+            await self._access.admit(request, credential)
         except Refusal as refusal:
             said = "This token is unknown, expired or revoked." if refusal.status == 401 else refusal.problem
             return self._login_page(request, after, said, refusal.status)
@@ -116,7 +134,7 @@ class Door:
         values = {"after": after, "problem": problem, "form_token": security.form_token(visitor)}
         response = page(presentation.rendered("login.html", visit=None, theme=theme_of(request), **values), status)
         security.set_cookie(request, response, security.VISITOR, visitor)
-        return _protected(response)
+        return response
 
     async def _guarded(self, request: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
         """Admit a visitor and answer; what fails becomes a page in one place."""
@@ -125,7 +143,7 @@ class Door:
         key = credential or visitor or security.new_visitor()
         visit = None
         try:
-            principal = await self._access.admit(request.headers, credential)
+            principal = await self._access.admit(request, credential)
             memory = await principal.memory()
             visit = Visit(request, self._config, principal, memory, key, navigation(self.pages, principal))
             response = await self._unforged(visit, key) or await answer(visit)
@@ -133,25 +151,27 @@ class Door:
             if refusal.status == 401:
                 asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 after = f"?next={quote(asked)}" if request.method == "GET" and asked != PATH else ""
-                response = redirect(request, f"{PATH}/login{after}")
+                response = redirect(request, f"{LOGIN}{after}")
                 if credential is not None:
                     security.drop_cookie(request, response, security.ACCESS)
-                return _protected(response)
+                return response
             response = _problem(request, visit, refusal.status, "This can't be done now", refusal.problem)
             response.headers.update(refusal.headers)
+        except ClientDisconnect:
+            raise
         except Exception as error:
             response = _failed(request, visit, error)
         if key not in (credential, visitor):
             security.set_cookie(request, response, security.VISITOR, key)
-        return _protected(response)
+        return response
 
     async def _unforged(self, visit: Visit, key: str) -> Response | None:
         """Refuse a form that was not made for this visitor; None lets it pass."""
         if visit.request.method != "POST":
             return None
-        form = await visit.request.form(max_files=0)
+        form = await visit.form()
         token = visit.request.headers.get("x-tulving-form", form.get(TOKEN))
-        if security.is_form_token(key, token):
+        if security.is_form_token(key, token) and not security.is_foreign(visit.request):
             return None
         return _problem(visit.request, visit, 403, "This form can't be used", OUTDATED)
 
@@ -172,6 +192,8 @@ async def _lost(visit: Visit) -> Response:
 
 
 def _failed(request: Request, visit: Visit | None, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return _problem(request, visit, error.status_code, "This can't be done", error.detail)
     for kind, status, title in PROBLEMS:
         if isinstance(error, kind):
             if status >= 500:
@@ -185,10 +207,4 @@ def _problem(request: Request, visit: Visit | None, status: int, title: str, pro
     """A page that says what is wrong; without navigation where it is not known who asks."""
     if visit is not None:
         return visit.render("error.html", status=status, code=status, title=title, problem=problem)
-    values = {"code": status, "title": title, "problem": problem, "theme": theme_of(request)}
-    return page(presentation.rendered("error.html", visit=None, **values), status)
-
-
-def _protected(response: Response) -> Response:
-    response.headers.update(security.HEADERS)
-    return response
+    return problem_page(request, status, title, problem)

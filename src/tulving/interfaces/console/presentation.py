@@ -133,9 +133,10 @@ def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:
             yield "ins", "".join(after[c:d])
 
 
-def shares(parts: Sequence[Sequence[Any]]) -> list[tuple[str, float, float, float, str]]:
-    """The parts of a stacked bar: label, value, start and width in per cent, and class."""
-    total = sum(part[1] for part in parts) or 1
+def shares(parts: Sequence[Sequence[Any]], whole: float | None = None) -> list[tuple[str, float, float, float, str]]:
+    """The parts of a stacked bar: label, value, start and width in per cent of the `whole`, which is their sum if it is
+    not given, and class."""
+    total = whole or sum(part[1] for part in parts) or 1
     found, start = [], 0.0
     for number, (label, value, *named) in enumerate(parts, 1):
         width = 100 * value / total

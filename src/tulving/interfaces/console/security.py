@@ -7,6 +7,7 @@ import json
 import re
 import secrets
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -83,7 +84,7 @@ def is_form_token(key: str, token: Any) -> bool:
 
 def sealed(key: str, value: Any) -> str:
     """A value for a cookie, which only the holder of the key can have made."""
-    body = base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
+    body = base64.urlsafe_b64encode(json.dumps(value, ensure_ascii=False).encode(errors="replace")).decode()
     return f"{body}.{_seal(key, body)}"
 
 
@@ -95,9 +96,16 @@ def unsealed(key: str, text: str | None) -> Any:
     return json.loads(base64.urlsafe_b64decode(body))
 
 
+def is_foreign(request: Request) -> bool:
+    """Whether a browser says that a page of another origin makes this request."""
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
 def is_within(path: Any) -> bool:
     """Whether a path leads to a page of the console, and not to another host."""
-    return isinstance(path, str) and re.fullmatch(rf"{PATH}(?:[/?][!-\[\]-~]*)?", path) is not None
+    if not isinstance(path, str) or not re.fullmatch(rf"{PATH}(?:[/?][!-\[\]-~]*)?", path):
+        return False
+    return ".." not in unquote(path.partition("?")[0])
 
 
 def _seal(key: str, body: str) -> str:

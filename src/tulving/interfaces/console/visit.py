@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from tulving.services.administration import Administration
     from tulving.services.memory import Memory
 
-MESSAGE = 1_000
-"""Characters of a message for the next page."""
+MESSAGE = 400
+"""Characters of a message for the next page, so few that they fit into a cookie however they are written there."""
+LARGEST_FORM = 4 * 1024 * 1024
+"""Bytes of a form, as it is sent."""
+UNCHANGED = ":/%#?=@[]!$&'()*+,;"
+"""What an address may have in it as it is."""
 
 Handler = Callable[["Visit"], Awaitable[Response]]
 
@@ -132,7 +136,7 @@ class Visit:
 
     async def form(self) -> FormData:
         """The fields of a form. That it was made for this visitor has been checked."""
-        return await self.request.form()
+        return await form_of(self.request)
 
     def with_query(self, **changed: str | None) -> str:
         """The address of this page with some of its parameters changed; None takes one away."""
@@ -145,7 +149,7 @@ class Visit:
         if self.is_partial:
             return page(presentation.rendered_block(template, fragment, visit=self, **values), status)
         response = page(presentation.rendered(template, visit=self, **values), status)
-        if self.message is not None:
+        if self.message is not None and "x-tulving-live" not in self.request.headers:
             security.drop_cookie(self.request, response, security.SAID)
         return response
 
@@ -159,16 +163,27 @@ class Visit:
         return response
 
 
+def path_with(path: str, **asked: str | None) -> str:
+    """An address with parameters; what is None is left out."""
+    given = urlencode({name: value for name, value in asked.items() if value is not None})
+    return f"{path}?{given}" if given else path
+
+
+async def form_of(request: Request) -> FormData:
+    """The fields of a form; files are refused."""
+    return await request.form(max_files=0, max_part_size=LARGEST_FORM)
+
+
 def page(text: str, status: int = 200) -> Response:
-    """A page, which no cache keeps."""
-    return Response(text, status, {"Cache-Control": "no-store"}, "text/html")
+    """A page."""
+    return Response(text.encode(errors="replace"), status, media_type="text/html")
 
 
 def redirect(request: Request, path: str) -> Response:
     """Lead the browser to another page, also where htmx made the request."""
     if "hx-request" in request.headers:
-        return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
-    return RedirectResponse(path, 303, {"Cache-Control": "no-store"})
+        return Response(status_code=204, headers={"HX-Redirect": quote(path, safe=UNCHANGED)})
+    return RedirectResponse(path, 303)
 
 
 def theme_of(request: Request) -> str:

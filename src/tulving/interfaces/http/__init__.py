@@ -1,1 +1,1 @@
-"""The MCP server over streamable HTTP: stateless, one JSON response to each request, access by token."""
+"""Over HTTP: the API, a route for each operation, and the MCP server, stateless. Access is by token."""

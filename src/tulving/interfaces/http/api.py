@@ -1,8 +1,10 @@
 """The HTTP API: a route for each operation of the registry."""
 
+import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,10 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from tulving.domain.access import NewToken
 from tulving.domain.model import EntityCreated, Session, Stored
-from tulving.errors import NotFound
-from tulving.interfaces.http import arguments, problems
+from tulving.errors import InvalidInput, NotFound
+from tulving.interfaces.http import arguments, batches, openapi, problems
 from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.events import event_stream
+from tulving.interfaces.http.moving import Transfers
 from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
@@ -30,17 +35,24 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     for operation in OPERATIONS.values():
         method, path = operation.http.split()
         paths[path][method] = Call(access, operation)
+        if operation.batch:
+            paths[f"{path}/batch"][method] = Batch(access, operation)
     paths[f"{problems.TYPES}{{name}}"]["GET"] = _problem_type
+    transfers = Transfers(access, config.http)
+    paths[f"{PATH}/export"]["GET"], paths[f"{PATH}/import"]["POST"] = transfers.export, transfers.import_
+    paths[f"{PATH}/events"]["GET"] = partial(event_stream, access=access, limits=config.http)
+    paths[openapi.PATH]["GET"] = Document(config)
     # A path without parameters comes before one that would match it too.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
-    return [*(Route(path, Endpoint(methods)) for path, methods in ordered), Route(f"{PATH}/{{rest:path}}", Endpoint())]
+    nowhere = (Route(path, Endpoint()) for path in (PATH, f"{PATH}/{{rest:path}}"))
+    return [*(Route(path, Endpoint(methods)) for path, methods in ordered), *nowhere]
 
 
 class Endpoint:
     """One path with its methods, as an ASGI application. Whatever goes wrong is answered as a problem."""
 
     def __init__(self, methods: Mapping[str, Handler] | None = None) -> None:
-        self._methods = methods
+        self.methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -48,16 +60,18 @@ class Endpoint:
             response = await self._handler(request)(request)
         except Exception as error:
             response = problems.respond(error)
+        # What a memory says is for its caller alone, and not for the disk of a browser or a proxy.
+        response.headers.setdefault("Cache-Control", "private, no-cache" if "ETag" in response.headers else "no-store")
         await response(scope, receive, send)
 
     def _handler(self, request: Request) -> Handler:
-        if self._methods is None:
-            raise Problem(404, "unknown-route", f"there is no route {request.url.path:.200}")
+        if self.methods is None:
+            raise Problem(404, "unknown-route", f"there is no route {request.url.path:.200}; {openapi.PATH} lists them")
         method = "GET" if request.method == "HEAD" else request.method
-        if method not in self._methods:
-            allowed = ", ".join(sorted(self._methods))
+        if method not in self.methods:
+            allowed = ", ".join(sorted({*self.methods, *(("HEAD",) if "GET" in self.methods else ())}))
             raise Problem(405, "method-not-allowed", f"only {allowed} is possible here", {"Allow": allowed})
-        return self._methods[method]
+        return self.methods[method]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +83,13 @@ class Call:
 
     async def __call__(self, request: Request) -> Response:
         operation = self.operation
-        principal = await self.access.admit(request.headers)
+        principal = await self.access.admit(request)
         principal.check(operation)
-        result = await principal.carry_out(operation, await arguments.given(request, operation), failed=_raise)
+        given = await arguments.given(request, operation, principal.largest_body)
+        result = await principal.carry_out(operation, given, failed=_raise)
         if result is None:
             raise NotFound(f"there is no {operation.answer}")
-        headers = {}
+        headers: dict[str, str] = {}
         if (tag := arguments.etag(result)) is not None:
             headers["ETag"] = tag
             if request.method in ("GET", "HEAD") and arguments.is_known(request, tag):
@@ -83,6 +98,38 @@ class Call:
         if request.method == "GET" and told.get("next_cursor"):
             headers["Link"] = _next(request, told["next_cursor"])
         return JSONResponse(told, _status(operation, result), headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The route of an operation for many at once."""
+
+    access: Access
+    operation: Operation
+
+    async def __call__(self, request: Request) -> Response:
+        batch = batches.batched(self.operation)
+        principal = await self.access.admit(request)
+        principal.check(batch)
+        given = await batches.given(request, self.operation, principal.largest_body)
+        try:
+            result = await principal.carry_out(batch, given, failed=_raise)
+        except InvalidInput as error:
+            raise batches.named(self.operation, error, given["offers"]) from error
+        return JSONResponse(answer(batch, result), max(_status(batch, each) for each in result))
+
+
+class Document:
+    """The OpenAPI document, which everybody may read."""
+
+    def __init__(self, config: MemoryModuleConfig) -> None:
+        self._config = config
+        self._written: bytes | None = None
+
+    async def __call__(self, request: Request) -> Response:
+        if self._written is None:
+            self._written = json.dumps(openapi.document(self._config), ensure_ascii=False).encode()
+        return Response(self._written, media_type=openapi.JSON)
 
 
 def _raise(operation: Operation, error: Exception) -> None:
@@ -95,7 +142,7 @@ def _status(operation: Operation, result: Any) -> int:
     match result:
         case Stored():
             return 201 if result.outcome not in ("confirmed", "duplicate") else 200
-        case EntityCreated():
+        case EntityCreated() | NewToken():
             return 201
         case Session():
             return 201 if "{" not in operation.http else 200

@@ -1,6 +1,5 @@
 """The web application: the MCP endpoint behind its checks, and the state of the server."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -11,25 +10,28 @@ from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
-from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tulving.bootstrap import Served
+from tulving.bootstrap import Served, uuid7
+from tulving.domain.access import BODY_SIZES
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import Access, McpAuthentication, principal_of
+from tulving.interfaces.http.headers import CrossOrigin, SafeHeaders
+from tulving.interfaces.http.health import PATHS, Health
 from tulving.interfaces.http.hosts import Endpoint, HostCheck
+from tulving.interfaces.http.request_ids import RequestIds
+from tulving.interfaces.http.turns import Turns, replayed
 from tulving.interfaces.mcp.server import build_server
+from tulving.ports import Ids
 from tulving.settings import MemoryModuleConfig
 
 log = logging.getLogger("tulving")
 
 PATH = "/mcp"
-LARGEST_BODY = 4 * 1024 * 1024
+TRANSFERS = ("/metrics", "/v1/events", "/v1/export", "/v1/import")
+"""What may take as long as it takes, and has numbers of its own."""
 PROGRESS = b'"progressToken"'
-HEALTH_SECONDS = 5
 
 
 def application(
@@ -39,18 +41,20 @@ def application(
     access: Access,
     more: Sequence[BaseRoute] = (),
     announce: Callable[[], None] = lambda: None,
+    ids: Ids = uuid7,
+    health: Health | None = None,
+    watching: Sequence[Middleware] = (),
 ) -> Starlette:
     """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
-    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=LARGEST_BODY)
+    manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES.high)
     refused = lambda _, error: error.args[0]  # noqa: E731
     checks = [
         Middleware(AuthenticationMiddleware, backend=McpAuthentication(access), on_error=refused),
-        Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST_BODY),
+        Middleware(limited_bodies),
         Middleware(whole_requests),
     ]
-    # Browsers ask for permission before a page of another origin may read a response.
+    health = health or Health(served, access)
     pages = sorted(address.allowed_origins)
-    cors = Middleware(CORSMiddleware, allow_origins=pages, allow_methods=["POST"], allow_headers=["*"])
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
@@ -60,12 +64,18 @@ def application(
 
     return Starlette(
         routes=[
-            Route("/live", live),
-            Route("/health", Health(served).answer),
+            *health.routes,
             Route(PATH, manager, methods=["POST"], middleware=checks),
             *more,
         ],
-        middleware=[Middleware(HostCheck, address), *([cors] if pages else [])],
+        middleware=[
+            Middleware(RequestIds, ids),
+            *watching,
+            Middleware(SafeHeaders),
+            Middleware(HostCheck, address),
+            *([Middleware(CrossOrigin, pages)] if pages else []),
+            Middleware(Turns, config.http, (*PATHS, *TRANSFERS)),
+        ],
         lifespan=running,
     )
 
@@ -81,13 +91,22 @@ class Manager(StreamableHTTPSessionManager):
         message = await receive()
         accepted = dict(scope["headers"]).get(b"accept", b"")
         self._streams.set(PROGRESS in message.get("body", b"") and b"text/event-stream" in accepted)
-        await self.asgi_app(scope, replayed(message, receive), send)
+        await self.asgi_app(scope, replayed([message], receive), send)
+
+
+def limited_bodies(app: ASGIApp) -> ASGIApp:
+    """Passes on the requests whose body is as large as their sender may send."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        await RequestBodyLimitMiddleware(app, scope["user"].largest_body)(scope, receive, send)
+
+    return handle
 
 
 def whole_requests(app: ASGIApp) -> ASGIApp:
     """Passes on the requests whose body arrived whole; a client that leaves before that is worth one line of log.
 
-    Comes after `RequestBodyLimitMiddleware`, which makes one message of the body.
+    Comes after `limited_bodies`, which makes one message of the body.
     """
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,52 +114,6 @@ def whole_requests(app: ASGIApp) -> ASGIApp:
         if message.get("more_body", message["type"] != "http.request"):
             log.warning("a client went away before its request was whole")
         else:
-            await app(scope, replayed(message, receive), send)
+            await app(scope, replayed([message], receive), send)
 
     return handle
-
-
-def replayed(message: Message, receive: Receive) -> Receive:
-    """A stream whose first message was read."""
-    unread = [message]
-
-    async def replay() -> Message:
-        return unread.pop() if unread else await receive()
-
-    return replay
-
-
-async def live(request: Request) -> PlainTextResponse:
-    """That the process answers, whatever the state of the store: no reason to restart it."""
-    return PlainTextResponse("ok")
-
-
-class Health:
-    """Whether requests can be answered, and how well (`Readiness`). It needs no token, gives no details, and looks at
-    most once a second."""
-
-    def __init__(self, served: Opened[Served]) -> None:
-        self._served, self._turn = served, asyncio.Lock()
-        self._said, self._code = "", 0
-        self._known_until = 0.0
-
-    async def answer(self, request: Request) -> PlainTextResponse:
-        loop = asyncio.get_running_loop()
-        async with self._turn:
-            if loop.time() >= self._known_until:
-                self._said, self._code = await self._look()
-                self._known_until = loop.time() + 1
-        return PlainTextResponse(self._said, self._code)
-
-    async def _look(self) -> tuple[str, int]:
-        try:
-            async with asyncio.timeout(HEALTH_SECONDS):
-                served = await self._served()
-                await served.authentication.needs_token()
-                state = (await served.memory.readiness()).state
-        except Exception as error:
-            log.error("the store can't be reached: %s", str(error) or f"no answer in {HEALTH_SECONDS} s")
-            return "the store can't be reached", 503
-        if served.memory.warning:
-            return "the embedder is not ready: memories are found by keyword only", 503
-        return "ok" if state == "ready" else state, 200

@@ -14,20 +14,19 @@ from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.parameters import accept, parameters
 from tulving.services.operations import Operation
 
-LARGEST_BODY = 4 * 1024 * 1024
 IN_QUERY = ("GET", "HEAD", "DELETE")
 """Methods whose parameters are in the query, since they have no body."""
 UNCHANGED = "unchanged_since"
 """The parameter that `If-Match` stands for."""
 
 
-async def given(request: Request, operation: Operation) -> dict[str, Any]:
+async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
     """The arguments of an operation as its method takes them."""
     known = parameters(operation)
     if request.method in IN_QUERY:
         arguments = _queried(request, {each.name for each in known if each.type == "array"})
     else:
-        arguments = await json_object(request)
+        arguments = await json_object(request, largest_body)
     fixed: dict[str, Any] = dict(request.path_params)
     if any(each.name == UNCHANGED for each in known) and (read := _condition(request)):
         fixed[UNCHANGED] = read.isoformat()
@@ -37,17 +36,18 @@ async def given(request: Request, operation: Operation) -> dict[str, Any]:
     return accept(operation, arguments | fixed)
 
 
-async def json_object(request: Request) -> dict[str, Any]:
+async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     """The body, which may be left out."""
     if request.query_params:
         raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is in the query", "a field of the JSON body")
-    body = b"".join([part async for part in body_parts(request, LARGEST_BODY)])
+    body = b"".join([part async for part in body_parts(request, largest_body)])
     if not body:
         return {}
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         allowed = "application/json"
-        raise Problem(415, "unsupported-media-type", f"the body must be {allowed}", {"Accept-Post": allowed})
+        problem = f"the body must be {allowed}, and the header Content-Type says {media_type or 'nothing'!r:.80}"
+        raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": allowed})
     try:
         read = json.loads(body.decode(), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -2,23 +2,36 @@
 
 import hmac
 import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from tulving.bootstrap import Served
-from tulving.domain.access import ALL_RIGHTS, RIGHTS
+from tulving.domain.access import ALL_RIGHTS, RIGHTS, Token, digest
 from tulving.domain.scope import Caller
-from tulving.errors import InvalidInput
+from tulving.errors import Forbidden, InvalidInput
 from tulving.interfaces.calls import Opened
+from tulving.interfaces.http.connections import network
+from tulving.interfaces.http.credentials import BadToken, KeysUnavailable, is_foreign
 from tulving.interfaces.http.hosts import error_response
+from tulving.interfaces.http.narrowing import narrowed
+from tulving.interfaces.http.open_streams import OpenStreams
+from tulving.interfaces.http.rates import MOST_KNOWN, Rates
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
+from tulving.settings import HttpConfig
+
+if TYPE_CHECKING:
+    from tulving.interfaces.http.identity import IdentityProvider
 
 log = logging.getLogger("tulving")
 
@@ -38,46 +51,122 @@ class Refusal(Exception):
 
 
 class Access:
-    """Who may use the server: the holder of a token as its tenant, the holder of the server's own `key` as the local
-    owner and, while the server is open, a request without either as the local caller.
+    """Who may use the server: the holder of a token as its tenant, the user of an identity `provider` as what the
+    settings make of their claims, the holder of the server's own `key` as the local owner and, while the server is
+    open, a request without any of them as the local caller.
 
     It is open only where that was asked for (`--open`), only on this machine and only while the store has no token;
     each request asks anew. Once closed it stays closed until the server is started again, even after the last token is
     revoked. The key is drawn at each start and shown to the person who started the server.
+
+    What a token may have of the server in a minute is counted in this process. So are failures, by where they come
+    from: who only guesses must wait. A credential that was good before need not, since others may share its address.
     """
 
-    def __init__(self, served: Opened[Served], is_open: bool = False, key: str | None = None) -> None:
+    def __init__(
+        self,
+        served: Opened[Served],
+        is_open: bool = False,
+        key: str | None = None,
+        limits: HttpConfig | None = None,
+        provider: "IdentityProvider | None" = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._served, self._is_open, self._key = served, is_open, key
+        self._limits, self._provider = limits or HttpConfig(), provider
+        self._requests, self._failures = Rates(clock), Rates(clock)
+        self._good: OrderedDict[str, None] = OrderedDict()
+        self.streams = OpenStreams()
+        """The streams that callers have open."""
 
-    async def admit(self, headers: Headers, credential: str | None = None) -> Principal:
+    async def admit(self, request: HTTPConnection, credential: str | None = None, *, counted: bool = True) -> Principal:
         """Who makes a request, by the header Authorization or, where a browser keeps it, by the `credential` itself.
-        Raises `Refusal`."""
+        One that was admitted before is not `counted` again. Raises `Refusal`."""
+        headers = request.headers
         if (authorization := headers.get("authorization")) is not None:
             scheme, _, credential = authorization.partition(" ")
             if scheme.lower() != "bearer":
                 raise unauthorized("the scheme must be Bearer")
         if credential is not None:
-            return await self._with_secret(credential.strip(), headers)
+            principal = await self._guarded(credential.strip(), request)
+            if counted:
+                self._count(principal)
+            return principal
         if self._is_open and not any(name in headers for name in FORWARDED):
             return await self._without_secret(headers)
         raise unauthorized()
+
+    async def _guarded(self, credential: str, request: HTTPConnection) -> Principal:
+        """Whose credential it is, if not too many from the same place were bad."""
+        place = network(request.client.host) if request.client else ""
+        most, mark = self._limits.failures_per_minute, digest(credential)
+        if mark not in self._good and (wait := self._failures.wait(place, most)):
+            problem = "too many access tokens from this address were not good"
+            raise Refusal(429, "too_many_failures", problem, _retry(wait))
+        try:
+            principal = await self._with_secret(credential, request.headers)
+        except Refusal as refusal:
+            if refusal.status == 401:
+                self._good.pop(mark, None)
+                self._failures.take(place, most)
+            raise
+        self._good[mark] = None
+        self._good.move_to_end(mark)
+        if len(self._good) > MOST_KNOWN:
+            self._good.popitem(last=False)
+        return principal
 
     async def _with_secret(self, secret: str, headers: Headers) -> Principal:
         try:
             served = await self._served()
             if self._key is not None and hmac.compare_digest(secret.encode(), self._key.encode()):
-                return _principal(served, served.memory.caller, headers, ALL_RIGHTS, LOCAL_OWNER)
+                return self._owner(served, headers)
+            if self._provider is not None and is_foreign(secret):
+                found = await self._provider.identify(secret, served.memory.now())
+                return self._limited(served, found.caller, headers, found.rights, found.name, found.user_id)
             token = await served.authentication.authenticate(secret)
+        except BadToken as error:
+            raise unauthorized(str(error)) from None
         except Refusal:
             raise
         except Exception as error:
             log.error("a token can't be checked: %s", error)
-            problem = "temporarily_unavailable", "the store can't be reached"
+            what = "the identity provider" if isinstance(error, KeysUnavailable) else "the store"
+            problem = "temporarily_unavailable", f"{what} can't be reached"
             raise Refusal(503, *problem, {"Retry-After": RETRY_SECONDS}) from error
         if token is None:
             raise unauthorized("the token is unknown, expired or revoked")
         name = token.name or token.actor or f"token {str(token.id)[:8]}"
-        return _principal(served, token.caller(), headers, token.rights, name)
+        return self._limited(served, token.caller(), headers, token.rights, name, token=token)
+
+    def _limited(
+        self,
+        served: Served,
+        caller: Caller,
+        headers: Headers,
+        rights: tuple[str, ...],
+        name: str,
+        user_id: str | None = None,
+        token: Token | None = None,
+    ) -> Principal:
+        """Somebody from elsewhere, within the limits of their token, or those of the server."""
+        limits, allowance = self._limits, caller.allowance
+        assert allowance is not None
+        if allowance.tokens_per_day is None:
+            caller = replace(caller, allowance=replace(allowance, tokens_per_day=limits.model_tokens_per_day))
+        principal = _principal(served, caller, headers, rights, name, user_id)
+        return replace(
+            principal,
+            credential=allowance.spender,
+            requests_per_minute=(token and token.requests_per_minute) or limits.requests_per_minute,
+            largest_body=(token and token.largest_body) or limits.largest_body,
+        )
+
+    def _count(self, principal: Principal) -> None:
+        most = principal.requests_per_minute
+        if most is not None and (wait := self._requests.take(principal.credential, most)):
+            problem = f"this access token may make {most} requests in a minute"
+            raise Refusal(429, "too_many_requests", problem, _retry(wait))
 
     async def _without_secret(self, headers: Headers) -> Principal:
         try:
@@ -90,7 +179,11 @@ class Access:
             return Principal(partial(_fail, error))
         if not self._is_open:
             raise unauthorized()
-        return _principal(served, served.memory.caller, headers, ALL_RIGHTS, LOCAL_OWNER)
+        return self._owner(served, headers)
+
+    def _owner(self, served: Served, headers: Headers) -> Principal:
+        principal = _principal(served, served.memory.caller, headers, ALL_RIGHTS, LOCAL_OWNER)
+        return replace(principal, largest_body=self._limits.largest_body)
 
 
 class McpAuthentication(AuthenticationBackend):
@@ -101,7 +194,7 @@ class McpAuthentication(AuthenticationBackend):
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Any]:
         try:
-            return AuthCredentials(), await self._access.admit(conn.headers)
+            return AuthCredentials(), await self._access.admit(conn)
         except Refusal as refusal:
             response = error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
             raise AuthenticationError(response) from refusal
@@ -119,8 +212,17 @@ def unauthorized(problem: str = "") -> Refusal:
     return Refusal(401, error, problem or "a token is needed", {"WWW-Authenticate": f'Bearer realm="tulving"{reason}'})
 
 
+def _retry(wait: float) -> dict[str, str]:
+    return {"Retry-After": str(math.ceil(wait))}
+
+
 def _principal(
-    served: Served, caller: Caller, headers: Headers, rights: tuple[str, ...] = RIGHTS, name: str = ""
+    served: Served,
+    caller: Caller,
+    headers: Headers,
+    rights: tuple[str, ...] = RIGHTS,
+    name: str = "",
+    user_id: str | None = None,
 ) -> Principal:
     """The caller with the id of the request and the key under which it may be repeated."""
     with suppress(InvalidInput):  # an id that can't be stored is left out
@@ -130,9 +232,15 @@ def _principal(
     except InvalidInput as error:  # without its key a repeated request would be carried out twice
         problem = f"the header Idempotency-Key: {error.problem}"
         raise Refusal(400, "invalid_idempotency_key", problem) from error
+    try:
+        memory = narrowed(served.memory.bind(caller=caller, user_id=user_id), headers)
+    except InvalidInput as error:
+        raise Refusal(400, "invalid_header", str(error)) from error
+    except Forbidden as error:
+        raise Refusal(403, "forbidden", str(error)) from error
     administration = partial(_given, served.administration.bind(caller=caller)) if "admin" in rights else None
-    memory = partial(_given, served.memory.bind(caller=caller))
-    return Principal(memory, rights, (caller.tenant_id, caller.actor), name, administration)
+    who = caller.tenant_id, caller.actor, user_id
+    return Principal(partial(_given, memory), rights, who, name, administration)
 
 
 async def _given(opened: Any) -> Any:

@@ -5,6 +5,7 @@ import ipaddress
 import logging
 import resource
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,35 +13,45 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tulving.errors import ConfigError
 from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+LONGEST_ADDRESS = 100
+
 LEAST_TAKEN = 64 * 1024
 """How much of a large response a client must take within the time limit to be given more time."""
+LEAST_SENT = 1024 * 1024
+"""How much of a large body it must send for that."""
 
 
-def limited(limits: HttpConfig) -> Any:
-    """A factory of Uvicorn's protocol, kept to these limits, for the connections of one server."""
+def limited(limits: HttpConfig, proxies: Sequence[Network] = ()) -> Any:
+    """A factory of Uvicorn's protocol, kept to these limits, for the connections of one server. `proxies` may have
+    as many as all others together: each stands for many clients."""
     most = min(limits.max_connections, _half_of_the_files())
-    return partial(LimitedConnection, replace(limits, max_connections=most), Counter[str]())
+    return partial(LimitedConnection, replace(limits, max_connections=most), Counter[str](), proxies)
 
 
 class LimitedConnection(H11Protocol):
     """A connection that is refused beyond the limits, and ends when the client has kept the server waiting too long.
 
-    The server waits for the client while a request is not whole or a response is not taken, and what trickles in does
-    not extend the time. While the server works on a response there is no limit.
+    The server waits for the client while a request is not whole or a response is not taken, and what trickles in or out
+    does not extend the time. While the server works on a response there is no limit.
     """
 
     _network = ""
     _admitted = False
     _timer: asyncio.TimerHandle | None = None
     _unsent = 0
+    _received = 0
 
-    def __init__(self, limits: HttpConfig, networks: Counter[str], *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, limits: HttpConfig, networks: Counter[str], proxies: Sequence[Network], *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._limits, self._networks = limits, networks
+        self._limits, self._networks, self._proxies = limits, networks, proxies
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -48,7 +59,7 @@ class LimitedConnection(H11Protocol):
         most, most_each = self._limits.max_connections, self._limits.max_connections_per_address
         if self._networks.total() >= most:
             self._refuse(f"all {most} are in use")
-        elif most_each is not None and self._networks[self._network] >= most_each:
+        elif most_each is not None and self._networks[self._network] >= most_each and not self._is_proxy():
             self._refuse(f"it has {most_each} already")
         else:
             self._admitted = True
@@ -65,6 +76,7 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._received += len(data)
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -80,13 +92,16 @@ class LimitedConnection(H11Protocol):
         self._rest()  # the response is being taken
         self._watch()
 
+    def _is_proxy(self) -> bool:
+        return self.client is not None and is_among(self.client[0], self._proxies)
+
     def _watch(self) -> None:
         """Let the time run while the server waits for the client."""
         unsent = self.transport.get_write_buffer_size()
         if not unsent and self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._rest()
         elif self._timer is None:
-            self._unsent = unsent
+            self._unsent, self._received = unsent, 0
             self._timer = self.loop.call_later(self._limits.request_timeout, self._overdue)
 
     def _rest(self) -> None:
@@ -97,8 +112,8 @@ class LimitedConnection(H11Protocol):
     def _overdue(self) -> None:
         self._timer = None
         unsent, seconds = self.transport.get_write_buffer_size(), self._limits.request_timeout
-        if self._unsent - unsent >= LEAST_TAKEN or (not unsent and self.flow.read_paused):
-            self._watch()  # the response is being taken, or the server itself has paused reading
+        if self._unsent - unsent >= LEAST_TAKEN or (not unsent and (self.flow.read_paused or self._is_sent_more)):
+            self._watch()  # the response is being taken, the body comes, or the server itself has paused reading
         elif unsent:
             log.warning("closed a connection from %s: its answer was not taken in %g s", self._network, seconds)
             self.transport.abort()
@@ -107,6 +122,15 @@ class LimitedConnection(H11Protocol):
             self._end("408 Request Timeout" if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) else None)
         else:
             self._end()
+
+    @property
+    def _is_sent_more(self) -> bool:
+        """Whether a body comes fast enough, which has not been answered yet."""
+        return (
+            self._received >= LEAST_SENT
+            and self.conn.their_state is h11.SEND_BODY
+            and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+        )
 
     def _refuse(self, problem: str) -> None:
         log.warning("refused a connection from %s: %s", self._network, problem)
@@ -120,8 +144,29 @@ class LimitedConnection(H11Protocol):
 
 def network(address: str) -> str:
     """What is counted as one client: an IPv4 address, or a /64 network of IPv6, all of which one host can have."""
-    found = ipaddress.ip_address(address.partition("%")[0])
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:  # a proxy may write anything
+        return address[:LONGEST_ADDRESS]
     return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+
+
+def networks(setting: str | None) -> list[Network]:
+    """Addresses and networks, with commas between them."""
+    found: list[Network] = []
+    for part in filter(None, (each.strip() for each in (setting or "").split(","))):
+        try:
+            found.append(ipaddress.ip_network(part))
+        except ValueError as error:
+            allowed = "addresses of proxies, such as 127.0.0.1 or 10.0.0.0/8, with commas between them"
+            raise ConfigError("proxy_headers", str(error)[:200], allowed) from None
+    return found
+
+
+def is_among(address: str, named: Sequence[Network]) -> bool:
+    """Whether an address is in one of the networks."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return any(found in each for each in named)
 
 
 def _half_of_the_files() -> int:

@@ -26,6 +26,12 @@ class Endpoint:
     is_loopback: bool = True
     allowed_hosts: frozenset[str] = frozenset()
     allowed_origins: frozenset[str] = frozenset()
+    is_tls: bool = False
+
+    @property
+    def url(self) -> str:
+        """How it is addressed."""
+        return f"http{'s' if self.is_tls else ''}://{self}"
 
     @property
     def is_local(self) -> bool:
@@ -37,10 +43,11 @@ class Endpoint:
 
     @property
     def hosts(self) -> set[str]:
-        """The accepted values of the header Host, where port 80 is left out."""
+        """The accepted values of the header Host, where the usual port is left out."""
         names = (*LOOPBACK, *self.allowed_hosts)
         found = {str(self).lower(), *(f"{name}:{self.port}" for name in names)} | self.allowed_hosts
-        return found | {name.removesuffix(":80") for name in found}
+        usual = ":443" if self.is_tls else ":80"
+        return found | {name.removesuffix(usual) for name in found}
 
     def accepts_origin(self, origin: str) -> bool:
         """Whether a page of this origin may call the server."""
@@ -71,7 +78,8 @@ class HostCheck:
             log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
             return error_response(421, "misdirected_request", "this server does not answer to that host name")
         for origin in headers.getlist("origin"):
-            if not self._address.accepts_origin(origin):
+            # The forms of the service's own pages name the host that they are sent to, which was checked above.
+            if not self._address.accepts_origin(origin) and origin not in (f"http://{host}", f"https://{host}"):
                 log.warning("refused a request from the origin %.100r: allowed_origins does not have it", origin)
                 return error_response(403, "forbidden_origin", "this server does not answer to pages of that origin")
         return None

@@ -7,71 +7,122 @@ import os
 import re
 import signal
 import socket
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
 
-import typer
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from tulving.bootstrap import Served, new_secret, open_served
 from tulving.errors import ConfigError, InvalidInput
+from tulving.interfaces import logs, traces
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
-from tulving.interfaces.http.connections import limited
+from tulving.interfaces.http.connections import Network, limited
+from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
+from tulving.interfaces.http.watch import Watch
 from tulving.settings import HttpConfig, MemoryModuleConfig
+
+if TYPE_CHECKING:
+    from tulving.interfaces.http.identity import IdentityProvider
 
 log = logging.getLogger("tulving")
 
-GRACE_SECONDS = 30
 BACKLOG = 2048
+SIGNALS = signal.SIGTERM, signal.SIGINT
+FORCED_SECONDS = 2
+"""How long requests that are cancelled at once may take to end."""
 _ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\]):([0-9]{1,5})")
 
 
-def serve(config: MemoryModuleConfig, address: str, is_open: bool = False, *, whole: bool = False) -> None:
+def serve(
+    config: MemoryModuleConfig,
+    address: str,
+    is_open: bool = False,
+    *,
+    whole: bool = False,
+    tls: ssl.SSLContext | None = None,
+    proxies: Sequence[Network] = (),
+) -> None:
     """Serve the memory at an address until the process is told to end; requests under way are answered first: over
     MCP, and as a `whole` service with its HTTP API and console.
 
-    A request needs a token; `is_open` admits every program on this machine while the store has none.
+    A request needs a token; `is_open` admits every program on this machine while the store has none. What `proxies` say
+    about their clients is believed.
     """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
-    with listen(host, port) as listener:
+    with listen(host, port) as listener, closing(Watch(config.metrics, traces.configured())) as watch:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
-        at = Endpoint(host, port, is_loopback, names, pages)
+        at = Endpoint(host, port, is_loopback, names, pages, tls is not None)
         if is_open and not at.is_local:
             allowed = "a loopback address without allowed_hosts; for others, `tulving token create` and no --open"
             raise ConfigError("open", "is not possible where others can reach the server", allowed)
-        asyncio.run(_serve(config, at, listener, is_open, whole))
+        if is_open and proxies:
+            raise ConfigError("open", "is not possible behind a proxy", "no --open, or no --proxy-headers")
+        if is_open and config.jwt.chosen:
+            raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
+        asyncio.run(_serve(config, at, listener, is_open, whole, watch, tls, proxies))
 
 
 async def _serve(
-    config: MemoryModuleConfig, address: Endpoint, listener: socket.socket, is_open: bool, whole: bool
+    config: MemoryModuleConfig,
+    address: Endpoint,
+    listener: socket.socket,
+    is_open: bool,
+    whole: bool,
+    watch: Watch,
+    tls: ssl.SSLContext | None,
+    proxies: Sequence[Network],
 ) -> None:
-    async with open_lazily(lambda: open_served(config)) as served:
-        has_tokens = await _check_tokens(served, is_open, needs_one=not (whole and address.is_local))
-        # Who starts a whole service on their own machine sees its console without creating a token first.
-        key = new_secret() if whole and address.is_local and not has_tokens and not is_open else None
-        access = Access(served, is_open, key)
-        more: list[BaseRoute] = []
-        said = [f"Tulving serves http://{address}{PATH} {_to_whom(is_open)}"]
+    async with open_lazily(lambda: open_served(config, watch.observer)) as served:
+        needs_token = not (whole and address.is_local) and not config.jwt.chosen
+        has_tokens = await _check_tokens(served, is_open, needs_token)
+        # Who starts a whole service on their own machine sees its console without creating a token first. A log for
+        # programs is no place for a secret.
+        needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
+        key = new_secret() if needs_key else None
+        access = Access(served, is_open, key, config.http, _provider(config))
+        more: list[BaseRoute] = [*watch.routes(served, access, address)]
+        said = [f"Tulving serves {address.url}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
-            from tulving.interfaces.http import api
+            from tulving.interfaces.http import api, openapi
 
-            more = [*api.routes(config, access), *console.routes(config, access)]
-            said.append(f"Console: http://{address}{console.PATH}{f'/login?key={key}' if key else ''}")
+            more += [*api.routes(config, access), *console.routes(config, access)]
+            said.append(f"Console: {address.url}{console.PATH}{f'/login?key={key}' if key else ''}")
+            said.append(f"API: {address.url}{api.PATH}, described by {openapi.PATH}")
 
         def announce() -> None:
-            typer.echo("\n".join(said), err=True)
+            logs.announce(said, config.logs)
 
-        server = web_server(application(config, served, address, access, more, announce), config.http)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        health = Health(served, access)
+        app = application(config, served, address, access, more, announce, watching=watch.middleware, health=health)
+        server = web_server(app, config.http, access.streams.end, health.leave, tls, proxies)
+        for number in SIGNALS:
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
             signal.signal(number, lambda *_: None)
         await server.serve([listener])
+        for number in SIGNALS:  # only the store is left to be closed, which a kill can't harm
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _provider(config: MemoryModuleConfig) -> "IdentityProvider | None":
+    """The configured identity provider, if any."""
+    if not config.jwt.chosen:
+        return None
+    from tulving.interfaces.http.identity import IdentityProvider
+
+    return IdentityProvider(config.jwt, config.tenant)
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -132,25 +183,76 @@ class WebServer(uvicorn.Server):
 
     AT_A_TIME = 8
 
+    def __init__(
+        self, config: uvicorn.Config, ending: Callable[[], None], leaving: Callable[[], None], drain_time: float
+    ) -> None:
+        super().__init__(config)
+        self._app, config.app = config.app, self._answer
+        self._ending, self._leaving, self._drain_time = ending, leaving, drain_time
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A first signal ends the server when what was begun is done, a second one at once, a third one the process."""
+        super().handle_exit(signal.SIGINT, frame)
+        if self.force_exit:
+            signal.signal(sig, signal.SIG_DFL)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; one that is cut off at the end of the server is no error of the application."""
+        try:
+            await self._app(scope, receive, send)  # pyright: ignore
+        except asyncio.CancelledError:
+            if not self.should_exit or scope["type"] != "http":
+                raise
+            log.warning("cut off a request, since the server ends")
+            with suppress(RuntimeError):  # if its answer has begun
+                await Response(status_code=503, headers={"Connection": "close"})(scope, receive, send)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._leaving()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._drain_time
+        while loop.time() < until and not self.force_exit:
+            await asyncio.sleep(min(0.1, self._drain_time))
+        self._ending()
+        await super().shutdown(sockets)
+        if self.force_exit and (tasks := self.server_state.tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=FORCED_SECONDS)
 
-def web_server(app: Starlette, limits: HttpConfig) -> uvicorn.Server:
-    """The server beneath the application, kept to the limits."""
+
+def web_server(
+    app: Starlette,
+    limits: HttpConfig,
+    ending: Callable[[], None] = lambda: None,
+    leaving: Callable[[], None] = lambda: None,
+    tls: ssl.SSLContext | None = None,
+    proxies: Sequence[Network] = (),
+) -> uvicorn.Server:
+    """The server beneath the application, kept to the limits. When it is told to end it says so by `leaving`, goes on
+    for a while, calls `ending`, and waits for the answers that are under way."""
     return WebServer(
         uvicorn.Config(
             app,
-            http=limited(limits),
+            http=limited(limits, proxies),
+            interface="asgi3",
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
-            proxy_headers=False,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=[str(each) for each in proxies],
             server_header=False,
             backlog=WebServer.AT_A_TIME,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+            timeout_graceful_shutdown=limits.grace_time,  # pyright: ignore[reportArgumentType]
+            ssl_context_factory=None if tls is None else lambda config, default: tls,
+        ),
+        ending,
+        leaving,
+        limits.drain_time,
     )

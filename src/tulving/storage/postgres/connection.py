@@ -161,6 +161,9 @@ class PostgresConnection:
     def beyond_ascii(self, column: str) -> str:
         return f"{column}::text ~ '[^ -~]'"
 
+    def by_index(self, index: str) -> str:
+        return ""
+
     def similar_name(self, name: str, names: str, parameter: str) -> str | None:
         """By pg_trgm, if it is installed. Which non-ASCII characters are letters depends on the locale."""
         if not self.fetch_all(_HAS_TRIGRAMS)[0]["found"]:

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tulving.domain.events import Event
 from tulving.errors import DamagedStore, IntegrityError, InvalidInput, MemoryClosed, StoreBusy, TulvingError
-from tulving.ports import Finding
+from tulving.ports import UNOBSERVED, Finding, Observer
 from tulving.settings import VectorsConfig
 from tulving.storage import facts, items, timeline
 from tulving.storage.connection import Interrupted
@@ -143,7 +143,9 @@ class SqliteStore:
         busy_timeout: float = 30.0,
         cache_bytes: int = 256 * 1024 * 1024,
         vectors: VectorsConfig | None = None,
+        observer: Observer = UNOBSERVED,
     ) -> None:
+        self._observer = observer
         self.path = path.absolute()  # the working directory may change
         self.segments = Segments(database.timeline_folder(self.path))
         self._busy_timeout = busy_timeout
@@ -158,7 +160,7 @@ class SqliteStore:
             raw.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the file is opened only now
             self._place = Place(self.path)
         snapshots = Snapshots(database.work_folder(self.path) / "semantic-index", writable=not self._place.frozen)
-        self.vectors = VectorCache(cache_bytes, vectors, snapshots)
+        self.vectors = VectorCache(cache_bytes, vectors, snapshots, observer)
         self._writer = SqliteConnection(raw, self.vectors, self.segments)
         self._jobs: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self._gathered: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -328,6 +330,7 @@ class SqliteStore:
             if group:
                 self._crowded = len(group) > 1
                 self._commit(group)
+                self._observer.note("commit", len(group))
                 self._sweep_segments()
                 _answer(group)
                 self._place.trim_log()

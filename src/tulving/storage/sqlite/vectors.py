@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tulving.domain.model import KINDS, Kind
 from tulving.extras import hint
-from tulving.ports import Finding
+from tulving.ports import UNOBSERVED, Finding, Observer
 from tulving.settings import VectorsConfig
 from tulving.storage.embeddings import active_number, active_version
 from tulving.storage.kinds import KIND
@@ -40,8 +40,14 @@ WORTH_KEEPING = 100
 class VectorCache:
     """The cached partitions; the least recently used are dropped when they exceed the budget."""
 
-    def __init__(self, budget: int, limits: VectorsConfig | None = None, snapshots: Snapshots | None = None) -> None:
-        self._budget = budget
+    def __init__(
+        self,
+        budget: int,
+        limits: VectorsConfig | None = None,
+        snapshots: Snapshots | None = None,
+        observer: Observer = UNOBSERVED,
+    ) -> None:
+        self._budget, self._observer = budget, observer
         self._limits, self._snapshots = limits or VectorsConfig(), snapshots or Snapshots(None)
         self._used = 0
         self._partitions: OrderedDict[str, Partition] = OrderedDict()
@@ -214,6 +220,7 @@ class VectorCache:
     def _partition(self, tenant_id: str) -> Partition:
         with self._lock:
             partition = self._partitions.get(tenant_id)
+            self._observer.note("lookup", cache="vectors", result="miss" if partition is None else "hit")
             if partition is None:
                 partition = self._partitions[tenant_id] = Partition(tenant_id, self._limits, self._snapshots)
                 self._count(partition)

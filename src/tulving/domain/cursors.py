@@ -1,0 +1,45 @@
+"""Cursors: where a page of a listing ended, as a text that callers give back."""
+
+import base64
+import binascii
+import json
+from datetime import datetime
+from uuid import UUID
+
+from tulving.errors import InvalidInput
+
+Place = str | datetime | UUID
+
+
+def write(*place: Place) -> str:
+    """The place of the last row in the order of a listing."""
+    parts = [part.isoformat() if isinstance(part, datetime) else str(part) for part in place]
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def read(cursor: object, *types: type) -> tuple[Place, ...] | None:
+    """The place that a cursor stands for, whose parts are of these types; None without a cursor."""
+    if cursor is None:
+        return None
+    try:
+        parts = json.loads(base64.urlsafe_b64decode(str(cursor).encode()))
+        return tuple(_READ[kind](part) for kind, part in zip(types, parts, strict=True))
+    except (ValueError, TypeError, AttributeError, binascii.Error):
+        raise InvalidInput("cursor", "is not valid", "the next_cursor of the previous page") from None
+
+
+def _text(part: object) -> str:
+    if not isinstance(part, str) or "\x00" in part:
+        raise ValueError(part)
+    part.encode()
+    return part
+
+
+def _time(part: str) -> datetime:
+    moment = datetime.fromisoformat(part)
+    if moment.tzinfo is None:
+        raise ValueError(part)
+    return moment
+
+
+_READ = {str: _text, datetime: _time, UUID: UUID}

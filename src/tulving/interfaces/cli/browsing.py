@@ -1,0 +1,66 @@
+"""What is listed page by page and day by day, as lines for a person."""
+
+from collections.abc import Iterator, Sequence
+
+from tulving.domain.model import EntityPage, MergePreview
+from tulving.domain.profile import Block, ProfileOwner
+from tulving.domain.statistics import Fading, Growth
+from tulving.domain.text import shortened
+from tulving.interfaces.cli.terminal import Line, moment
+
+CLIP = 200
+
+
+def growth(grown: Growth) -> Iterator[Line]:
+    for day in grown:
+        counts = f"{day.episodes:8,} episodes {day.facts:8,} facts {day.rules:8,} rules"
+        yield 0, (f"{day.day:%Y-%m-%d}", "dim"), counts
+
+
+def fading(coming: Fading) -> Iterator[Line]:
+    for day in coming.days:
+        yield 0, (f"{day.day:%Y-%m-%d}", "dim"), f"{day.fading:8,} begin to fade {day.expiring:8,} expire"
+    for item in coming.memories:
+        yield 0, shortened(item.content, CLIP)
+        yield 3, (str(item.id), "dim")
+
+
+def entities(page: EntityPage) -> Iterator[Line]:
+    for each in page:
+        names = f"  ({', '.join(each.entity.aliases)})" if each.entity.aliases else ""
+        yield (
+            0,
+            (each.entity.canonical_name, "bold"),
+            f"  {each.entity.entity_type}  {each.facts} facts",
+            (names, "dim"),
+        )
+        yield 3, (str(each.entity.id), "dim")
+    if not page:
+        yield 0, "no entities"
+    if page.next_cursor:
+        yield 0, ("the next page: ", "dim"), f"--cursor {page.next_cursor}"
+
+
+def preview(coming: MergePreview) -> Iterator[Line]:
+    yield 0, f"{coming.moving} facts would move from {coming.source.canonical_name} to {coming.target.canonical_name}"
+    if coming.aliases:
+        yield 0, f"which would also be called {', '.join(coming.aliases)}"
+    for pair in coming.superseded:
+        stays, gone = (shortened(each.content, CLIP) for each in (pair.stays, pair.superseded))
+        yield 0, (pair.stays.predicate, "cyan"), f"  {stays}", ("  supersedes  ", "dim"), gone
+
+
+def owners(found: Sequence[ProfileOwner]) -> Iterator[Line]:
+    for owner in found:
+        named = (owner.user_id, owner.household_id, owner.persona_id)
+        yield 0, " · ".join(filter(None, named)) or "everybody", (f"  {owner.blocks} blocks", "dim")
+    if not found:
+        yield 0, "no profiles"
+
+
+def versions(found: Sequence[Block]) -> Iterator[Line]:
+    for version in found:
+        yield 0, (str(version.number), "bold"), (f"  {moment(version.created_at)}", "dim")
+        yield 3, version.content or "(emptied)"
+    if not found:
+        yield 0, "never written"

@@ -1,0 +1,168 @@
+"""`tulving top`: a running service in a terminal, each second anew."""
+
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from tulving import extras
+from tulving.errors import Forbidden, InvalidInput, StoreUnavailable
+from tulving.interfaces.cli.options import AsJson
+from tulving.interfaces.cli.serve import ADDRESS
+from tulving.interfaces.cli.terminal import is_terminal, print_json
+
+if TYPE_CHECKING:
+    from tulving.interfaces.figures import Reading
+
+TOKEN = "TULVING_TOKEN"
+PATIENCE = 5.0
+ENOUGH = 32 * 1024 * 1024
+"""Bytes that metrics never have: what answers with more is something else."""
+
+
+def top(
+    service: Annotated[str, typer.Argument(metavar="HOST:PORT|URL", help="Where it is", show_default=True)] = ADDRESS,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end")] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.2, max=3600, help="Between two looks", show_default=True)
+    ] = 1.0,
+    token: Annotated[
+        str | None, typer.Option(metavar="SECRET", envvar=TOKEN, help="A token with the right admin, if it needs one")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a running service: what it is asked, how long that takes, what waits, and its jobs. q ends it."""
+    extras.require("server", "tulving top")
+    watched = Service(address_of(service), token)
+    if as_json or once or not (is_terminal() and sys.stdin.isatty()):
+        told = watched.next(interval)
+        print_json(told) if as_json else _print(told)
+    else:
+        _live(watched, interval)
+
+
+def address_of(text: str) -> str:
+    """The address of a service, as a URL without a path."""
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    try:
+        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine or "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
+        raise InvalidInput(
+            "service", f"{text!r:.80} is not the address of a service", "HOST:PORT, or https://HOST:PORT"
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@dataclass
+class Service:
+    """A service that is looked at again and again."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    _last: "Reading | None" = None
+
+    def next(self, interval: float) -> dict[str, Any]:
+        """Its figures by now. The first ones are there after an interval, for which it is read twice."""
+        from tulving.bootstrap import utc_now
+        from tulving.interfaces.figures import Figures
+
+        if self._last is None:
+            self._last = self._read()
+            time.sleep(interval)
+        before, self._last = self._last, self._read()
+        figures = Figures(before, self._last).told()
+        return {"at": utc_now().timestamp(), "service": self.url, "health": self._health(), **figures}
+
+    def forget(self) -> None:
+        """Begin anew: it was away."""
+        self._last = None
+
+    def _read(self) -> "Reading":
+        from tulving.interfaces.figures import read
+
+        answer = self._get("/metrics")
+        if answer.status_code in (401, 403):
+            needed = f"a token with the right admin, in {TOKEN}: `tulving token create --rights admin`"
+            raise Forbidden(f"{self.url} does not show its metrics without {needed}")
+        try:
+            if answer.status_code != 200 or len(answer.content) > ENOUGH:
+                raise ValueError(f"it answers {answer.status_code}")
+            return read(answer.text, time.monotonic())
+        except ValueError as error:
+            raise StoreUnavailable(f"{self.url} has no metrics of Tulving ({error}): is it the right one?") from error
+
+    def _health(self) -> str:
+        """What it says of itself, in a line."""
+        return " ".join(self._get("/readyz").text.split())[:120]
+
+    def _get(self, path: str) -> Any:
+        import httpx2
+
+        headers = {"authorization": f"Bearer {self.token}"} if self.token and path == "/metrics" else {}
+        try:
+            return httpx2.get(self.url + path, headers=headers, timeout=PATIENCE, trust_env=False)
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
+            reason = f"{self.url} ({str(error) or type(error).__name__})"
+            raise StoreUnavailable(f"no service answers at {reason}: is `tulving serve` running?") from error
+
+
+def _print(told: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from tulving.interfaces.cli.screen import screen
+    from tulving.interfaces.cli.terminal import columns
+
+    width = columns() if is_terminal() else 100
+    Console(highlight=False, width=width).print(screen(told, width, None))
+
+
+def _live(service: Service, interval: float) -> None:
+    """Until q or Ctrl-C. A service that is away is waited for, once it was there."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from tulving.interfaces.cli.screen import away, screen
+
+    told = service.next(min(interval, 1.0))
+    console = Console(highlight=False)
+    with _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
+        problem = ""
+        while True:
+            width, height = console.size
+            shown = screen(told, width, height)
+            live.update(away(problem, shown) if problem else shown, refresh=True)
+            if _quits(interval):
+                return
+            try:
+                told, problem = service.next(interval), ""
+            except StoreUnavailable as error:
+                service.forget()
+                problem = str(error)
+
+
+@contextmanager
+def _keys() -> Iterator[None]:
+    """Let single keys be read as they are pressed, unseen."""
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _quits(seconds: float) -> bool:
+    """Whether q is pressed within so many seconds. Other keys show the next picture at once."""
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    return bool(ready) and sys.stdin.read(1) in ("q", "Q", "\x03", "\x04", "")

@@ -1,0 +1,213 @@
+"""Ask: what the memory answers to a question, by each of its three ways, and why."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+
+from tulving.domain.model import KINDS, Found
+from tulving.domain.ranking import MODES
+from tulving.domain.scope import GLOBAL, scope_of
+from tulving.errors import InvalidInput
+from tulving.interfaces.console import hits
+from tulving.interfaces.console.visit import Page, Visit
+from tulving.services.evaluation import compose, uncounted
+from tulving.services.memory import Memory
+from tulving.services.provenance import beginning
+from tulving.services.search import MIN_CONFIDENCE
+
+T = TypeVar("T")
+LIMIT, NEAR, EXAMPLES, RECENT = 10, 5, 5, 20
+STEPS = 400
+"""Of the slider over the time of the memory's life."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question with all its conditions, as the address has them."""
+
+    q: str = ""
+    types: list[str] = field(default_factory=list)
+    scope: str | None = None
+    project: str | None = None
+    type: str | None = None
+    tags: list[str] = field(default_factory=list)
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    mode: str | None = None
+    limit: int = LIMIT
+    min_confidence: float = MIN_CONFIDENCE
+    min_relevance: float | None = None
+    budget: int | None = None
+    butler: str | None = None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What a recall takes of it; a search takes more."""
+        kept = ("scope", "project", "tags", "since", "until", "as_of", "limit", "min_confidence", "min_relevance")
+        return {"types": self.types or None, **{name: getattr(self, name) for name in kept}}
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether anything but the moment restricts the answers; a context takes no such conditions."""
+        return bool(self.types or self.project or self.type or self.tags or self.since or self.until)
+
+    @property
+    def given(self) -> set[str]:
+        """The conditions that differ from what is asked by default."""
+        plain = Asked()
+        return {each.name for each in fields(self) if getattr(self, each.name) != getattr(plain, each.name)} - {"q"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The three answers, each with the milliseconds that it took, and what came close."""
+
+    search: Found
+    searched: list[hits.Shown]
+    search_ms: float
+    recall: Found
+    recalled: list[hits.Shown]
+    recall_ms: float
+    context: Any
+    context_ms: float
+    near: list[hits.Miss]
+    agent: str
+    """For whom the context is, and other agents who have memories of this."""
+    others: list[str]
+
+
+async def show(visit: Visit) -> Response:
+    """The form and, once something was asked, the answers."""
+    memory = uncounted(await visit.memory())
+    asked, answers, problem = Asked(q=visit.query.get("q", "").strip()), None, ""
+    examples: list[str] = []
+    try:
+        asked = read(visit.query)
+        if asked.q:
+            answers = await _answers(memory, asked)
+    except InvalidInput as error:
+        problem = str(error)
+    if not asked.q:
+        examples = await _examples(memory)
+    began = None if visit.is_partial and asked.q else await beginning(memory)
+    return visit.render(
+        "ask.html",
+        fragment="answers",
+        status=400 if problem else 200,
+        asked=asked,
+        answers=answers,
+        problem=problem,
+        examples=examples,
+        is_new=began is None,
+        life=_life(began, memory.now(), asked.as_of),
+        kinds=KINDS,
+        modes=MODES,
+        defaults=memory.config.retrieval,
+        back=urlencode({"q": asked.q}),
+    )
+
+
+def read(query: QueryParams) -> Asked:
+    """The question in an address."""
+
+    def text(name: str) -> str | None:
+        return query.get(name, "").strip() or None
+
+    def time(name: str) -> datetime | None:
+        if (given := text(name)) is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(given)
+        except ValueError:
+            raise InvalidInput(name, f"{given!r:.40} is not a time", "as 2026-01-31T18:00, in UTC") from None
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+    def number(name: str, kind: type[T], default: Any) -> T | Any:
+        if (given := text(name)) is None:
+            return default
+        try:
+            return kind(given)  # pyright: ignore[reportCallIssue]
+        except ValueError:
+            raise InvalidInput(name, f"{given!r:.40} is not a number", "a number") from None
+
+    return Asked(
+        q=query.get("q", "").strip(),
+        types=[kind for kind in query.getlist("types") if kind],
+        scope=text("scope"),
+        project=text("project"),
+        type=text("type"),
+        tags=[tag.strip() for tag in query.get("tags", "").split(",") if tag.strip()],
+        since=time("since"),
+        until=time("until"),
+        as_of=time("as_of"),
+        mode=text("mode"),
+        limit=number("limit", int, LIMIT),
+        min_confidence=number("min_confidence", float, MIN_CONFIDENCE),
+        min_relevance=number("min_relevance", float, None),
+        budget=number("budget", int, None),
+        butler=text("butler"),
+    )
+
+
+async def _answers(memory: Memory, asked: Asked) -> Answers:
+    """The answers one after the other, so that none slows another down."""
+    conditions = asked.conditions
+    of_search = {**conditions, "mode": asked.mode, "type": asked.type}
+    search, search_ms = await _timed(memory.search(asked.q, **of_search))
+    recall, recall_ms = await _timed(memory.recall(asked.q, **conditions))
+    agent = memory._agent(asked.butler or asked.scope)
+    composing = compose(memory, asked.q, agent, asked.budget, asked.as_of, asked.min_relevance)
+    context, context_ms = await _timed(composing)
+    loose = {"limit": min(asked.limit + NEAR, 1000), "min_confidence": 0.0, "min_relevance": 0.0}
+    beyond = await memory.search(asked.q, **of_search | loose)
+    settings = memory.config.retrieval
+    floor = settings.min_relevance if asked.min_relevance is None else asked.min_relevance
+    trust = memory._env.embedding.trust(asked.q)
+    return Answers(
+        search,
+        hits.searched(search.hits, trust),
+        search_ms,
+        recall,
+        hits.recalled(recall.hits, settings.score_weights),
+        recall_ms,
+        context,
+        context_ms,
+        hits.misses(search, beyond, asked.min_confidence, floor, NEAR),
+        agent,
+        sorted({scope_of(hit.item) for hit in (*search.hits, *recall.hits)} - {GLOBAL, agent}),
+    )
+
+
+async def _timed(answer: Awaitable[T]) -> tuple[T, float]:
+    begun = perf_counter()
+    result = await answer
+    return result, (perf_counter() - begun) * 1000
+
+
+async def _examples(memory: Memory) -> list[str]:
+    recent = [item for kind in KINDS for item in await memory.list_memories(kind, limit=RECENT)]
+    return hits.questions(sorted(recent, key=lambda item: item.created_at, reverse=True), EXAMPLES)
+
+
+def _life(began: datetime | None, now: datetime, as_of: datetime | None) -> dict[str, Any] | None:
+    """The slider: the seconds that it runs over, and where it stands; None while there is nothing to go back to."""
+    if began is None or began >= now:
+        return None
+    share = 1.0 if as_of is None else min(1.0, max(0.0, (as_of - began) / (now - began)))
+    return {
+        "began": began,
+        "from": began.timestamp(),
+        "to": now.timestamp(),
+        "steps": STEPS,
+        "at": round(share * STEPS),
+    }
+
+
+PAGES = [Page("/ask", show)]

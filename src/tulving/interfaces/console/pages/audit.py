@@ -1,0 +1,107 @@
+"""Audit: who has changed what, and when."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from starlette.responses import Response
+
+from tulving.domain.events import Event, Trail
+from tulving.domain.model import KINDS
+from tulving.errors import InvalidInput
+from tulving.interfaces.console.visit import Page, Visit
+
+AT_A_TIME = 50
+PAGE_OF = {
+    **{kind: f"/console/memory/{kind}/{{}}" for kind in KINDS},
+    "entity": "/console/entities/{}",
+    "run": "/console/runs/{}",
+    "conflict": "/console/conflicts/{}",
+}
+"""Where things of a kind are shown."""
+FILTERS = ("event_type", "actor", "item", "run")
+COMMON = (
+    ("", "anything"),
+    ("episode", "episodes"),
+    ("fact", "facts"),
+    ("rule", "rules"),
+    ("entity", "entities"),
+    ("profile", "profiles"),
+    ("conflict", "conflicts"),
+    ("proposal", "proposals"),
+    ("run", "runs"),
+    ("session", "sessions"),
+    ("merge_rule", "merge rules"),
+    ("token", "tokens"),
+    ("memories_imported", "imports"),
+)
+
+
+async def show(visit: Visit) -> Response:
+    """The trail, the newest change first."""
+    asked = {name: value.strip() for name in FILTERS if (value := visit.query.get(name, "")).strip()}
+    sought: dict[str, Any] = {"run_id" if name == "run" else name: value for name, value in asked.items()}
+    for name in ("since", "until"):
+        if value := visit.query.get(name):
+            sought[name], asked[name] = _moment(name, value), value
+    trail: Trail = await visit.call("memory_audit", **sought, limit=AT_A_TIME, cursor=visit.query.get("cursor") or None)
+    kinds = list(COMMON)
+    if (kind := asked.get("event_type", "")) not in dict(kinds):
+        kinds.append((kind, kind.replace("_", " ")))
+    return visit.render("audit.html", trail=trail, asked=asked, kinds=kinds, place=place, payload=payload)
+
+
+def place(event: Event) -> str | None:
+    """The page of what an event is about, if it has one."""
+    path = PAGE_OF.get(event.entity_type)
+    gone = event.event_type.endswith("_deleted")
+    return None if path is None or event.entity_id is None or gone else path.format(event.entity_id)
+
+
+def payload(event: Event) -> Iterator[tuple[str, str, str | None]]:
+    """What an event tells, piece by piece: its name, its value, and the page that an id leads to."""
+    for name, value in _flat(event.payload):
+        if value is None or value in ("", [], {}):
+            continue
+        yield name.replace("_", " "), _text(value), _leads(name, value)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name} ")
+        else:
+            yield prefix + name, value
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(_text, value))
+        case float():
+            return f"{value:g}"
+    return value.replace("_", " ") if re.fullmatch(r"[a-z]+(_[a-z]+)+", value := str(value)) else value
+
+
+def _leads(name: str, value: Any) -> str | None:
+    try:
+        id_ = UUID(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return None if id_ is None else f"/console/runs/{id_}" if name == "run" else f"/console/audit?item={id_}"
+
+
+def _moment(name: str, text: str) -> datetime:
+    """A time in UTC, as a form or a link has it."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(name, f"{text!r:.80} is not a time", "a day or a time, such as 2026-03-01T12:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+PAGES = [Page("/audit", show)]

@@ -1,0 +1,364 @@
+"""Memory: one memory in full, where it comes from, what became of it, and the ways to correct it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from tulving.domain.editing import Revision, in_use, is_forgotten
+from tulving.domain.forecast import forecast
+from tulving.domain.layers import title
+from tulving.domain.model import (
+    CATEGORIES,
+    KIND_OF,
+    KINDS,
+    Episode,
+    Fact,
+    Item,
+    Kind,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Rule,
+)
+from tulving.errors import ChangedSince, InvalidInput, NotFound
+from tulving.interfaces.console import dossier
+from tulving.interfaces.console.presentation import absolute
+from tulving.interfaces.console.visit import Page, Visit, redirect
+from tulving.services.memory import Memory
+from tulving.services.provenance import trace
+
+STEPS = 61
+AROUND = 3
+SLOT = 50
+PLACE = "/console/memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A form that was not accepted: which one, what is wrong, and what the visitor had written."""
+
+    form: str
+    problem: str
+    values: Mapping[str, str]
+
+
+async def find(visit: Visit) -> Response:
+    """Lead to the memory that an id of any kind, or the beginning of one, stands for."""
+    memory, given = await visit.memory(), visit.request.path_params["id"]
+    _, whole = await memory.complete_id(given)
+    found = await memory.look_at([whole])
+    if not found:
+        raise NotFound(f"There is no memory {given}: it never was, was deleted, or is not yours to see.")
+    return redirect(visit.request, _path(visit, found[0].memory))
+
+
+async def show(visit: Visit) -> Response:
+    """The memory."""
+    item = await _item(visit)
+    if visit.request.path_params["id"] != str(item.id):
+        return redirect(visit.request, _path(visit, item))
+    return await _page(visit, item)
+
+
+async def edit(visit: Visit) -> Response:
+    """It was wrong: correct it in place."""
+    item, form = await _item(visit), await visit.form()
+    try:
+        changed = await visit.call("memory_edit", **_named(item), **_changes(item, form), unchanged_since=_since(form))
+    except (InvalidInput, ChangedSince) as error:
+        return await _refused(visit, "edit", form, error)
+    if changed == item:
+        return visit.go(_path(visit, item), "Nothing was changed.")
+    revisions = await visit.call("memory_revisions", **_named(item))
+    return visit.go(_path(visit, item), "Corrected. The old version is kept below.", _undo(visit, changed, revisions))
+
+
+async def restore(visit: Visit) -> Response:
+    """Bring a revision back, by another edit."""
+    item = await _item(visit)
+    number = int(visit.request.path_params["number"])
+    revisions = await visit.call("memory_revisions", **_named(item))
+    wanted = next((each for each in revisions if each.number == number), None)
+    if wanted is None:
+        raise NotFound(f"This {KIND_OF[type(item)]} has no revision {number}.")
+    back: dict[str, Any] = {"content": wanted.content, "tags": list(wanted.tags)}
+    if wanted.importance is not None and not isinstance(item, Rule):
+        back["importance"] = wanted.importance
+    for event in await visit.call("memory_events", **_named(item)):
+        if event.payload.get("revision") == number:
+            before = event.payload.get("before", {})
+            back |= {name: before[column] for column, name in _KEPT.items() if before.get(column) is not None}
+    since = _moment("since", visit.query.get("since"))
+    changed = await visit.call("memory_edit", **_named(item), **back, unchanged_since=since)
+    revisions = await visit.call("memory_revisions", **_named(item))
+    return visit.go(_path(visit, item), f"It is as it was in version {number}.", _undo(visit, changed, revisions))
+
+
+async def replace(visit: Visit) -> Response:
+    """It has changed: store the new value, which takes the place of the old one."""
+    item, form = await _item(visit), await visit.form()
+    try:
+        if not isinstance(item, Fact) or not item.keyed:
+            raise InvalidInput("memory_type", "has no successor", "a fact with subject and predicate")
+        value = str(form.get("value", "")).strip()
+        occurred_at = _moment("occurred_at", form.get("occurred_at"))
+        offer = NewFact(
+            content=value,
+            subject=item.subject,
+            predicate=item.predicate,
+            entity_id=item.entity_id,
+            scope=item.scope,
+            category=item.type,
+            importance=item.importance,
+            permanence=item.permanence,
+            project=item.project,
+            tags=item.tags,
+            source="user",
+            occurred_at=occurred_at,
+        )
+        [stored] = await (await _as_owner(visit, item)).store_facts([offer])
+    except InvalidInput as error:
+        return await _refused(visit, "replace", form, error)
+    said = {
+        "superseded": "The new value is stored. The old one stays as history.",
+        "confirmed": "It says this already, so it is confirmed.",
+        "outdated": "It is stored as history: a later value is known.",
+    }
+    new = await (await visit.memory()).look("fact", stored.id)
+    return visit.go(_path(visit, new or item), said.get(stored.outcome, f"The new value: {stored.outcome}."))
+
+
+async def confirm(visit: Visit) -> Response:
+    """It still holds."""
+    item = await _item(visit)
+    done = await visit.call("memory_confirm", **_named(item))
+    said = "Confirmed: it begins to fade anew from today." if done else "It is out of use, and can't be confirmed."
+    return visit.go(_path(visit, item), said)
+
+
+async def forget(visit: Visit) -> Response:
+    """It should not be known any more, perhaps with what was learned from it alone."""
+    item, form = await _item(visit), await visit.form()
+    derived = await visit.call("memory_derived", **_named(item)) if form.get("derived") else []
+    await visit.call("memory_forget", **_named(item), derived=bool(derived))
+    also = f", and {_counted(derived)} that came from it alone" if derived else ""
+    again = "Store it again", _path(visit, item, "/again")
+    return visit.go(_path(visit, item), f"Forgotten{also}.", again if visit.may("write") else None)
+
+
+async def again(visit: Visit) -> Response:
+    """Store a forgotten memory once more, as a person may."""
+    item = await _item(visit)
+    if not is_forgotten(item):
+        raise InvalidInput("memory_id", "is not forgotten", "one that is")
+    memory = await _as_owner(visit, item)
+    kept: dict[str, Any] = {name: getattr(item, name) for name in ("content", "tags", "project", "session_id")}
+    kept["metadata"] = {name: value for name, value in item.metadata.items() if name != "forgotten"}
+    match item:
+        case Fact():
+            key = {"subject": item.subject, "predicate": item.predicate} if item.keyed else {}
+            of_fact = {name: getattr(item, name) for name in _OF_FACT}
+            [stored] = await memory.store_facts([NewFact(**kept, **key, **of_fact, category=item.type)])
+        case Rule():
+            of_rule = {name: getattr(item, name) for name in _OF_RULE}
+            [stored] = await memory.store_rules([NewRule(**kept, **of_rule)])
+        case Episode():
+            of_episode = {name: getattr(item, name) for name in _OF_EPISODE}
+            [stored] = await memory.store_episodes([NewEpisode(**kept, **of_episode)])
+    new = await memory.look(KIND_OF[type(item)], stored.id)
+    return visit.go(_path(visit, new or item), "Stored again, as a new memory.")
+
+
+async def delete(visit: Visit) -> Response:
+    """It must not be there any more, not even as history."""
+    item = await _item(visit)
+    await visit.call("memory_delete", **_named(item))
+    asked = visit.query.get("q")
+    return visit.go(f"/console/ask?{urlencode({'q': asked})}" if asked else "/console", "Deleted for good.")
+
+
+async def helpful(visit: Visit) -> Response:
+    """The rule was applied, and helped."""
+    item = await _item(visit)
+    rule = await visit.call("memory_mark_helpful", rule_id=item.id)
+    return visit.go(_path(visit, item), _marked(item, rule, "helpful"))
+
+
+async def harmful(visit: Visit) -> Response:
+    """The rule was applied, and did harm."""
+    item, form = await _item(visit), await visit.form()
+    rule = await visit.call("memory_mark_harmful", rule_id=item.id, reason=str(form.get("reason", "")).strip() or None)
+    return visit.go(_path(visit, item), _marked(item, rule, "harmful"))
+
+
+async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: int = 200) -> Response:
+    memory, kind = await visit.memory(), KIND_OF[type(item)]
+    around = await trace(memory, kind, item.id)
+    if around is None:  # it was deleted just now
+        raise NotFound(await _gone(visit, kind, str(item.id)))
+    near, further = dossier.neighbours(item, around)
+    ahead = forecast(item, visit.now, STEPS) if in_use(item) else None
+    events, revisions = await _past(visit, item)
+    history = await memory.history(item.subject, item.predicate, limit=SLOT) if isinstance(item, Fact) else []
+    entity_id = getattr(item, "entity_id", None)
+    return visit.render(
+        "memory.html",
+        status=status,
+        item=item,
+        kind=kind,
+        name=f"{item.subject} · {item.predicate}" if isinstance(item, Fact) and item.keyed else title(item),
+        draft=draft,
+        asked=visit.query.get("q", ""),
+        act=lambda name: _path(visit, item, f"/{name}"),
+        metadata=json.dumps(dict(item.metadata), indent=2, ensure_ascii=False, default=str),
+        in_use=in_use(item),
+        is_forgotten=is_forgotten(item),
+        believed=dossier.believed(item, visit.now),
+        ahead=ahead,
+        chart=dossier.fading(ahead, visit.now) if ahead is not None else None,
+        around=around,
+        near=near,
+        further=further,
+        graph=dossier.graph(item, around, visit.now),
+        happenings=dossier.happenings(item, events, revisions, around),
+        slot=dossier.same_slot(item, history) if isinstance(item, Fact) and item.keyed else [],
+        entity=await memory.get_entity(entity_id) if entity_id is not None else None,
+        derived=await visit.call("memory_derived", **_named(item)),
+        beside=await memory.timeline(item.id, "episode", AROUND) if kind == "episode" else [],
+        ladder=dossier.LADDER,
+        next_step=dossier.next_step(item) if isinstance(item, Rule) else "",
+        categories=[("", "none"), *CATEGORIES] if getattr(item, "type", None) is None else list(CATEGORIES),
+    )
+
+
+async def _past(visit: Visit, item: Item) -> tuple[Sequence[Any], Sequence[Revision]]:
+    return await visit.call("memory_events", **_named(item)), await visit.call("memory_revisions", **_named(item))
+
+
+async def _item(visit: Visit) -> Item:
+    """The memory that the address names, by its id, its short reference or the beginning of its id."""
+    kind, given = visit.request.path_params["kind"], visit.request.path_params["id"]
+    if kind not in KINDS:
+        raise NotFound(f"There are episodes, facts and rules, but no {kind}s.")
+    memory = await visit.memory()
+    _, whole = await memory.complete_id(given, (kind,))
+    item = await visit.call("memory_get", memory_type=kind, memory_id=whole)
+    if item is None:
+        raise NotFound(await _gone(visit, kind, whole))
+    return item
+
+
+async def _gone(visit: Visit, kind: Kind, id_: str) -> str:
+    """Why there is no such memory, as far as it is known here."""
+    for event in await visit.call("memory_events", memory_type=kind, memory_id=id_):
+        if event.event_type == f"{kind}_deleted":
+            by = f" by {event.actor}" if event.actor else ""
+            return f"This {kind} was deleted on {absolute(event.occurred_at)}{by}. What it said is gone."
+    return f"There is no {kind} {id_}: it never was, or is not yours to see."
+
+
+async def _refused(visit: Visit, form: str, fields: FormData, error: Exception) -> Response:
+    """The page again, with what the visitor had written and what is wrong with it."""
+    item = await _item(visit)
+    values = {name: str(value) for name, value in fields.items()}
+    problem = str(error)
+    if isinstance(error, ChangedSince):
+        problem = (
+            "Somebody changed it while you were writing. Above is what it says now; your text is kept below. "
+            "Save it again if it should replace that."
+        )
+    return await _page(visit, item, Draft(form, problem, values), 409 if isinstance(error, ChangedSince) else 400)
+
+
+async def _as_owner(visit: Visit, item: Item) -> Memory:
+    """The memory as its owner has it, so that what is stored belongs to the same one."""
+    memory = await visit.memory()
+    return memory.bind(user_id=item.user_id, household_id=item.household_id, persona_id=item.persona_id)
+
+
+def _changes(item: Item, form: FormData) -> dict[str, Any]:
+    """What a form says of a memory."""
+    said: dict[str, Any] = {"content": _text(form, "content")}
+    said["tags"] = [tag.strip() for tag in _text(form, "tags").split(",") if tag.strip()]
+    numbers = ["confidence"] if isinstance(item, Fact) else []
+    for name in (*numbers, *([] if isinstance(item, Rule) else ["importance"])):
+        if (given := _text(form, name).strip()) != "":
+            try:
+                said[name] = float(given)
+            except ValueError:
+                raise InvalidInput(name, f"{given!r:.40} is not a number", "a number") from None
+    if isinstance(item, Fact) and (category := _text(form, "category")):
+        said["category"] = category
+    return said
+
+
+def _text(form: FormData, name: str) -> str:
+    """A field as it was before a browser gave it the line ends of forms."""
+    return str(form.get(name, "")).replace("\r\n", "\n")
+
+
+def _since(form: FormData) -> datetime | None:
+    return _moment("unchanged_since", form.get("unchanged_since"))
+
+
+def _moment(name: str, given: Any) -> datetime | None:
+    if not given:
+        return None
+    try:
+        moment = datetime.fromisoformat(str(given))
+    except ValueError:
+        raise InvalidInput(name, f"{given!r:.40} is not a time", "as 2026-01-31T18:00, in UTC") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _named(item: Item) -> dict[str, Any]:
+    return {"memory_type": KIND_OF[type(item)], "memory_id": item.id}
+
+
+def _path(visit: Visit, item: Item, act: str = "", **more: str) -> str:
+    """The page of a memory, or one of its acts, that still knows which question led there."""
+    query = ({"q": visit.query["q"]} if visit.query.get("q") else {}) | more
+    return f"{PLACE}/{KIND_OF[type(item)]}/{item.id}{act}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+
+
+def _undo(visit: Visit, changed: Item, revisions: Sequence[Revision]) -> tuple[str, str]:
+    """Brings back the version before the last edit, unless there is another edit by then."""
+    return "Undo", _path(visit, changed, f"/restore/{revisions[-1].number}", since=changed.updated_at.isoformat())
+
+
+def _counted(items: Sequence[Item]) -> str:
+    return f"{len(items)} memory" if len(items) == 1 else f"{len(items)} memories"
+
+
+def _marked(before: Item, rule: Rule, how: str) -> str:
+    rose = isinstance(before, Rule) and before.maturity != rule.maturity
+    return f"Marked as {how}." + (f" It is {rule.maturity.replace('_', ' ')} now." if rose else "")
+
+
+_KEPT = {"type": "category", "confidence": "confidence"}
+"""What an edit's event keeps of before, as an edit takes it."""
+_LEARNED = ("scope", "permanence", "source_butler", "source_episode_id")
+_OF_FACT = (*_LEARNED, "entity_id", "importance", "confidence", "source", "occurred_at")
+_OF_RULE = _LEARNED
+_OF_EPISODE = ("butler", "importance", "title", "type", "source", "occurred_at")
+
+_ONE = "/memory/{kind}/{id}"
+PAGES = [
+    Page("/memory/{id}", find),
+    Page(_ONE, show),
+    Page(f"{_ONE}/edit", edit, ("POST",), "write"),
+    Page(f"{_ONE}/restore/{{number:int}}", restore, ("POST",), "write"),
+    Page(f"{_ONE}/replace", replace, ("POST",), "write"),
+    Page(f"{_ONE}/confirm", confirm, ("POST",), "write"),
+    Page(f"{_ONE}/helpful", helpful, ("POST",), "write"),
+    Page(f"{_ONE}/harmful", harmful, ("POST",), "write"),
+    Page(f"{_ONE}/again", again, ("POST",), "write"),
+    Page(f"{_ONE}/forget", forget, ("POST",), "destroy"),
+    Page(f"{_ONE}/delete", delete, ("POST",), "destroy"),
+]

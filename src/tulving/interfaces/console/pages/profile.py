@@ -1,0 +1,135 @@
+"""Profile: what is known about a person, as it goes into a prompt, with every version of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from tulving.domain.profile import BLOCKS, LABELS, Block, ProfileOwner
+from tulving.domain.text import count_tokens
+from tulving.errors import InvalidInput
+from tulving.interfaces.console.visit import Page, Visit, path_with
+
+PATH = "/console/profile"
+WHO = {"user": "user_id", "household": "household_id", "persona": "persona_id"}
+"""The parameters that name whose profile it is, and those of the verbs."""
+VERSIONS = 20
+MEANS = {
+    "work": "Role, employer, projects",
+    "personal": "Family, home, tastes",
+    "topOfMind": "What occupies them now",
+    "recent": "The last weeks",
+    "earlier": "The months before",
+    "background": "What has long been so",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A block of a profile with its versions, the latest first, each with the one before it."""
+
+    name: str
+    label: str
+    means: str
+    current: Block | None
+    versions: Sequence[tuple[Block, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One of those who have a profile."""
+
+    owner: ProfileOwner
+    name: str
+    path: str
+    is_shown: bool
+
+
+async def show(visit: Visit) -> Response:
+    """The profile of somebody."""
+    who, memory = _who(visit), await visit.memory()
+    owners: list[ProfileOwner] = await visit.call("profile_owners")
+    blocks: list[Written] = []
+    for name in BLOCKS:
+        versions: list[Block] = await visit.call("profile_versions", block=name, **who)
+        before = ["", *(each.content for each in versions)]
+        pairs = [*zip(versions, before, strict=False)][-VERSIONS:]
+        current = versions[-1] if versions else None
+        blocks.append(Written(name, LABELS[name], MEANS[name], current, pairs[::-1]))
+    text: str = await visit.call("profile_get", **who)
+    return visit.render(
+        "profile.html",
+        who=who,
+        asked={name: who[field] or "" for name, field in WHO.items()},
+        bound=memory.bound.owner,
+        name=_name(who) or _name({field: getattr(memory.bound.owner, field) for field in WHO.values()}),
+        people=[_person(owner, who) for owner in owners],
+        blocks=blocks,
+        is_empty=not any(block.current for block in blocks),
+        text=text,
+        tokens=count_tokens(text),
+        budget=memory.config.learning.profile_tokens,
+        action=_path(who),
+    )
+
+
+async def write(visit: Visit) -> Response:
+    """Correct a block, as it was when it was read."""
+    form, who = await visit.form(), _who(visit)
+    block = str(form.get("block", ""))
+    known = moment(str(form.get("unchanged_since", "")))
+    if known is None and form.get("was_empty"):
+        await _check_still_empty(visit, block, who)
+    content = str(form.get("content", "")).replace("\r\n", "\n")
+    changed = await visit.call("profile_set", block=block, content=content, unchanged_since=known, **who)
+    label = LABELS.get(block, block)
+    return visit.go(_path(who), f"{label} is written." if changed else f"{label} said that already.")
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete a block with all its versions."""
+    form, who = await visit.form(), _who(visit)
+    block = str(form.get("block", "")) or None
+    count = await visit.call("profile_delete", block=block, **who)
+    return visit.go(_path(who), f"{count} {'version is' if count == 1 else 'versions are'} deleted.")
+
+
+async def _check_still_empty(visit: Visit, block: str, who: dict[str, Any]) -> None:
+    """A block that was never written has no time by which the store could tell."""
+    if await visit.call("profile_block", block=block, **who) is not None:
+        raise InvalidInput("content", "somebody has written this block since you read it", "read the page again")
+
+
+def _who(visit: Visit) -> dict[str, Any]:
+    return {field: visit.query.get(name, "").strip() or None for name, field in WHO.items()}
+
+
+def _path(who: dict[str, Any]) -> str:
+    return path_with(PATH, **{name: who[field] for name, field in WHO.items()})
+
+
+def _person(owner: ProfileOwner, who: dict[str, Any]) -> Person:
+    named = {field: getattr(owner, field) for field in WHO.values()}
+    return Person(owner, _name(named) or "nobody in particular", _path(named), named == who)
+
+
+def _name(who: dict[str, Any]) -> str:
+    parts = {"user_id": "", "household_id": "household ", "persona_id": "persona "}
+    return " · ".join(f"{prefix}{who[field]}" for field, prefix in parts.items() if who[field])
+
+
+def moment(text: str) -> datetime | None:
+    """When something was changed last, as a form remembers it."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        raise InvalidInput("unchanged_since", f"{text!r:.60} is not a time", "as the page has it") from None
+
+
+PAGES = [
+    Page("/profile", show),
+    Page("/profile", write, ("POST",), "write"),
+    Page("/profile/delete", delete, ("POST",), "destroy"),
+]

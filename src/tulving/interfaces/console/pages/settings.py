@@ -1,0 +1,52 @@
+"""Settings: what is in force here, and where it comes from. They are changed where they stand, not here."""
+
+from itertools import groupby
+from typing import Any
+
+from starlette.responses import Response
+
+from tulving.config import data_directory, find_project
+from tulving.interfaces.console.visit import Page, Visit
+from tulving.interfaces.in_force import Setting, in_force
+from tulving.location import store_name
+
+
+async def show(visit: Visit) -> Response:
+    """The settings, table by table."""
+    changed = bool(visit.query.get("changed"))
+    found = in_force(visit.config)
+    shown = [each for each in found if each.source != "default" or not changed]
+    file = find_project().settings_file
+    places = {
+        "Store": store_name(visit.config.url),
+        "Settings file": None if file is None else str(file),
+        "Data directory": str(data_directory()),
+    }
+    groups = [(name, [*settings]) for name, settings in groupby(sorted(shown, key=_table), key=_table)]
+    return visit.render("settings.html", groups=groups, places=places, changed=changed, told=told)
+
+
+def told(value: Any) -> str:
+    """A value as a person reads it."""
+    match value:
+        case None | "":
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return str(value)
+        case float():
+            return f"{value:g}"
+        case dict():
+            return ", ".join(f"{name} {told(part)}" for name, part in value.items())
+        case list() | tuple():
+            return ", ".join(map(told, value)) or "none"
+    return str(value)
+
+
+def _table(setting: Setting) -> str:
+    """The table of the settings file that a setting stands in; empty for those outside of any."""
+    return setting.setting.rpartition(".")[0]
+
+
+PAGES = [Page("/settings", show, right="admin")]

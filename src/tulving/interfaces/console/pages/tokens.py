@@ -1,0 +1,79 @@
+"""Tokens: who may use this store over a network, and with which rights."""
+
+from starlette.responses import Response
+
+from tulving.domain.access import ALL_RIGHTS, RIGHTS, NewToken
+from tulving.errors import InvalidInput
+from tulving.interfaces.console.visit import Page, Visit
+
+PLACE = "/console/tokens"
+MEANS = {
+    "read": "search and read memories",
+    "write": "store and change memories",
+    "destroy": "forget and delete memories",
+    "review": "decide on what models propose",
+    "admin": "administer the whole store, with all its tenants",
+}
+
+
+async def show(visit: Visit) -> Response:
+    """The tokens, the newest first, and a form for a new one."""
+    return await _page(visit)
+
+
+async def create(visit: Visit) -> Response:
+    """Make a token and show its secret, this once."""
+    form = await visit.form()
+    given = {name: str(form.get(name, "")).strip() for name in ("name", "actor", "tenant", "days")}
+    rights = [str(each) for each in form.getlist("rights")]
+    try:
+        made = await visit.call(
+            "memory_create_token",
+            name=given["name"] or None,
+            actor=given["actor"] or None,
+            rights=rights,
+            days=_days(given["days"]),
+            tenant_id=given["tenant"] or None,
+        )
+    except InvalidInput as error:
+        return await _page(visit, given={**given, "rights": rights}, problem=str(error))
+    return await _page(visit, made=made)
+
+
+async def revoke(visit: Visit) -> Response:
+    """Refuse a token from now on."""
+    token = await visit.call("memory_revoke_token", token_id=visit.request.path_params["id"])
+    return visit.go(PLACE, f"Revoked {token.name or token.actor or token.id}. Its next request is refused.")
+
+
+async def _page(
+    visit: Visit, given: dict[str, object] | None = None, problem: str = "", made: NewToken | None = None
+) -> Response:
+    tenant = visit.query.get("tenant") or None
+    tokens = [*reversed(await visit.call("memory_tokens", tenant_id=tenant))]
+    own = (await visit.memory()).caller.tenant_id
+    asked = {"name": "", "actor": "", "tenant": tenant or own, "days": "90", "rights": RIGHTS, **(given or {})}
+    return visit.render(
+        "tokens.html",
+        status=400 if problem else 200,
+        tokens=tokens,
+        tenant=tenant,
+        asked=asked,
+        problem=problem,
+        made=made,
+        rights={right: MEANS[right] for right in ALL_RIGHTS},
+    )
+
+
+def _days(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise InvalidInput("days", f"{text!r:.40} is not a number", "a number of days, or nothing for ever") from None
+
+
+PAGES = [
+    Page("/tokens", show, right="admin"),
+    Page("/tokens/new", create, ("POST",), "admin"),
+    Page("/tokens/{id}/revoke", revoke, ("POST",), "admin"),
+]

@@ -1,0 +1,60 @@
+"""Workers: the scheduled jobs, who is doing them, how they went, and asking for one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from tulving.interfaces.console.visit import Page, Visit
+from tulving.services.jobs import JobReport
+
+PLACE = "/console/workers"
+DOES = {
+    "consolidation": "Learns facts and rules from the episodes that wait, with the configured model.",
+    "decay_sweep": "Lets what nobody confirms fade and expire.",
+    "timeline_rotation": "Moves old episodes into the archive.",
+    "episode_cleanup": "Deletes episodes that have expired.",
+    "index_maintenance": "Adds missing vectors, closes abandoned sessions, keeps the indexes small.",
+}
+
+
+async def show(visit: Visit) -> Response:
+    """The jobs."""
+    jobs = await visit.call("memory_jobs")
+    return visit.render("workers.html", jobs=jobs, does=DOES, result=result, due=due)
+
+
+async def run(visit: Visit) -> Response:
+    """Let a job be done now."""
+    report = await visit.call("memory_run_job", job=visit.request.path_params["job"])
+    name = report.job.replace("_", " ")
+    if report.running:
+        return visit.go(PLACE, f"{name.capitalize()} is being done already, by {report.running}.")
+    return visit.go(PLACE, f"Asked for {name}: the next worker that looks does it.")
+
+
+def due(job: JobReport, visit: Visit) -> bool:
+    """Whether it waits for a worker that has time for it."""
+    return job.next_run is not None and job.next_run <= visit.now and not job.running
+
+
+def result(job: JobReport) -> Iterator[tuple[str, str]]:
+    """What the last run of a job did, without what it did not."""
+    for name, value in (job.result or {}).items():
+        if value:
+            yield name.replace("_", " "), _text(value)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case Mapping():
+            return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
+        case list():
+            return ", ".join(map(_text, value))
+    return str(value)
+
+
+PAGES = [
+    Page("/workers", show, right="admin"),
+    Page("/workers/{job}/run", run, ("POST",), "admin"),
+]

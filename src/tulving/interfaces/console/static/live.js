@@ -1,0 +1,134 @@
+// Keeps the blocks with data-live up to date: what they show changes, an event tells so, and the page is fetched anew.
+//
+// data-live names the kinds of memories that a block shows, or `all`. A block in which somebody types is left alone
+// until they are done.
+
+const TOPICS = {
+  "memory:episodic:saved": "episode",
+  "memory:episodic:pruned": "episode",
+  "memory:semantic:saved": "fact",
+  "rule:registered": "rule",
+  "rule:updated": "rule",
+  "rule:deleted": "rule",
+};
+const PAUSE = 600;
+const AGAIN = 30_000;
+const mark = document.querySelector("[data-live-mark]");
+const due = new Set();
+let source = null;
+let last = "";
+let timer = 0;
+let isFetching = false;
+
+function blocks() {
+  return [...document.querySelectorAll("[data-live][id]")];
+}
+
+function tell(isLive) {
+  if (!mark) return;
+  mark.hidden = false;
+  mark.classList.toggle("is-live", isLive);
+  mark.lastChild.textContent = isLive ? "live" : "not live";
+}
+
+// Kinds without messages of their own change along with those that have some.
+function concerns(block, kind) {
+  const kinds = block.dataset.live.split(/\s+/);
+  return kinds.includes("all") || kinds.includes(kind) || kinds.some((each) => !["episode", "fact"].includes(each));
+}
+
+function heard(event) {
+  last = event.lastEventId || last;
+  for (const block of blocks()) if (concerns(block, TOPICS[event.type])) due.add(block.id);
+  soon();
+}
+
+function soon() {
+  if (due.size && !timer) timer = setTimeout(refresh, PAUSE);
+}
+
+function isBusy(block) {
+  const at = document.activeElement;
+  const types = at && block.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
+  return types || document.querySelector("dialog[open]") !== null;
+}
+
+async function refresh() {
+  timer = 0;
+  if (isFetching || document.hidden) return;
+  isFetching = true;
+  try {
+    const answer = await fetch(location.href, { headers: { "X-Tulving-Live": "1" } });
+    if (answer.redirected) return stop();
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const id of [...due]) {
+      const old = document.getElementById(id);
+      const now = fresh.getElementById(id);
+      if (old && isBusy(old)) continue;
+      due.delete(id);
+      if (old && now) swap(old, now);
+    }
+  } catch {
+    // The server is away; the stream connects again when it is back.
+  } finally {
+    isFetching = false;
+    if (due.size) timer ||= setTimeout(refresh, 5 * PAUSE);
+  }
+}
+
+function place(element, within) {
+  return [...within.querySelectorAll(element.tagName)].indexOf(element);
+}
+
+// Puts a block in the place of the old one. What was open stays open, and the focus stays where it was.
+function swap(old, now) {
+  if (old.innerHTML === now.innerHTML) return;
+  const open = [...old.querySelectorAll("details")].map((each) => each.open);
+  const at = document.activeElement;
+  const focus = old.contains(at) && at !== old ? [at.tagName, at.getAttribute("href"), place(at, old)] : null;
+  const made = document.importNode(now, true);
+  made.querySelectorAll("details").forEach((each, number) => (each.open = open[number] ?? each.open));
+  for (const each of made.querySelectorAll("[data-copy][hidden]")) each.hidden = false;
+  old.replaceWith(made);
+  window.htmx?.process(made);
+  if (focus) {
+    const [tag, href, number] = focus;
+    const same = href && [...made.querySelectorAll(tag)].find((each) => each.getAttribute("href") === href);
+    (same || made.querySelectorAll(tag)[number])?.focus({ preventScroll: true });
+  }
+}
+
+function start() {
+  if (source || document.hidden || !blocks().length) return;
+  source = new EventSource(`/console/live${last ? `?after=${encodeURIComponent(last)}` : ""}`);
+  source.addEventListener("open", () => tell(true));
+  source.addEventListener("error", () => {
+    tell(false);
+    // A browser connects again by itself unless it was refused, as when a token has ended or too many pages are open.
+    if (source?.readyState === EventSource.CLOSED) {
+      stop();
+      setTimeout(start, AGAIN);
+    }
+  });
+  for (const topic of Object.keys(TOPICS)) source.addEventListener(topic, heard);
+}
+
+function stop() {
+  source?.close();
+  source = null;
+  tell(false);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return stop();
+  start();
+  if (!last) for (const block of blocks()) due.add(block.id);
+  soon();
+});
+window.addEventListener("pagehide", () => {
+  source?.close();
+  source = null;
+});
+window.addEventListener("pageshow", start);
+document.addEventListener("focusout", soon);

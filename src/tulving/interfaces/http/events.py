@@ -1,0 +1,193 @@
+"""Messages of the bus as server-sent events: what happens to a memory as it happens, and after a cursor without a gap.
+
+The cursor of a message is its id, so that a browser, which sends the last one that it has seen (`Last-Event-ID`), goes
+on where its connection was lost. A stream ends when its client is gone or takes nothing, when its token is no longer
+good, and when the server ends.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Hashable
+from dataclasses import dataclass
+from typing import Annotated
+
+from anyio import CancelScope
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from tulving.domain.messages import Message, chosen
+from tulving.domain.text import shortened
+from tulving.errors import Forbidden, InvalidInput, StoreUnavailable
+from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.described import Described
+from tulving.interfaces.http.narrowing import NARROWING
+from tulving.interfaces.http.problems import Problem
+from tulving.interfaces.parameters import parameter
+from tulving.interfaces.principal import Principal
+from tulving.interfaces.wire import LONGEST_CONTENT
+from tulving.settings import HttpConfig
+
+log = logging.getLogger("tulving")
+
+MEDIA_TYPE = "text/event-stream"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+LAST = "Last-Event-ID"
+RETRY_MILLISECONDS = 2_000
+"""After how long a browser connects again."""
+TRY_AGAIN_SECONDS = "30"
+"""The same for who has too many streams."""
+SIGN_OF_LIFE = b":\n\n"
+EVENTS = Described(
+    http="GET /v1/events",
+    name="follow_events",
+    text="Follow what happens to memories, as server-sent events that go on until the caller leaves. The type of an "
+    "event is its topic, its id a cursor after which another stream goes on without a gap, its data a message as JSON.",
+    parameters=[
+        parameter(
+            "topics",
+            Annotated[list[str] | None, "Only these topics, or those that begin so; commas may separate them"],
+            None,
+        ),
+        parameter(
+            "after", Annotated[str | None, "The id of the last event that was handled; left out: from now on"], None
+        ),
+    ],
+    headers={LAST: "The same as `after`, and newer", **NARROWING},
+    answer={MEDIA_TYPE: {"type": "string"}},
+    example='id: 0.42\nevent: rule:updated\ndata: {"topic": "rule:updated", "tenant_id": "default", "cursor": "0.42", '
+    '"seq": 42, "occurred_at": "2026-01-01T00:00:00+00:00", "payload": {"name": "careful", "config": {}}}\n\n',
+)
+
+
+async def event_stream(request: Request, access: Access, limits: HttpConfig, credential: str | None = None) -> Response:
+    """A stream of the messages that a caller may read, known by the header Authorization or by the `credential` itself.
+
+    The parameters `topics` and `after` are as for `Memory.messages`; the header `Last-Event-ID`, which is newer, comes
+    before `after`.
+    """
+    caller = Caller(request, access, credential)
+    principal = await caller.admit()
+    topics, after = _asked(request)
+    memory = await principal.memory()
+    try:
+        begin = await memory.message_cursor(after)
+    except InvalidInput as error:
+        given = LAST if request.headers.get(LAST) else "after"
+        raise InvalidInput(given, error.problem, error.allowed) from None
+    if request.method == "HEAD":
+        return Response(headers=HEADERS, media_type=MEDIA_TYPE)
+    who = principal.credential or principal.who
+    if (full := access.streams.full(who, limits)) is not None:
+        raise Problem(429, "too-many-requests", full, {"Retry-After": TRY_AGAIN_SECONDS})
+    access.streams.take(who)
+    return EventStream(caller, who, memory.messages(topics, after=begin), begin, limits.stream_check)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for a stream, to be asked again while it lasts."""
+
+    request: Request
+    access: Access
+    credential: str | None
+
+    async def admit(self, *, counted: bool = True) -> Principal:
+        principal = await self.access.admit(self.request, self.credential, counted=counted)
+        if "read" not in principal.rights:
+            raise Forbidden("events need the right to read, which this access token lacks")
+        return principal
+
+    async def is_admitted(self) -> bool:
+        try:
+            await self.admit(counted=False)
+        except (Refusal, Forbidden):
+            return False
+        return True
+
+
+class EventStream(StreamingResponse):
+    """An answer that goes on for as long as the caller listens and may listen."""
+
+    _coming: asyncio.Future[Message | None] | None = None
+
+    def __init__(
+        self, caller: Caller, who: Hashable, messages: AsyncGenerator[Message], begin: str, seconds: float
+    ) -> None:
+        super().__init__((), headers=HEADERS, media_type=MEDIA_TYPE)
+        self._caller, self._who, self._streams = caller, who, caller.access.streams
+        self._messages, self._begin, self._seconds = messages, begin, seconds
+        self._check_at = asyncio.get_running_loop().time() + seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.give_back(self._who)
+
+    async def stream_response(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        # An id without data: who loses the connection before the first message goes on from here.
+        part = f"retry: {RETRY_MILLISECONDS}\nid: {self._begin}\n\n".encode()
+        try:
+            while part:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+                part = await self._next()
+        finally:
+            with CancelScope(shield=True):
+                await self._close()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _next(self) -> bytes:
+        """The next message, or a sign of life if there is none for a while; empty at the end."""
+        now = asyncio.get_running_loop().time
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(anext(self._messages, None))
+        awaited = (self._coming, self._streams.ending)
+        await asyncio.wait(awaited, timeout=max(0, self._check_at - now()), return_when=asyncio.FIRST_COMPLETED)
+        if self._streams.ending.done():
+            return b""
+        if now() >= self._check_at:
+            if not await self._caller.is_admitted():
+                return b""
+            self._check_at = now() + self._seconds
+        if not self._coming.done():
+            return SIGN_OF_LIFE
+        try:
+            message = self._coming.result()
+        except StoreUnavailable as error:
+            log.warning("a stream of events ends: %s", error)
+            return b""
+        self._coming = None
+        return b"" if message is None else sent(message)
+
+    async def _close(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait([self._coming])
+        await self._messages.aclose()
+
+
+def sent(message: Message) -> bytes:
+    """A message as a server-sent event of the type of its topic. The content of a memory is cut, as in lists."""
+    told = message.to_dict()
+    if len(content := told["payload"].get("content") or "") > LONGEST_CONTENT:
+        told["payload"] |= {"content": shortened(content, LONGEST_CONTENT), "contentLength": len(content)}
+    # With escapes, so that it is one line whatever a memory says.
+    return f"id: {message.cursor}\nevent: {message.topic}\ndata: {json.dumps(told)}\n\n".encode()
+
+
+def _asked(request: Request) -> tuple[list[str] | None, str | None]:
+    """The topics, separated by commas or given one by one, and the cursor."""
+    topics: list[str] = []
+    after: list[str] = []
+    for name, value in request.query_params.multi_items():
+        if name not in ("topics", "after"):
+            raise InvalidInput(f"{name:.80}", "is not a parameter", "topics, after")
+        topics += value.split(",") if name == "topics" else ()
+        after += [value] if name == "after" else ()
+    if len(after) > 1:
+        raise InvalidInput("after", "is given twice", "once")
+    chosen(topics or None)
+    return topics or None, request.headers.get(LAST) or next(iter(after), None)

@@ -1,0 +1,106 @@
+"""How the server is: for supervisors, load balancers and monitoring."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tulving.bootstrap import Served
+from tulving.interfaces.calls import Opened
+from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.hosts import error_response
+from tulving.ports import Finding
+from tulving.services.health import readiness_of
+
+log = logging.getLogger("tulving")
+
+LIVE, READY, HEALTH = PATHS = ("/livez", "/readyz", "/health")
+LOOK_SECONDS = 5
+KNOWN_SECONDS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found: the findings, or that the store can't be reached."""
+
+    findings: tuple[Finding, ...] = ()
+    reached: bool = True
+
+    @property
+    def state(self) -> str:
+        """ready, warming, degraded or unavailable."""
+        return readiness_of(self.findings).state if self.reached else "unavailable"
+
+
+class Health:
+    """Whether the process lives, whether requests should be sent to it, and how well they are answered.
+
+    Who has no right to administer learns which checks found something, and no details: those may name places and
+    tenants. The store is looked at once a second at most, however many ask.
+    """
+
+    def __init__(self, served: Opened[Served], access: Access) -> None:
+        self._served, self._access = served, access
+        self._turn, self._look, self._known_until = asyncio.Lock(), Look(), 0.0
+        self._is_leaving = False
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """What is answered at `PATHS`."""
+        return [Route(LIVE, self.live), Route(READY, self.ready), Route(HEALTH, self.health)]
+
+    def leave(self) -> None:
+        """From now on no more requests should be sent here."""
+        self._is_leaving = True
+
+    async def live(self, request: Request) -> Response:
+        """That the process answers, whatever the state of the store: no reason to restart it."""
+        return PlainTextResponse("ok")
+
+    async def ready(self, request: Request) -> Response:
+        """Whether to send requests here. They are answered without an embedder too, by keyword."""
+        state = await self._state()
+        return PlainTextResponse(state, 503 if state in ("unavailable", "ending") else 200)
+
+    async def health(self, request: Request) -> Response:
+        """The state and its reasons: `reasons` for what does not work as it should, `warnings` for what will soon."""
+        state, look = await self._state(), self._look
+        told: dict[str, Any] = {
+            "state": state,
+            "reasons": [f"{each.check}: has problems" for each in look.findings if each.problems],
+            "warnings": [f"{each.check}: is being prepared" for each in look.findings if each.warming],
+        }
+        if state == "unavailable":
+            told["reasons"].append("the store can't be reached")
+        if state == "ending":
+            told["reasons"].append("the server is ending")
+        try:
+            principal = await self._access.admit(request, counted=False)
+            if principal.administration is not None:
+                told["findings"] = [each.to_dict() for each in look.findings]
+        except Refusal as refusal:
+            if "authorization" in request.headers and refusal.status != 503:
+                return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+        return JSONResponse(told, 503 if state in ("unavailable", "ending") else 200)
+
+    async def _state(self) -> str:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            if loop.time() >= self._known_until:
+                self._look = await self._looked()
+                self._known_until = loop.time() + KNOWN_SECONDS
+        return "ending" if self._is_leaving else self._look.state
+
+    async def _looked(self) -> Look:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                served = await self._served()
+                await served.authentication.needs_token()
+                return Look(tuple(await served.memory.readiness_findings()))
+        except Exception as error:
+            log.error("the store can't be reached: %s", str(error) or f"no answer in {LOOK_SECONDS} s")
+            return Look(reached=False)

@@ -1,0 +1,182 @@
+"""Export and import of a tenant's memory over HTTP, as the JSON lines of `tulving export`.
+
+The rows go through a file for its owner alone, which is removed with the answer: so an export is one snapshot that no
+slow reader holds open, and what is wrong with it is said before it begins; and an import is taken in whole or not at
+all, which can be said only when it has arrived. Neither is held in memory.
+"""
+
+import errno
+import tempfile
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from tulving.errors import DiskFull, Forbidden, InvalidInput, TulvingError
+from tulving.interfaces.http.arguments import body_parts
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.described import Described
+from tulving.interfaces.http.problems import SOON, Problem
+from tulving.services.memory import Memory
+from tulving.settings import HttpConfig
+from tulving.storage import export_file
+
+MEDIA_TYPE = "application/x-ndjson"
+MEDIA_TYPES = (MEDIA_TYPE, "application/jsonl")
+HEADERS = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="tulving-export.jsonl"'}
+PIECE = 256 * 1024
+BEGINNING = 200
+"""Bytes by which an export is known."""
+AT_ONCE = 4
+"""How many of both there may be in a process: each is work on all rows of a tenant."""
+MEGABYTE = 1024 * 1024
+LONGEST_LINE = 64 * MEGABYTE
+"""More than the longest memory needs."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_LINE = {"type": "object", "description": "A header, and then one row a line: `table` and `row`"}
+_COUNTS = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {"added": {"type": "integer"}, "skipped": {"type": "integer"}},
+        "required": ["added", "skipped"],
+    },
+}
+EXPORT = Described(
+    http="GET /v1/export",
+    name="export",
+    text="Everything in the caller's memory, as JSON lines: one snapshot, in the format of `tulving export`. It is for "
+    "those who reach the whole tenant.",
+    answer={MEDIA_TYPE: _LINE},
+    problems=[507],
+)
+IMPORT = Described(
+    http="POST /v1/import",
+    name="import",
+    text="Take in an export, all or none: what is there already is skipped, so that it may be sent again. The answer "
+    "counts the rows of each table. It is for those who reach the whole tenant.",
+    right="write",
+    body=dict.fromkeys(MEDIA_TYPES, _LINE),
+    answer={"application/json": _COUNTS},
+    problems=[409, 413, 415, 507],
+)
+
+
+class Transfers:
+    """The exports and imports of one server."""
+
+    def __init__(self, access: Access, limits: HttpConfig) -> None:
+        self._access, self._most = access, limits.max_import_mb * MEGABYTE
+        self._open = 0
+
+    async def export(self, request: Request) -> Response:
+        """The rows of a tenant."""
+        memory = await self._whole_memory(request, "read")
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type=MEDIA_TYPE)
+        self._begin()
+        try:
+            with _folder() as folder:
+                file = folder / "export.jsonl"
+                await memory.export(file)
+                return Download(file.open("rb"), file.stat().st_size, self._end)
+        except BaseException:
+            self._end()
+            raise
+
+    async def import_(self, request: Request) -> Response:
+        """Rows for a tenant."""
+        memory = await self._whole_memory(request, "write")
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in MEDIA_TYPES or request.headers.get("content-encoding", "identity") != "identity":
+            problem = f"the body must be {MEDIA_TYPE}, not compressed"
+            raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": ", ".join(MEDIA_TYPES)})
+        self._begin()
+        try:
+            with _folder() as folder:
+                file = folder / "import.jsonl"
+                await self._receive(request, file)
+                return JSONResponse(await memory.import_(file))
+        finally:
+            self._end()
+
+    async def _whole_memory(self, request: Request, right: str) -> Memory:
+        if request.query_params:
+            raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is not a parameter", "none")
+        principal = await self._access.admit(request)
+        if right not in principal.rights:
+            raise Forbidden(f"this needs the right to {right}, which this access token lacks")
+        memory = await principal.memory()
+        if not memory.bound.everything:
+            raise Forbidden("this is about a whole tenant, and this access is bound to a part of it")
+        return memory
+
+    async def _receive(self, request: Request, path: Path) -> None:
+        """Write the body to a file as it arrives. What does not begin as an export does is refused at once, and so is a
+        line that would have to be held in memory."""
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > self._most:
+            raise Problem(413, "body-too-large", f"the body has more than {self._most:,} bytes")
+        size = line = 0
+        with path.open("wb", buffering=0) as file:
+            async for part in body_parts(request, self._most):
+                await to_thread(file.write, part)
+                is_beginning, size = size < BEGINNING, size + len(part)
+                if is_beginning and size >= BEGINNING:
+                    _check(path)
+                line = len(part) - part.rindex(b"\n") - 1 if b"\n" in part else line + len(part)
+                if line > LONGEST_LINE:
+                    raise InvalidInput("file", f"has a line of more than {LONGEST_LINE:,} bytes", "a row in each line")
+        if size < BEGINNING:
+            _check(path)
+
+    def _begin(self) -> None:
+        if self._open >= AT_ONCE:
+            raise Problem(429, "busy", f"{AT_ONCE} exports and imports are under way already", {"Retry-After": SOON})
+        self._open += 1
+
+    def _end(self) -> None:
+        self._open -= 1
+
+
+class Download(StreamingResponse):
+    """A file that has no name any more, and is gone when it has been sent."""
+
+    def __init__(self, file: BinaryIO, size: int, ended: Callable[[], None]) -> None:
+        headers = {**HEADERS, "Content-Length": str(size)}
+        super().__init__(_pieces(file), headers=headers, media_type=MEDIA_TYPE)
+        self._file, self._ended = file, ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+            self._ended()
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    while piece := await to_thread(file.read, PIECE):
+        yield piece
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder of its owner's alone, for the time of a transfer."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tulving-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        if error.errno in _NO_ROOM and not isinstance(error, TulvingError):
+            raise DiskFull(f"no room in {tempfile.gettempdir()} ({error.strerror}); nothing was written") from error
+        raise
+
+
+def _check(path: Path) -> None:
+    if not export_file.is_export(path):
+        raise InvalidInput("file", "is not an export of Tulving", "JSON lines as `tulving export` writes them")

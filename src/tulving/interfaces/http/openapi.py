@@ -1,0 +1,402 @@
+"""The OpenAPI document of the HTTP API, made from the registry and from what `described` says of other routes."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from types import NoneType
+from typing import Any
+
+from tulving import __version__
+from tulving.domain.access import NewToken
+from tulving.domain.model import Entity, EntityCreated, Episode, Fact, Rule, Session, Stored
+from tulving.domain.profile import Block
+from tulving.interfaces.http import problems
+from tulving.interfaces.http.arguments import IN_QUERY, UNCHANGED
+from tulving.interfaces.http.batches import MOST_ITEMS, batched, of_an_item
+from tulving.interfaces.http.described import Described
+from tulving.interfaces.http.events import EVENTS
+from tulving.interfaces.http.moving import EXPORT, IMPORT
+from tulving.interfaces.http.narrowing import NARROWING
+from tulving.interfaces.http.shapes import Shapes, among
+from tulving.interfaces.parameters import Parameter, describe, parameters, returned, schema
+from tulving.services.operations import OPERATIONS, Operation
+from tulving.settings import MemoryModuleConfig
+
+PATH = "/v1/openapi.json"
+JSON = "application/json"
+ABOUT = """\
+Every operation of the memory as a route. Reads that ask for something are POST: what people ask is in no address.
+
+A result is an object: a record, or a bare value under the name of what it is. Errors are problem details (RFC 9457); a
+refused value has its `field`, the `problem` and what is `allowed`. Lists that can be long come in pages: a page has a
+`next_cursor` and a Link header while there is another. What can be edited has an ETag; an edit with If-Match is refused
+with 412 if somebody else has changed it since. With an Idempotency-Key a repeated change takes effect once and is
+answered as the first time."""
+SELF = Described(
+    http=f"GET {PATH}",
+    name="openapi",
+    text="This document. It needs no token.",
+    right=None,
+    answer={JSON: {"type": "object"}},
+)
+PROBLEM_TYPE = Described(
+    http=f"GET {problems.TYPES}{{name}}",
+    name="problem_type",
+    text="What a type of problem means. The type of each problem is the path of this route; it needs no token.",
+    right=None,
+    parameters=[
+        Parameter(
+            name="name",
+            help="The last part of the type of a problem",
+            type="string",
+            required=True,
+            choices=(*problems.TITLES,),
+        )
+    ],
+    answer={
+        JSON: {
+            "type": "object",
+            "properties": {"type": {"type": "string"}, "title": {"type": "string"}},
+            "required": ["type", "title"],
+        }
+    },
+    problems=[404],
+    example={"type": "/v1/problems/not-found", "title": problems.TITLES["not-found"]},
+    example_parameters={"name": "not-found"},
+)
+BY_HAND: Sequence[Described] = (EVENTS, EXPORT, IMPORT, SELF, PROBLEM_TYPE)
+"""The routes that are not made from the registry."""
+
+_EXAMPLES = "examples.json"
+_REQUEST_HEADERS = {
+    "Idempotency-Key": "Up to 200 characters of the caller's choice: the same request again takes effect once and has "
+    "the same answer; another request with the same key is refused",
+    "If-Match": "The ETag of the version that the edit is meant for: 412 if there is another one by now",
+    "If-None-Match": "The ETag of a version that the caller has: 304 without a body if it is still the one",
+    "X-Request-Id": "The caller's own name for the request, kept with what it changes and returned in the answer",
+    **NARROWING,
+}
+_ONCE_WITHIN = ("start_session",)
+"""Methods that take a key, but are not themselves decorated by `requests.once`."""
+_KEPT = ("Idempotency-Key", *NARROWING)
+"""The headers that are refused where they can't be kept."""
+_SHORT = {"type": "string", "minLength": 1, "maxLength": 200}
+_RESPONSE_HEADERS = {
+    "X-Request-Id": "The name of the request: the caller's own, or a new one",
+    "ETag": "The version of what is answered, for If-Match and If-None-Match",
+    "Link": 'The next page, rel="next"; left out on the last one',
+    "Retry-After": "After how many seconds another attempt may succeed",
+    "WWW-Authenticate": "How to authenticate (RFC 6750)",
+}
+_PROBLEMS: Mapping[int, tuple[str, str, Mapping[str, str]]] = {
+    400: ("invalid-json", "the body can't be read: Expecting value: line 1 column 1 (char 0)", {}),
+    401: ("token-required", "a token is needed", {}),
+    403: ("forbidden", "memory_store_fact needs the right to write, and this access token has only read", {}),
+    404: ("not-found", "there is no fact 00000000-0000-0000-0000-000000000001", {}),
+    409: ("conflict", "the key of this fact is taken by another one", {}),
+    412: ("changed-since", "it was changed at 2026-01-01T00:00:00+00:00, after it was read", {}),
+    413: ("body-too-large", "the body has more than 4,194,304 bytes", {}),
+    415: ("unsupported-media-type", "the body must be application/json", {}),
+    422: (
+        "invalid-input",
+        "importance: is 11; allowed: a number from 0 to 10",
+        {"field": "importance", "problem": "is 11", "allowed": "a number from 0 to 10"},
+    ),
+    429: ("busy", "too many writes are waiting", {}),
+    500: ("internal-error", "the log of the service says more", {}),
+    501: ("not-installed", "a part of the service is not installed", {}),
+    502: ("model-failed", "the language model did not answer", {}),
+    503: ("unavailable", "the store can't be reached", {}),
+    507: ("no-space", "the disk is full", {}),
+}
+"""An example of each problem: its type, what it says, and what else it has."""
+_BATCH = "An item has the fields of a single call, and a refused one is named by its place, as items[3].content."
+_ALWAYS = (400, 401, 403, 422, 429, 500, 503)
+_WITH_ETAG = {Episode, Fact, Rule, Entity, Block}
+
+
+def document(
+    config: MemoryModuleConfig | None = None,
+    examples: Mapping[str, Mapping[str, Any]] | None = None,
+    by_hand: Sequence[Described] | None = None,
+) -> dict[str, Any]:
+    """The document, with the configured defaults and with the examples that come with the package."""
+    return _Document(config, recorded() if examples is None else examples).made(by_hand or BY_HAND)
+
+
+@cache
+def recorded() -> Mapping[str, Mapping[str, Any]]:
+    """A real call of each operation, by the ids of operations: its `arguments`, `status` and `answer`."""
+    return json.loads((files("tulving.interfaces.http") / _EXAMPLES).read_text())
+
+
+class _Document:
+    def __init__(self, config: MemoryModuleConfig | None, examples: Mapping[str, Mapping[str, Any]]) -> None:
+        self._config, self._examples, self._shapes = config, examples, Shapes()
+
+    def made(self, by_hand: Sequence[Described]) -> dict[str, Any]:
+        paths: dict[str, dict[str, Any]] = {}
+        for operation in sorted(OPERATIONS.values(), key=lambda each: each.http):
+            _put(paths, operation.http, self._single(operation))
+            if operation.batch:
+                _put(paths, f"{operation.http}/batch", self._batch(operation))
+        for route in by_hand:
+            _put(paths, route.http, _by_hand(route))
+        paths = dict(sorted(paths.items()))
+        return {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Tulving",
+                "version": __version__,
+                "summary": "A memory for agents",
+                "description": ABOUT,
+            },
+            "servers": [{"url": "/"}],
+            "security": [{"bearer": []}],
+            "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
+            "paths": paths,
+            "components": {
+                "schemas": {**dict(sorted(self._shapes.named.items())), "Problem": _problem()},
+                "responses": {_component(status): _answered_problem(status) for status in _PROBLEMS},
+                "headers": {name: _meant(text) for name, text in _RESPONSE_HEADERS.items()},
+                "parameters": {
+                    name: {
+                        "name": name,
+                        "in": "header",
+                        **_meant(text),
+                        **({"schema": _SHORT} if name in _KEPT else {}),
+                    }
+                    for name, text in _REQUEST_HEADERS.items()
+                },
+                "securitySchemes": {
+                    "bearer": {
+                        "type": "http",
+                        "scheme": "bearer",
+                        "description": "A token of `tulving token create`, or of the configured identity provider. The "
+                        "role that an operation names is the right that the token needs.",
+                    }
+                },
+            },
+        }
+
+    def _single(self, operation: Operation) -> dict[str, Any]:
+        taken = parameters(operation, self._config)
+        return self._described(operation, taken, schema, describe(operation))
+
+    def _batch(self, single: Operation) -> dict[str, Any]:
+        operation = batched(single)
+        items = schema([*self._as_configured(single)])
+
+        def body(taken: Sequence[Parameter]) -> dict[str, Any]:
+            made = schema(taken)
+            described = {"type": "array", "minItems": 1, "maxItems": MOST_ITEMS, "items": items}
+            return {**made, "properties": {"items": described, **made["properties"]}, "required": ["items"]}
+
+        text = f"{_text(describe(single))['summary']}, many at once: in one transaction, all or none. {_BATCH}"
+        return self._described(operation, parameters(operation), body, text)
+
+    def _as_configured(self, operation: Operation) -> Iterator[Parameter]:
+        mine = {each.name for each in of_an_item(operation)}
+        return (each for each in parameters(operation, self._config) if each.name in mine)
+
+    def _described(self, operation: Operation, taken: Sequence[Parameter], body: Any, text: str) -> dict[str, Any]:
+        method, path = operation.http.split()
+        example = self._examples.get(operation.name, {})
+        given = example.get("arguments", {})
+        in_path = [each for each in taken if f"{{{each.name}}}" in path]
+        others = [each for each in taken if each not in in_path]
+        described: dict[str, Any] = {
+            "operationId": operation.name,
+            "tags": [_tag(path)],
+            **_text(text),
+            "security": [{"bearer": [operation.effect]}],
+            "parameters": [_located(each, "path", given) for each in in_path],
+        }
+        if method in IN_QUERY:
+            described["parameters"] += [_located(each, "query", given) for each in others]
+        else:
+            content = {"schema": body(others)}
+            if example:
+                content["example"] = {name: value for name, value in given.items() if f"{{{name}}}" not in path}
+            required = bool(content["schema"]["required"])
+            described["requestBody"] = {"required": required, "content": {JSON: content}}
+        headers = [*_request_headers(operation)]
+        described["parameters"] += [{"$ref": f"#/components/parameters/{name}"} for name in headers]
+        described["responses"] = {**self._answers(operation, example), **_refused(_statuses(operation))}
+        return described
+
+    def _answers(self, operation: Operation, example: Mapping[str, Any]) -> dict[str, Any]:
+        headers = ["X-Request-Id"]
+        if _is_versioned(operation):
+            headers.append("ETag")
+        answer = self._shapes.answer(operation)
+        if operation.http.startswith("GET") and "next_cursor" in _properties(answer, self._shapes):
+            headers.append("Link")
+        said = {}
+        for status, meaning in _successes(operation).items():
+            content = {"schema": answer}
+            if example.get("status") == status:
+                content["example"] = example["answer"]
+            said[str(status)] = {"description": meaning, "headers": _headers(headers), "content": {JSON: content}}
+        if _is_versioned(operation) and operation.http.startswith("GET"):
+            known = "It is still the version that If-None-Match names"
+            said["304"] = {"description": known, "headers": _headers(["X-Request-Id", "ETag"])}
+        return said
+
+
+def _is_versioned(operation: Operation) -> bool:
+    """Whether its answer has an ETag."""
+    return not _WITH_ETAG.isdisjoint(among(returned(operation)))
+
+
+def _by_hand(route: Described) -> dict[str, Any]:
+    path = route.http.split()[1]
+    given = route.example_parameters
+    described: dict[str, Any] = {
+        "operationId": route.name,
+        "tags": [_tag(path)],
+        **_text(route.text),
+        "security": [{"bearer": [route.right]}] if route.right else [],
+        "parameters": [
+            _located(each, "path" if f"{{{each.name}}}" in path else "query", given) for each in route.parameters
+        ],
+    }
+    described["parameters"] += [
+        {"name": name, "in": "header", "description": text, "schema": {"type": "string"}}
+        for name, text in route.headers.items()
+    ]
+    if route.body:
+        content = {media: _with_example(shape, route.example_body) for media, shape in route.body.items()}
+        described["requestBody"] = {"required": True, "content": content}
+    answer = {media: _with_example(shape, route.example) for media, shape in route.answer.items()}
+    success: dict[str, Any] = {
+        "description": "Done",
+        "headers": {
+            **_headers(["X-Request-Id"]),
+            **{name: _meant(text) for name, text in route.answered.items()},
+        },
+    }
+    if answer:
+        success["content"] = answer
+    statuses = {*route.problems, *(_ALWAYS if route.right else (500,))}
+    described["responses"] = {str(route.status): success, **_refused(statuses)}
+    return described
+
+
+def _put(paths: dict[str, dict[str, Any]], http: str, described: dict[str, Any]) -> None:
+    method, path = http.split()
+    paths.setdefault(path, {})[method.lower()] = described
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"summary": re.split(r"[.;:](?:\s|$)", text, maxsplit=1)[0].rstrip("."), "description": text}
+
+
+def _meant(text: str) -> dict[str, Any]:
+    return {"description": text, "schema": {"type": "string"}}
+
+
+def _tag(path: str) -> str:
+    return path.split("/")[2].removesuffix(".json")
+
+
+def _located(parameter: Parameter, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    shape = dict(parameter.schema)
+    described = {
+        "name": parameter.name,
+        "in": place,
+        "description": shape.pop("description"),
+        "required": parameter.required or place == "path",
+        "schema": shape,
+    }
+    return {**described, "example": given[parameter.name]} if parameter.name in given else described
+
+
+def _with_example(shape: Mapping[str, Any], example: Any) -> dict[str, Any]:
+    return {"schema": {**shape}, **({} if example is None else {"example": example})}
+
+
+def _request_headers(operation: Operation) -> Iterator[str]:
+    if hasattr(operation.method, "__wrapped__") or operation.name in _ONCE_WITHIN:
+        yield "Idempotency-Key"
+    if any(each.name == UNCHANGED for each in parameters(operation)):
+        yield "If-Match"
+    if operation.http.startswith("GET") and _is_versioned(operation):
+        yield "If-None-Match"
+    yield "X-Request-Id"
+    if operation.effect != "admin":
+        yield from NARROWING
+
+
+def _successes(operation: Operation) -> dict[int, str]:
+    result = returned(operation)
+    if result in (EntityCreated, NewToken) or (result is Session and "{" not in operation.http):
+        return {201: "It was made"}
+    if result is Stored or result == list[Stored]:
+        return {201: "It was stored", 200: "It was known already: a duplicate, or confirmed by this"}
+    return {200: "Done"}
+
+
+def _statuses(operation: Operation) -> set[int]:
+    """The statuses of problems that an operation may answer."""
+    method, path = operation.http.split()
+    found = {*_ALWAYS}
+    named = any(each.name.endswith(("_id", "ids")) for each in parameters(operation))
+    if named or "{" in path or NoneType in among(returned(operation)):
+        found.add(404)
+    if operation.effect != "read":
+        found |= {409, 507}
+    if any(each.name == UNCHANGED for each in parameters(operation)):
+        found.add(412)
+    if method not in IN_QUERY:
+        found |= {413, 415}
+    if path.startswith("/v1/learn"):
+        found |= {501, 502}
+    return found
+
+
+def _refused(statuses: set[int]) -> dict[str, Any]:
+    return {str(status): {"$ref": f"#/components/responses/{_component(status)}"} for status in sorted(statuses)}
+
+
+def _component(status: int) -> str:
+    return "".join(word.capitalize() for word in _PROBLEMS[status][0].split("-"))
+
+
+def _answered_problem(status: int) -> dict[str, Any]:
+    name, detail, more = _PROBLEMS[status]
+    headers = ["X-Request-Id"]
+    headers += ["Retry-After"] if status in (429, 502, 503) else []
+    headers += ["WWW-Authenticate"] if status == 401 else []
+    told = {"type": problems.TYPES + name, "title": problems.TITLES[name], "status": status, "detail": detail, **more}
+    content = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": told}}
+    return {"description": problems.TITLES[name], "headers": _headers(headers), "content": content}
+
+
+def _problem() -> dict[str, Any]:
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "description": "Why a request can't be answered (RFC 9457).",
+        "properties": {
+            "type": {**text, "description": "The path of a route that says what this type of problem means"},
+            "title": {**text, "description": "What problems of this type have in common"},
+            "status": {"type": "integer"},
+            "detail": {**text, "description": "What is wrong with this request"},
+            "field": {**text, "description": "The field whose value is refused"},
+            "problem": {**text, "description": "What is wrong with the value"},
+            "allowed": {**text, "description": "What is allowed instead"},
+        },
+        "required": ["type", "title", "status", "detail"],
+    }
+
+
+def _headers(names: Sequence[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _properties(shape: Mapping[str, Any], shapes: Shapes) -> Mapping[str, Any]:
+    found = shapes.named[shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
+    return found.get("properties", {})

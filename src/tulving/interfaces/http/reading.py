@@ -1,0 +1,66 @@
+"""`GET /metrics`: the metrics, for those who may read them."""
+
+import asyncio
+import logging
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tulving.bootstrap import Served
+from tulving.interfaces.calls import Opened
+from tulving.interfaces.http.authentication import FORWARDED, Access, Refusal
+from tulving.interfaces.http.hosts import Endpoint, error_response
+from tulving.interfaces.http.metrics import TEXT, Metrics
+
+log = logging.getLogger("tulving")
+
+PATH = "/metrics"
+LOOK_SECONDS = 5
+SELDOM = 10.0
+"""Seconds for which what was looked up in the store is told again: several readers cost no more than one."""
+
+
+class Reading:
+    """Answers with the metrics. Programs on this machine need no token where only they reach the server, nor anybody
+    where the operator has opened the metrics; else it needs one with the right `admin`: they tell of all tenants."""
+
+    def __init__(
+        self, metrics: Metrics, served: Opened[Served], access: Access, address: Endpoint, is_open: bool
+    ) -> None:
+        self._metrics, self._served, self._access = metrics, served, access
+        self._address, self._is_open = address, is_open
+        self._turn, self._known_until = asyncio.Lock(), 0.0
+
+    def route(self) -> Route:
+        return Route(PATH, self.answer)
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            await self._check(request)
+        except Refusal as refusal:
+            return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+        await self._look()
+        return PlainTextResponse(self._metrics.text(), media_type=TEXT)
+
+    async def _check(self, request: Request) -> None:
+        from_here = self._address.is_local and not any(name in request.headers for name in FORWARDED)
+        if self._is_open or (from_here and "authorization" not in request.headers):
+            return
+        principal = await self._access.admit(request)
+        if "admin" not in principal.rights:
+            raise Refusal(403, "insufficient_scope", "the metrics need a token with the right to admin")
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            if loop.time() < self._known_until:
+                return
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    vitals = await (await self._served()).vitals.look()
+            except Exception as error:
+                log.error("the metrics lack what the store would tell: %s", str(error) or "it did not answer in time")
+                vitals = None
+            self._metrics.look(vitals)
+            self._known_until = loop.time() + SELDOM

@@ -1,0 +1,124 @@
+"""The JSON schemas of what the HTTP API answers, read from the types of results: the wire form, with all its fields."""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
+
+from tulving.domain.model import KINDS, Episode, Fact, Hit, Rule
+from tulving.domain.records import INTERNAL, RENAMED, Record
+from tulving.interfaces.parameters import json_type, returned
+from tulving.interfaces.wire import LEFT_OUT
+from tulving.services.operations import Operation
+
+MEMORIES = (Episode, Fact, Rule)
+_SCENARIOS = re.compile(r"\s?\((?:\d{3}-\d{3}(?:, | and )?)+\)|(?:\d{3}-\d{3}(?:, | and )?)+[:.]?\s*")
+_STRINGS: Mapping[Any, Mapping[str, str]] = {
+    datetime: {"type": "string", "format": "date-time"},
+    UUID: {"type": "string", "format": "uuid"},
+}
+_LENGTH = {"type": "integer", "description": "How long the content is, where it was cut among others"}
+
+
+class Shapes:
+    """The schemas of records, each under its name. They grow as types are asked for."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, dict[str, Any]] = {}
+
+    def answer(self, operation: Operation) -> dict[str, Any]:
+        """What an operation answers. What it would answer without a result is an error over HTTP."""
+        described = self._present(returned(operation))
+        return _object({operation.answer: described}, [operation.answer]) if operation.answer else described
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """The schema of the values of a type."""
+        described = self._present(hint)
+        if NoneType not in among(hint) or not described:
+            return described
+        if not isinstance(described.get("type"), str):
+            return {"anyOf": [*described.get("anyOf", [described]), {"type": "null"}]}
+        words = {"enum": [*described["enum"], None]} if "enum" in described else {}
+        return {**described, "type": [described["type"], "null"], **words}
+
+    def _present(self, hint: Any) -> dict[str, Any]:
+        """The schema of the values of a type that are not null."""
+        described: list[dict[str, Any]] = []
+        for each in (self._single(each) for each in among(hint) if each is not NoneType):
+            if each not in described:
+                described.append(each)
+        return described[0] if len(described) == 1 else {"anyOf": described}
+
+    def _single(self, hint: Any) -> dict[str, Any]:
+        origin, parts = get_origin(hint) or hint, get_args(hint)
+        if hint is Any:
+            return {}
+        if hint in _STRINGS:
+            return {**_STRINGS[hint]}
+        if origin is Literal:
+            return {"type": "string", "enum": [*parts]}
+        if origin in (list, tuple, Sequence):
+            return {"type": "array", "items": self.of(parts[0])}
+        if origin in (dict, Mapping):
+            values = self.of(parts[1]) if parts else {}
+            return {"type": "object", **({"additionalProperties": values} if values else {})}
+        if is_dataclass(hint) or is_typeddict(hint):
+            return self._reference(hint)
+        return {"type": json_type(hint)}
+
+    def _reference(self, record: Any) -> dict[str, Any]:
+        name = record.__name__
+        if name not in self.named:
+            self.named[name] = {}  # records may hold themselves
+            made = self._hit() if record is Hit else self._record(record)
+            about = _SCENARIOS.sub("", inspect.getdoc(record) or "").partition("\n\n")[0]
+            self.named[name] = {"type": "object", "description": " ".join(about.split()), **made}
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def _record(self, record: Any) -> dict[str, Any]:
+        hidden = INTERNAL if issubclass(record, Record) else frozenset[str]()
+        if_given = getattr(record, "_told_if_given", frozenset[str]())
+        properties: dict[str, Any] = {}
+        for name, hint in get_type_hints(record).items():
+            if name not in hidden:
+                # What is told only if it has a value is never null.
+                said = self._present(hint) if name in if_given else self.of(hint)
+                properties[RENAMED.get(name, name) if issubclass(record, Record) else name] = said
+        if record is Fact:
+            properties["state"] = {"type": "string"}
+        if record in MEMORIES:
+            properties["content_length"], optional = _LENGTH, {"content_length"}
+        else:
+            optional = if_given | LEFT_OUT
+        return _object(properties, [name for name in properties if name not in optional])
+
+    def _hit(self) -> dict[str, Any]:
+        """A memory, without what has no value, and its score."""
+        said: dict[str, Any] = {"memory_type": {"type": "string", "enum": [*KINDS]}}
+        for record in MEMORIES:
+            for name, hint in get_type_hints(record).items():
+                if name not in INTERNAL:
+                    said[name] = self._present(hint)
+        score = {"type": "number"}
+        said |= {
+            "state": {"type": "string"},
+            "content_length": _LENGTH,
+            "score": score,
+            "weak": {"type": "boolean"},
+            "newer": {**_STRINGS[UUID]},
+            "parts": {"type": "object", "additionalProperties": score},
+        }
+        return _object(said, ["memory_type", "id", "content", "score", "parts"])
+
+
+def among(hint: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {**properties}, **({"required": [*required]} if required else {})}

@@ -1,0 +1,50 @@
+"""Who watches a server: its metrics, its traces, and the log of its requests."""
+
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from tulving import extras
+from tulving.bootstrap import Served
+from tulving.interfaces.calls import Opened
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.hosts import Endpoint
+from tulving.interfaces.http.watching import Watched
+from tulving.interfaces.observers import Noticing, together
+from tulving.interfaces.traces import Traces
+from tulving.ports import Observer
+from tulving.settings import MetricsConfig
+
+
+class Watch:
+    """Those who watch one server: the memory is opened with their `observer`. There are metrics where the extra for
+    them is installed, and `traces` where the process is configured for them."""
+
+    def __init__(self, config: MetricsConfig, traces: Traces | None = None) -> None:
+        self._config, self.metrics, self._traces = config, None, traces
+        observers: list[Observer] = [Noticing()]
+        if extras.is_installed("server"):
+            from tulving.interfaces.http.metrics import Metrics
+
+            self.metrics = Metrics(config.tenants)
+            observers.append(self.metrics)
+        if self._traces is not None:
+            observers.append(self._traces)
+        self.observer = together(observers)
+
+    def routes(self, served: Opened[Served], access: Access, address: Endpoint) -> list[Route]:
+        """Where the metrics are read."""
+        if self.metrics is None:
+            return []
+        from tulving.interfaces.http.reading import Reading
+
+        return [Reading(self.metrics, served, access, address, self._config.open).route()]
+
+    @property
+    def middleware(self) -> list[Middleware]:
+        """What sees each request, with its id."""
+        return [Middleware(Watched, self.metrics, self._traces)]
+
+    def close(self) -> None:
+        """Send what is left of the traces."""
+        if self._traces is not None:
+            self._traces.close()

@@ -1,0 +1,54 @@
+"""Verbs on the tenants of a store, for its administrators."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated
+
+from tulving import storage
+from tulving.domain import intake
+from tulving.domain.model import Kind
+from tulving.domain.records import Listing, Record
+from tulving.services.operations import operation
+from tulving.services.service import Service
+
+TENANTS = intake.Between(1, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tenant(Record):
+    """A tenant: how many memories of each kind it has, in any state, how many tokens can be used for it, and when
+    something in it was changed last."""
+
+    tenant_id: str
+    memories: dict[Kind, int] = field(default_factory=dict)
+    tokens: int = 0
+    last_change: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TenantPage(Record, Listing[Tenant]):
+    """One page of the tenants by name, and the sequence of them; `next_cursor` continues it and is None at the end."""
+
+    tenants: list[Tenant]
+    next_cursor: str | None = None
+
+    @property
+    def _listed(self) -> list[Tenant]:
+        return self.tenants
+
+
+class Tenants(Service):
+    """Verbs for operators; part of an `Administration`."""
+
+    @operation("memory_tenants", http="GET /v1/tenants", effect="admin", standard=False)
+    async def list_tenants(
+        self,
+        limit: Annotated[int, "How many at most", TENANTS] = 100,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> TenantPage:
+        """List the tenants by name, with what each has and when it was changed last."""
+        limit = intake.whole("limit", limit, *TENANTS)
+        after = "" if cursor is None else intake.identifier("cursor", cursor, most=200)
+        found = await self._read(storage.tenants.listing, after, limit + 1, self._env.clock())
+        tenants = [Tenant(**each) for each in found[:limit]]
+        return TenantPage(tenants=tenants, next_cursor=tenants[-1].tenant_id if len(found) > limit else None)

@@ -1,0 +1,169 @@
+"""What tests of the console share: a visitor without scripts, and one with a browser.
+
+A test that takes `browser` runs in one event loop with all others that do, since they share the browser, and in one
+process of pytest-xdist. It talks to a `tulving serve` of its own process, in a tenant of its own.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from administration import administer, authentication
+from console_parts import BASE, WIDE, Browser, Service, Visitor, chromium, flags
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import async_playwright
+from starlette.applications import Starlette
+
+import tulving
+from tulving import Caller, Memory, open_administration
+from tulving.bootstrap import Served, new_secret
+from tulving.domain.access import ALL_RIGHTS
+from tulving.interfaces import console
+from tulving.interfaces.calls import open_lazily
+from tulving.interfaces.http import api
+from tulving.interfaces.http.application import application
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.hosts import Endpoint
+
+SOURCE = str(Path(tulving.__file__).parent.parent)
+REQUIRED = "TULVING_TEST_BROWSER"
+ADDRESS = Endpoint("127.0.0.1", int(BASE.rsplit(":", 1)[1]))
+KEY = "tulving_the-key-of-this-server-0123456789"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "chromium_process" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+def opening(memory: Memory) -> Callable[[], AbstractAsyncContextManager[Served]]:
+    """The memory of a test as a server opens it."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Served]:
+        yield Served(memory, authentication(memory), administer(memory))
+
+    return opened
+
+
+@pytest.fixture
+async def app(memory: Memory) -> AsyncIterator[Starlette]:
+    """The application with its API and its console, in this process, on the memory of the test."""
+
+    config = memory._env.config
+    async with open_lazily(opening(memory)) as served:
+        access = Access(served, key=KEY)
+        more = [*api.routes(config, access), *console.routes(config, access)]
+        yield application(config, served, ADDRESS, access, more)
+
+
+@pytest.fixture
+async def stranger(app: Starlette) -> AsyncIterator[Visitor]:
+    """A visitor without scripts who has not logged in."""
+    visitor = Visitor(app)
+    yield visitor
+    await visitor.web.aclose()
+
+
+@pytest.fixture
+async def visitor(entered: Callable[..., Awaitable[Visitor]]) -> Visitor:
+    """A visitor without scripts who has logged in, with every right."""
+    return await entered(*ALL_RIGHTS)
+
+
+@pytest.fixture
+async def entered(app: Starlette, memory: Memory) -> AsyncIterator[Callable[..., Awaitable[Visitor]]]:
+    """Further visitors: `await entered("read", "write", tenant="other")`."""
+    async with AsyncExitStack() as visitors:
+
+        async def enter(*rights: str, tenant: str = memory.caller.tenant_id, name: str = "Vera") -> Visitor:
+            secret = new_secret()
+            await administer(memory.bind(caller=Caller(tenant))).create_token(secret, name=name, rights=rights)
+            visitor = Visitor(app)
+            visitors.push_async_callback(visitor.web.aclose)
+            return await visitor.log_in(secret)
+
+        yield enter
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium_process() -> AsyncIterator[Chromium]:
+    """The browser of this machine, for all tests."""
+    if (found := chromium()) is None:
+        if os.environ.get(REQUIRED) == "required":
+            pytest.fail(f"there is no Chromium in PATH, and {REQUIRED} requires one")
+        pytest.skip("there is no Chromium in PATH (Debian: apt install chromium)")
+    async with async_playwright() as playwright:
+        running = await playwright.chromium.launch(executable_path=found, args=flags())
+        yield running
+        await running.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def service(
+    engine: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Service]:
+    """`tulving serve`, one for each engine."""
+    folder = tmp_path_factory.mktemp("service")
+    home = str(folder / "home")
+    if engine == "sqlite":
+        url = str(folder / "memory.db")
+        shutil.copy(request.getfixturevalue("sqlite_template"), url)
+    else:
+        url = request.getfixturevalue("postgres_stores").take()
+    with serving(folder, TULVING_URL=url, TULVING_HOME=home, TULVING_EMBEDDER="hashing") as link:
+        base, key = link.split(console.PATH)[0], link.split("key=")[1]
+        async with open_administration(url, embedder="hashing") as administration:
+            yield Service(base, key, administration)
+    if engine == "postgres":
+        request.getfixturevalue("postgres_stores").give_back(url)
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **settings: str) -> Iterator[str]:
+    """`tulving serve` in a process of its own, and the link to its console that it prints when it is ready."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
+    said = folder / "said"
+    with said.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0", *options],
+            env=kept | settings | {"PYTHONPATH": SOURCE},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        while not (link := re.search(r"^Console: (\S+)$", said.read_text(), re.MULTILINE)):
+            assert process.poll() is None, said.read_text()
+            time.sleep(0.05)
+        yield link[1]
+    finally:
+        process.terminate()
+        process.wait(40)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(chromium_process: Chromium, service: Service) -> AsyncIterator[Browser]:
+    """A person with a real browser, logged in with every right to a tenant that only this test uses."""
+    tenant = f"tenant-{next(service.numbers)}"
+    secret = await service.token(tenant)
+    context = await chromium_process.new_context(viewport=WIDE, reduced_motion="reduce", locale="en-GB")
+    try:
+        made = Browser(service, context, await context.new_page(), tenant, secret)
+        made.page.set_default_timeout(10_000)
+        await made.log_in()
+        yield made
+        made.check()
+    finally:
+        await context.close()

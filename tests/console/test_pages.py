@@ -1,0 +1,105 @@
+"""Every page as people have it before them: in both themes, narrow and wide, by keyboard, and read aloud."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from console_parts import NARROW, WIDE
+from crawling import crawl
+
+ONE_ENGINE = pytest.mark.usefixtures("path")
+SIZES = (NARROW, {"width": 768, "height": 1000}, {"width": 1600, "height": 1000})
+
+
+async def addresses(browser) -> list[str]:
+    """One address of each page."""
+    await browser.hear_the_story()
+    learned = (await browser.memory.search("Jon birthday", ["fact"], limit=1))[0].item
+    async with browser.reader() as reader:
+        found = await crawl(reader, most=1, more=[f"/console/memory/fact/{learned.id}"])
+    return [first for first, *_ in found.values()]
+
+
+def name_of(address: str) -> str:
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]+|[^a-z]+", "-", address.removeprefix("/console")).strip("-") or "overview"
+
+
+@ONE_ENGINE
+@pytest.mark.timeout(300)
+async def test_every_page_can_be_read_by_everybody(browser):
+    """axe-core finds nothing serious in either theme, and no page is wider than its window."""
+    found = []
+    for address in await addresses(browser):
+        await browser.open(address)
+        await browser.pictures(name_of(address))
+        for theme in ("light", "dark"):
+            await browser.theme(theme)
+            found += [f"{theme}: {barrier}" for barrier in await browser.barriers()]
+        for size in SIZES:
+            await browser.page.set_viewport_size(size)
+            if wider := await browser.overflow():
+                found.append(f"{address} is {wider} px too wide at {size['width']}")
+        await browser.page.set_viewport_size(WIDE)
+    assert not found, "\n".join(found)
+
+
+@ONE_ENGINE
+async def test_the_form_for_a_token_can_be_read_by_everybody(browser):
+    await browser.context.clear_cookies()
+    await browser.open("/console/login")
+    await browser.pictures("login")
+    for theme in ("light", "dark"):
+        await browser.theme(theme)
+        assert await browser.barriers() == []
+    await browser.page.set_viewport_size(NARROW)
+    assert await browser.overflow() == 0
+
+
+@ONE_ENGINE
+async def test_every_page_is_walked_by_keyboard_alone(browser):
+    """What has the focus is seen to have it, and the walk comes to an end."""
+    for address in await addresses(browser):
+        await browser.open(address)
+        if await browser.page.evaluate("document.activeElement === document.body"):
+            await browser.page.keyboard.press("Tab")
+            assert await browser.page.evaluate("document.activeElement.className") == "skip", address
+        walked = 0
+        for _ in range(25):
+            await browser.page.keyboard.press("Tab")
+            unseen = await browser.page.evaluate(UNSEEN)
+            assert unseen == "", f"{address}: {unseen}"
+            walked += 1
+        assert walked
+
+
+UNSEEN = """() => {
+    const at = document.activeElement;
+    if (!at || at === document.body) return "";
+    const box = at.getBoundingClientRect();
+    const style = getComputedStyle(at);
+    const isOutlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+    if (!isOutlined) return `no outline: ${at.outerHTML.slice(0, 120)}`;
+    if (box.width === 0 || box.height === 0) return `not shown: ${at.outerHTML.slice(0, 120)}`;
+    return "";
+}"""
+
+
+@ONE_ENGINE
+async def test_headings_are_in_order_and_titles_tell_pages_apart(browser):
+    titles = {}
+    wanted = await addresses(browser)
+    async with browser.reader() as reader:
+        for address in wanted:
+            await reader.open(address)
+            levels = [int(each.tag[1]) for each in reader.tree.all("h1", "h2", "h3", "h4", "h5", "h6")]
+            assert levels.count(1) == 1, (address, levels)
+            skipped = [(a, b) for a, b in pairwise(levels) if b > a + 1]
+            assert not skipped and levels[0] == 1, (address, levels)
+            titles[address] = reader.tree.one("title").text
+            for each in reader.tree.all("th"):
+                assert each["scope"] in ("col", "row"), (address, each.text)
+            ids = [each["id"] for each in reader.tree.all() if each["id"]]
+            assert len(ids) == len(set(ids)), (address, ids)
+            for each in reader.tree.all():
+                assert "data-live" not in each or each["id"], (address, "a block with data-live needs an id")
+    assert len(set(titles.values())) == len(titles), titles

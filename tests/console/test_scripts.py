@@ -1,0 +1,234 @@
+"""What the scripts add: keys, the theme, copying, questions in a dialog, and pages that keep themselves up to date."""
+
+import asyncio
+
+import httpx2
+import pytest
+from administration import administer
+from playwright.async_api import expect
+
+from tulving.bootstrap import new_secret
+
+ONE_ENGINE = pytest.mark.usefixtures("path")
+
+
+FOLLOWED = "document.querySelector('main').dataset.live = 'all'"
+SEEN = """(isSeen) => {
+    Object.defineProperty(document, "hidden", { value: !isSeen, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def here(browser) -> str:
+    return browser.page.url.removeprefix(browser.service.base)
+
+
+@ONE_ENGINE
+async def test_keys_lead_to_the_pages(browser):
+    keys = await browser.page.locator(".side [data-key]").evaluate_all(
+        "links => links.map(each => [each.dataset.key, each.getAttribute('href')])"
+    )
+    assert len({key for key, _ in keys}) == len(keys)
+    for key, path in keys:
+        await browser.page.keyboard.press("Escape")  # Ask begins in its field
+        await browser.page.keyboard.press("g")
+        async with browser.page.expect_navigation():
+            await browser.page.keyboard.press(key)
+        assert await here(browser) == path
+
+
+@ONE_ENGINE
+async def test_keys_do_nothing_while_somebody_types_or_with_modifiers(browser):
+    await browser.page.evaluate(
+        """() => document.querySelector("main").insertAdjacentHTML("beforeend",
+            '<input id="field"><textarea id="text"></textarea><div id="free" contenteditable>x</div>')"""
+    )
+    for field in ("#field", "#text", "#free"):
+        await browser.page.locator(field).focus()
+        await browser.page.keyboard.type("?go/jk")
+    await browser.page.locator("main").focus()
+    for keys in ("Control+/", "Alt+?", "Meta+?", "Control+g"):
+        await browser.page.keyboard.press(keys)
+    await browser.page.keyboard.press("o")
+    assert await browser.page.locator("dialog").count() == 0
+    assert await browser.page.locator("#field").input_value() == "?go/jk"
+    assert await here(browser) == "/console"
+
+
+@ONE_ENGINE
+async def test_the_keys_are_explained(browser):
+    await browser.page.keyboard.press("?")
+    shown = browser.page.get_by_role("dialog", name="Keys")
+    await expect(shown).to_contain_text("Overview")
+    await expect(shown.get_by_role("button", name="Close")).to_be_focused()
+    assert await browser.barriers() == []
+    await browser.page.keyboard.press("g")
+    await browser.page.keyboard.press("o")
+    await expect(shown).to_be_visible()
+    await browser.page.keyboard.press("Escape")
+    await expect(shown).to_have_count(0)
+
+
+@ONE_ENGINE
+async def test_entries_of_a_list_are_walked_and_acted_on_by_keys(browser):
+    await browser.page.evaluate(
+        """() => {
+            const item = (number) => `<li data-item><a href="#${number}">${number}</a>
+                <button type="button" data-press="a" id="accept-${number}">Accept</button></li>`;
+            document.querySelector("main").insertAdjacentHTML("beforeend", `<ul>${[1, 2, 3].map(item).join("")}</ul>`);
+            window.pressed = [];
+            document.addEventListener("click", (event) => event.target.id && window.pressed.push(event.target.id));
+        }"""
+    )
+    items = browser.page.locator("[data-item]")
+    for key, number in (("j", 0), ("j", 1), ("j", 2), ("j", 2), ("k", 1)):
+        await browser.page.keyboard.press(key)
+        await expect(items.nth(number)).to_be_focused()
+    await browser.page.keyboard.press("a")
+    await browser.page.evaluate("document.activeElement.blur()")
+    await browser.page.keyboard.press("a")
+    assert await browser.page.evaluate("window.pressed") == ["accept-2", "accept-1"]
+
+
+@ONE_ENGINE
+async def test_the_theme_changes_without_a_new_page_and_is_kept(browser):
+    await browser.page.evaluate("window.stayed = true")
+    await browser.press("Dark theme")
+    assert await browser.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert await browser.page.evaluate("window.stayed")
+    await expect(browser.page.get_by_role("button", name="Light theme").first).to_be_visible()
+    named = {cookie["name"].rsplit("_", 1)[0]: cookie["value"] for cookie in await browser.context.cookies()}
+    while "tulving_theme" not in named:
+        await asyncio.sleep(0.05)
+        named = {cookie["name"].rsplit("_", 1)[0]: cookie["value"] for cookie in await browser.context.cookies()}
+    assert named["tulving_theme"] == "dark"
+    await browser.open("/console")
+    assert await browser.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert await browser.page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+@ONE_ENGINE
+async def test_the_theme_follows_the_system_until_it_is_chosen(browser):
+    await browser.theme("dark")
+    await browser.open("/console")
+    dark = await browser.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    await browser.press("Light theme")
+    light = await browser.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert dark != light
+
+
+@ONE_ENGINE
+async def test_an_act_asks_in_a_dialog(browser):
+    sent = []
+    browser.page.on("request", lambda request: sent.append(request.method) if request.method == "POST" else None)
+    await browser.page.evaluate(
+        """() => {
+            const token = document.querySelector("meta[name=form-token]").content;
+            document.querySelector("main").insertAdjacentHTML("beforeend",
+                `<form method="post" action="/console/theme" data-ask="Really?"><input type="hidden" name="_token"
+                value="${token}"><button name="theme" value="dark">Make it dark</button></form>
+                <form method="post" action="/console/theme"><button name="_ask" value="Surely?">Other</button></form>`);
+        }"""
+    )
+    await browser.press("Other")
+    await browser.page.get_by_role("dialog", name="Surely?").get_by_role("button", name="Cancel").click()
+    await browser.press("Make it dark")
+    shown = browser.page.get_by_role("dialog", name="Really?")
+    await expect(shown.get_by_role("button", name="Cancel")).to_be_focused()
+    await browser.page.keyboard.press("Escape")
+    await expect(shown).to_have_count(0)
+    assert sent == []
+    await browser.press("Make it dark")
+    async with browser.page.expect_navigation():
+        await shown.get_by_role("button", name="Make it dark").click()
+    assert sent == ["POST"]
+    assert await browser.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@ONE_ENGINE
+async def test_a_text_is_copied(browser):
+    await browser.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await browser.page.evaluate(
+        """() => document.querySelector("main").insertAdjacentHTML("beforeend",
+            '<div class="copyable"><pre><code>one &lt;two&gt;</code></pre><button data-copy>Copy</button></div>')"""
+    )
+    await browser.press("Copy")
+    await expect(browser.page.get_by_role("button", name="Copied")).to_be_visible()
+    assert await browser.page.evaluate("navigator.clipboard.readText()") == "one <two>"
+
+
+async def follow(browser) -> None:
+    """Let the whole content of the page be kept up to date."""
+    await browser.page.evaluate(FOLLOWED)
+    async with browser.page.expect_response("**/console/live*") as response:
+        await browser.page.evaluate("window.dispatchEvent(new Event('pageshow'))")
+    assert (await response.value).status == 200
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+
+
+async def store(browser, content: str) -> None:
+    """By another process than the test's, as an agent does."""
+    async with httpx2.AsyncClient(base_url=browser.service.base) as web:
+        headers = {"authorization": f"Bearer {browser.secret}"}
+        answer = await web.post(
+            "/v1/facts", json={"subject": "a", "predicate": content, "content": content}, headers=headers
+        )
+        assert answer.status_code == 201, answer.text
+
+
+async def test_a_page_shows_what_happens_elsewhere(browser):
+    await follow(browser)
+    before = await browser.text()
+    await store(browser, "first")
+    await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
+    assert await browser.page.evaluate("document.getElementById('content').isConnected")
+
+
+@ONE_ENGINE
+async def test_a_field_in_which_somebody_types_is_left_alone(browser):
+    await follow(browser)
+    await browser.page.evaluate(
+        """() => document.querySelector("main").insertAdjacentHTML("beforeend", '<input id="mine">')"""
+    )
+    await browser.page.locator("#mine").fill("half a wor")
+    await store(browser, "second")
+    await browser.page.wait_for_timeout(1_000)
+    assert await browser.page.locator("#mine").input_value() == "half a wor"
+    await browser.page.evaluate("document.activeElement.blur()")
+    await expect(browser.page.locator("#mine")).to_have_count(0)
+
+
+@ONE_ENGINE
+async def test_a_page_that_is_not_looked_at_rests_and_misses_nothing(browser):
+    await follow(browser)
+    before = await browser.text()
+    await store(browser, "third")
+    await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
+    await browser.page.evaluate(SEEN, False)
+    await expect(browser.page.locator("[data-live-mark]")).to_have_text("not live")
+    before = await browser.text()
+    await store(browser, "fourth")
+    await browser.page.evaluate(FOLLOWED)
+    async with browser.page.expect_request(lambda request: "/console/live?after=" in request.url):
+        await browser.page.evaluate(SEEN, True)
+    await expect(browser.page.locator("[data-live-mark]")).to_have_text("live")
+    await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
+
+
+@pytest.mark.parametrize("headers", [{}, {"cookie": "tulving_access_8321=tulving_wrong"}])
+async def test_the_stream_is_for_those_who_are_logged_in(stranger, headers):
+    await stranger.send("GET", "/console/live", headers=headers)
+    assert stranger.status == 401
+    assert stranger.response.headers["content-security-policy"]
+
+
+@ONE_ENGINE
+async def test_the_stream_is_for_pages_of_the_console(visitor, stranger, memory):
+    await visitor.send("GET", "/console/live", headers={"sec-fetch-site": "same-site"})
+    assert visitor.status == 403
+    secret = new_secret()
+    await administer(memory).create_token(secret, rights=["write"])
+    await stranger.send("GET", "/console/live", headers={"authorization": f"Bearer {secret}"})
+    assert stranger.status == 403
+    await visitor.send("GET", "/console/live?after=nonsense")
+    assert visitor.status == 422

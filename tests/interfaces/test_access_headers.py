@@ -1,0 +1,78 @@
+"""Which web pages may read answers, and what answers say to browsers and caches."""
+
+import pytest
+from access_parts import FACT, service
+from http_parts import JSON, LIST, bearer
+
+APP = "https://app.example.com"
+ASKED = {"access-control-request-method": "PATCH", "access-control-request-headers": "authorization, if-match"}
+
+
+@pytest.mark.parametrize("path", ["/v1/facts", "/v1/memories/fact/x", "/v1/events", "/mcp", "/v1/no/such/route"])
+async def test_a_page_of_an_allowed_origin_is_asked_for_no_token_beforehand(environ, path: str):
+    async with service(allowed_origins=APP) as here:
+        answer = await here.send("OPTIONS", path, headers={**ASKED, "origin": APP})
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == APP
+        assert set(answer.headers["access-control-allow-methods"].split(", ")) >= {"GET", "POST", "PATCH", "DELETE"}
+        assert "if-match" in answer.headers["access-control-allow-headers"]
+        assert "access-control-allow-credentials" not in answer.headers
+
+
+async def test_what_it_may_read_of_an_answer(environ):
+    async with service(allowed_origins=f"{APP},https://other.example.com") as here:
+        secret = await here.create()
+        origin = {"origin": APP}
+        for answer in (
+            await here.send("POST", "/v1/facts", secret, json=FACT, headers=origin),
+            await here.send("GET", "/v1/health", headers=origin),
+            await here.send("POST", "/mcp", secret, json=LIST, headers={**JSON, **origin}),
+            await here.send("GET", "/health", headers=origin),
+        ):
+            assert answer.headers["access-control-allow-origin"] == APP
+            exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")}
+            assert exposed >= {"ETag", "Link", "Retry-After", "X-Request-Id"}
+            assert "access-control-allow-credentials" not in answer.headers
+            assert "Origin" in answer.headers["vary"]
+
+
+async def test_the_console_is_for_no_other_page(environ):
+    async with service(allowed_origins=APP) as here:
+        for method in ("GET", "OPTIONS"):
+            answer = await here.send(method, "/console/login", headers={**ASKED, "origin": APP})
+            assert not any(name.startswith("access-control") for name in answer.headers), method
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/facts", "/mcp", "/console", "/console/static/console.css", "/health", "/readyz", "/"]
+)
+async def test_without_origins_and_for_others_there_is_nothing(environ, path: str):
+    for settings in ({}, {"allowed_origins": APP}):
+        async with service(**settings) as here:
+            for method in ("OPTIONS", "GET", "POST"):
+                stranger = await here.send(method, path, headers={**ASKED, "origin": "https://evil.example"})
+                assert stranger.status_code == 403, method
+                assert not any(name.startswith("access-control") for name in stranger.headers)
+                rebound = await here.send(method, path, headers={"host": "evil.example"})
+                assert rebound.status_code == 421, method
+
+
+async def test_answers_to_programs_are_kept_by_nobody_and_are_what_they_say(environ):
+    async with service() as here:
+        secret = await here.create()
+        stored = await here.send("POST", "/v1/facts", secret, json=FACT)
+        for answer in (
+            stored,
+            await here.send("GET", f"/v1/memories/fact/{stored.json()['id']}", secret),
+            await here.send("GET", "/v1/health"),
+            await here.send("GET", "/v1/no/such/route", secret),
+            await here.send("GET", "/v1/health", headers={"host": "evil.example"}),
+            await here.send("POST", "/mcp", secret, json=LIST, headers=JSON),
+            await here.send("GET", "/health", headers=bearer(secret)),
+        ):
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            # Who asks again whether a version is still the newest may keep it; a proxy may not.
+            kept = "private, no-cache" if "etag" in answer.headers else "no-store"
+            assert answer.headers["cache-control"] == kept
+        style = await here.send("GET", "/console/static/console.css")
+        assert (style.status_code, style.headers.get("cache-control")) != (200, "no-store")
