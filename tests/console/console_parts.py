@@ -278,6 +278,7 @@ class Browser:
         for theme, (size, view) in itertools.product(("light", "dark"), {"wide": WIDE, "narrow": NARROW}.items()):
             await self.page.set_viewport_size(view)
             await self.theme(theme)
+            await self.overflow()
             await self.page.screenshot(path=Path(folder) / f"{name}-{theme}-{size}.png", full_page=True)
         await self.page.set_viewport_size(WIDE)
         await self.theme("light")

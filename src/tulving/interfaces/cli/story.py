@@ -56,6 +56,12 @@ NOTES = (
 WARNING = "Restart the booking service when it answers slowly."
 HABIT = "Check every recipe for nuts before suggesting it to Mira."
 TESTS = "Run the tests before deploying the booking service."
+ERRANDS = {
+    15: ("errand", "wants to return two books to the library"),
+    13: ("car", "has the car in the workshop until it is called for"),
+    11: ("parcel", "waits for a parcel with the curtains"),
+}
+"""By the day before the end on which they are told: they fade within the week."""
 RULES = (
     (BUTLER, "Suggest at most three dishes, the quickest first."),
     (BUTLER, "Say how long a dish takes before listing what goes into it."),
@@ -119,6 +125,7 @@ class _Telling:
             (30, 10, OPS, self._broken_deployment),
             (21, 10, OPS, self._new_database),
             (16, 10, BUTLER, self._week_of_dishes),
+            *((day, 11, BUTLER, partial(self._errand, errand)) for day, errand in ERRANDS.items()),
             (9, 18, BUTLER, self._move),
             (7, 9, "Mira", self._regret),
             (5, 10, OPS, self._birthday),
@@ -196,6 +203,11 @@ class _Telling:
             ("decision", "On weekdays dinner takes half an hour at most.", "Mira"),
         )
         await self._memory.store_note("Mira drinks green tea in the morning", category="preference", source="user")
+
+    async def _errand(self, errand: tuple[str, str]) -> None:
+        """What will soon be of no interest any more."""
+        predicate, content = errand
+        await self._facts("Mira", "Mira Santos", (predicate, content, {"permanence": "ephemeral", "importance": 2}))
 
     async def _move(self) -> None:
         """A fact and a note that are replaced."""

@@ -15,6 +15,11 @@ const settled = document.createElement("meta");
 settled.id = "__________cytoscape_stylesheet";
 document.head.append(settled);
 
+// Labels break between words, and within those that are too long for a line.
+function breakable(text) {
+  return text.replace(/\S{18}(?=\S)/gu, "$&\u200b");
+}
+
 function colour(name) {
   probe.style.color = `var(--${name})`;
   return getComputedStyle(probe).color;
@@ -54,7 +59,7 @@ function style() {
     {
       selector: "node",
       style: {
-        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-overflow-wrap": "anywhere", "text-max-width": 148,
+        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-max-width": 148,
         "text-valign": "center", "text-halign": "center", "line-height": 1.25, "background-color": card, "border-color": line, "border-width": 1,
       },
     },
@@ -87,7 +92,7 @@ function draw(frame) {
   const cy = cytoscape({
     container: frame,
     elements: [
-      ...spec.nodes.map((node) => ({ data: { ...node, shown: node.label, past: PAST.includes(node.state) }, position: places[node.id] })),
+      ...spec.nodes.map((node) => ({ data: { ...node, shown: breakable(node.label), past: PAST.includes(node.state) }, position: places[node.id] })),
       ...spec.edges.map((edge, at) => ({ data: { id: `edge-${at}`, source: edge.from, target: edge.to, word: edge.word, far: Math.abs(steps[edge.from] - steps[edge.to]) > 1 } })),
     ],
     style: style(),
