@@ -189,6 +189,7 @@ async def test_many_small_requests_leave_nothing(environ):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1_800)
 async def test_a_hundred_thousand_small_requests_take_no_more_memory(environ, token):
     """Of the server, whose files and threads are also the same as before."""
     secret = token()["secret"]
@@ -206,6 +207,7 @@ async def test_a_hundred_thousand_small_requests_take_no_more_memory(environ, to
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1_800)
 async def test_streams_come_and_go_for_a_minute_beside_writers(environ, token):
     """Slow, vanishing and good readers of events; the good ones hear of everything."""
     secret, chance = token()["secret"], random.Random(11)
@@ -231,11 +233,17 @@ async def test_streams_come_and_go_for_a_minute_beside_writers(environ, token):
                     writer.transport.abort()
 
             async with listening(reading, after=START) as stream:
-                writing = asyncio.gather(write(), *(vanish() for _ in range(20)))
-                heard = []
-                while not (writing.done() and len(heard) >= len(made)):
-                    heard.append((await stream.next(30)).data["payload"]["id"])
-                await writing
+                heard: list[str] = []
+
+                async def hear() -> None:
+                    while True:
+                        heard.append((await stream.next(90)).data["payload"]["id"])
+
+                hearing = asyncio.create_task(hear())
+                await asyncio.gather(write(), *(vanish() for _ in range(20)))
+                await until(lambda: len(heard) >= len(made))
+                hearing.cancel()
+                await asyncio.wait([hearing])
             assert heard == made
         await until(lambda: not process.net_connections(kind="tcp")[1:])
         assert process.memory_info().rss < 400_000_000

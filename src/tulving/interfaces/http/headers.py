@@ -42,4 +42,7 @@ class CrossOrigin(CORSMiddleware):
 
 
 def _is_for_programs(scope: Scope) -> bool:
-    return scope["type"] == "http" and f"/{scope['path'].split('/')[1]}" in FOR_PROGRAMS
+    if scope["type"] != "http":
+        return False
+    # A target without a slash, as `*`, is a path too.
+    return f"/{scope['path'].removeprefix('/').partition('/')[0]}" in FOR_PROGRAMS
