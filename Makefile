@@ -18,7 +18,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint docs bench quality postgres extras soak scenarios specification lock clean
+.PHONY: help demo console test lint docs bench quality postgres extras soak scenarios specification browser lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -27,6 +27,9 @@ demo: $(VENV)/.base $(VENV)/.project ## install, fetch the embedding model, stor
 	@$(BIN)/tulving init
 	@rm -rf .demo && mkdir .demo
 	@$(BIN)/tulving --url "$${TULVING_URL:-sqlite:///.demo/memory.db}" demo
+
+console: $(VENV)/.base $(VENV)/.project ## install, and show the console in a browser with made-up memories
+	@$(BIN)/tulving serve --demo
 
 test: $(VENV)/.dev $(VENV)/.project ## run the tests, then count the scenarios that have none
 	@status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS) || status=$$?; \
@@ -63,6 +66,10 @@ scenarios: $(VENV)/.dev $(VENV)/.project ## list the scenarios of the specificat
 
 specification: $(VENV)/.dev $(VENV)/.project ## make the tables of docs/specification.md anew, and check them
 	@$(BIN)/python scripts/specification.py
+
+browser: ## install Debian's Chromium (as root), in which the console is tested
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends chromium; }
 
 lock: $(VENV)/.created ## pin the dependencies anew (UPGRADE=--upgrade takes newer ones)
 	$(PIP) uv==$(UV_VERSION)

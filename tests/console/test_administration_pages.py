@@ -84,12 +84,14 @@ async def test_a_token_is_made_and_its_secret_shown_once(visitor, memory: Memory
     box = {"read": True, "write": None, "destroy": None}
     assert {*box} <= {each["value"] for each in visitor.tree.all("input") if each["name"] == "rights"}
     data = {"_token": token_of(visitor), "name": "laptop", "tenant": "anna", "days": "7", "rights": ["read", "write"]}
+    data |= {"requests_per_minute": "30"}
     await visitor.send("POST", "/console/tokens/new", data=data)
     assert "It is shown only this once" in visitor.text
     secret = visitor.tree.one("pre").text
     found = await authentication(memory).authenticate(secret)
     assert found is not None
     assert (found.tenant_id, found.name, found.actor, found.rights) == ("anna", "laptop", "laptop", ("read", "write"))
+    assert (found.requests_per_minute, found.model_tokens_per_day) == (30, None)
     assert found.expires_at == clock() + timedelta(days=7)
     await visitor.follow("Done")
     assert secret not in visitor.page and "laptop" in visitor.text
@@ -105,6 +107,8 @@ async def test_a_token_is_made_and_its_secret_shown_once(visitor, memory: Memory
         ({"days": "-1"}, "days: is -1"),
         ({"days": "soon"}, "days: 'soon' is not a number"),
         ({"days": "nan"}, "days: is nan"),
+        ({"requests_per_minute": "many"}, "requests_per_minute: 'many' is not a whole number"),
+        ({"requests_per_minute": "0"}, "requests_per_minute: is 0"),
         ({"name": "n" * 201}, "name: has 201 characters"),
         ({"tenant": "t" * 201}, "tenant_id: has 201 characters"),
     ],

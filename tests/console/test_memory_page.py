@@ -12,6 +12,7 @@ from tulving.interfaces.console import dossier
 
 ASK = "/console/ask"
 QUESTION = "Where does Mira live?"
+UNKNOWN = UUID("00000000-0000-4000-8000-0123456789ab")
 
 
 def part(visitor, name):
@@ -385,12 +386,12 @@ async def test_a_memory_is_found_by_the_beginning_of_its_id(visitor, memory):
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        (place("fact", UUID(int=1)), 404),
+        (place("fact", UNKNOWN), 404),
         (place("episode", "deadbeef"), 404),
         (place("fact", "zzz"), 400),
         (place("fact", "a1"), 400),
-        (place("thought", UUID(int=1)), 404),
-        (f"/console/memory/{UUID(int=1)}", 404),
+        (place("thought", UNKNOWN), 404),
+        (f"/console/memory/{UNKNOWN}", 404),
     ],
 )
 async def test_an_unknown_id_has_a_clear_page(visitor, path, status):

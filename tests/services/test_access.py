@@ -10,6 +10,7 @@ from administration import administer, authentication
 
 from tulving import Caller, InvalidInput, Memory, NotFound
 from tulving.domain.access import ALL_RIGHTS, RIGHTS, NewToken, Token, digest
+from tulving.domain.scope import Allowance
 from tulving.services.operations import Effect
 from tulving.testing import ManualClock
 
@@ -38,7 +39,8 @@ async def test_a_token_stands_for_its_tenant_actor_and_rights(memory: Memory):
     assert found == known(token)
     assert token.secret == secret
     assert (token.tenant_id, token.name, token.actor, token.rights) == ("anna", "laptop", "claude", ("read", "destroy"))
-    assert token.caller("42") == Caller("anna", "claude", "42")
+    spent_by = Allowance(str(token.id), None)
+    assert token.caller("42") == Caller("anna", "claude", "42", allowance=spent_by)
     assert await authentication(memory).authenticate(secret[:-1]) is None
     assert await authentication(memory).authenticate("") is None
     assert await authentication(memory).authenticate(digest(secret)) is None

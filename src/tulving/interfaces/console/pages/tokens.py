@@ -16,6 +16,14 @@ MEANS = {
 }
 
 
+LIMITS = {
+    "requests_per_minute": "of each server",
+    "model_tokens_per_day": "spent by language models",
+    "largest_body": "bytes of a request",
+}
+"""What a token may have limits of its own for; as the server is configured, if it has none."""
+
+
 async def show(visit: Visit) -> Response:
     """The tokens, the newest first, and a form for a new one."""
     return await _page(visit)
@@ -24,7 +32,7 @@ async def show(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Make a token and show its secret, this once."""
     form = await visit.form()
-    given = {name: str(form.get(name, "")).strip() for name in ("name", "actor", "tenant", "days")}
+    given = {name: str(form.get(name, "")).strip() for name in ("name", "actor", "tenant", "days", *LIMITS)}
     rights = [str(each) for each in form.getlist("rights")]
     try:
         made = await visit.call(
@@ -34,6 +42,7 @@ async def create(visit: Visit) -> Response:
             rights=rights,
             days=_days(given["days"]),
             tenant_id=given["tenant"] or None,
+            **{name: _whole(name, given[name]) for name in LIMITS},
         )
     except InvalidInput as error:
         return await _page(visit, given={**given, "rights": rights}, problem=str(error))
@@ -52,7 +61,8 @@ async def _page(
     tenant = visit.query.get("tenant") or None
     tokens = [*reversed(await visit.call("memory_tokens", tenant_id=tenant))]
     own = (await visit.memory()).caller.tenant_id
-    asked = {"name": "", "actor": "", "tenant": tenant or own, "days": "90", "rights": RIGHTS, **(given or {})}
+    empty = {"name": "", "actor": "", "tenant": tenant or own, "days": "90", "rights": RIGHTS}
+    asked = empty | dict.fromkeys(LIMITS, "") | (given or {})
     return visit.render(
         "tokens.html",
         status=400 if problem else 200,
@@ -61,6 +71,8 @@ async def _page(
         asked=asked,
         problem=problem,
         made=made,
+        limits=LIMITS,
+        is_limited=any(asked[name] for name in LIMITS),
         rights={right: MEANS[right] for right in ALL_RIGHTS},
     )
 
@@ -70,6 +82,13 @@ def _days(text: str) -> float | None:
         return float(text) if text else None
     except ValueError:
         raise InvalidInput("days", f"{text!r:.40} is not a number", "a number of days, or nothing for ever") from None
+
+
+def _whole(name: str, text: str) -> int | None:
+    try:
+        return int(text) if text else None
+    except ValueError:
+        raise InvalidInput(name, f"{text!r:.40} is not a whole number", "a whole number, or nothing") from None
 
 
 PAGES = [
