@@ -47,7 +47,9 @@ async def test_a_model_is_offered_the_operations(memory: Memory) -> None:
         script = await run(memory, tools=tools)
         assert script.info is not None
         offered = {each.name: each for each in script.info.function_tools}
-        assert set(offered) == {name for name, each in OPERATIONS.items() if each.standard or tools}
+        assert set(offered) == {
+            name for name, each in OPERATIONS.items() if each.standard or (tools and each.for_models)
+        }
         for name, tool in offered.items():
             _, description, schema = described(OPERATIONS[name], memory.config)
             assert (tool.description, tool.parameters_json_schema) == (description, schema)

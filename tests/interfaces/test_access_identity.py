@@ -48,6 +48,13 @@ async def test_a_user_reaches_their_own_part_and_nobody_elses(environ, issuer: P
         assert (event.tenant_id, event.actor) == ("default", "anna")
 
 
+async def test_what_the_server_is_bound_to_holds_for_every_token(environ, issuer: Provider):
+    async with service(jwt=settings(issuer), user_id="bert") as here:
+        assert (await here.send("GET", "/v1/health", issuer.token(sub="bert"))).status_code == 200
+        refused = await here.send("GET", "/v1/health", issuer.token())
+        assert (refused.status_code, refused.json()["type"]) == (403, "/v1/problems/forbidden")
+
+
 async def test_claims_mean_what_the_settings_say(environ, issuer: Provider):
     made = settings(
         issuer,

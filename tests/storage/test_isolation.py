@@ -18,13 +18,27 @@ from fault_parts import everything, opened, problems
 from raw_sql import rows_of, run_sql
 
 import tulving.storage
+from tulving.domain.events import Sought
 from tulving.domain.model import KIND_OF, KINDS, Fact, Kind, NewEpisode, NewFact, NewRule
 from tulving.domain.offers import Offer
-from tulving.domain.scope import Caller, Filter
+from tulving.domain.scope import Bound, Caller, Filter
 from tulving.errors import InvalidInput, NotFound, TulvingError
 from tulving.services.memory import Memory
 from tulving.settings import MemoryModuleConfig
-from tulving.storage import edits, entities, events, facts, filters, items, moving, profiles, runs, timeline, timelines
+from tulving.storage import (
+    audit,
+    edits,
+    entities,
+    events,
+    facts,
+    filters,
+    items,
+    moving,
+    profiles,
+    runs,
+    timeline,
+    timelines,
+)
 from tulving.storage.kinds import KIND
 from tulving.testing import CLOSE, ManualClock, SequentialIds
 
@@ -724,6 +738,7 @@ COMPLETED_ELSEWHERE = {
     "SELECT {', '.join((f'm.{name}' for name in _COLUMNS))} FROM sessions AS m",  # as {_SELECT}
     "SELECT {', '.join(_COLUMNS)} FROM access_tokens",  # as {_SELECT}
     "SELECT seq, {', '.join(COLUMNS)} FROM memory_events",  # as {_SELECT}
+    "SELECT seq, {', '.join(COLUMNS)} FROM memory_events AS e",  # by audit._condition
     "SELECT id, entity_type, canonical_name, folded_name, aliases FROM entities",  # as {_NAMES}
 }
 TENANT_CLAUSES = (
@@ -753,6 +768,7 @@ WHOLE_STORE = {  # by file and the beginning of the function's name
     ("backpressure.py", "_warned_tenants"): "which tenants a process has warned that is gone",
     ("cleanup.py", "tenants"): "which tenants there are",
     ("timeline.py", "tenants"): "which tenants there are",
+    ("tenants.py", "_names"): "which tenants there are",
     ("timeline.py", "unlike_rows"): "verification concerns the whole store",
     ("timeline.py", "sweep"): "which files of the whole store are needed",
     ("sqlite/database.py", "segments_beside"): "a backup holds the whole store",
@@ -853,6 +869,7 @@ def test_what_is_filled_into_statements_has_the_tenant() -> None:
         assert "tenant_id" in KIND[kind].inserted
     assert "tenant_id" in events.COLUMNS
     assert filters.reach_or_all(None, "fact", "mine", Filter())[0] == "m.tenant_id = :tenant_id"  # pyright: ignore
+    assert audit._condition("mine", Bound(), Sought())[0].startswith("e.tenant_id = :tenant_id")
     assert filters.of_tenant("mine", "TRUE")[0] == "m.tenant_id = :tenant_id AND TRUE"
     clauses = (entities._MINE, profiles._MINE, runs._RUNS, items.THIS, edits._OF_MEMORY, timeline.THIS, timelines.THIS)
     for statement in (facts._BY_ENTITY, facts._BY_SUBJECT, facts._BY_CONTENT, *clauses):

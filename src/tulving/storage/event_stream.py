@@ -40,9 +40,9 @@ def reached(conn: Connection, tenant_id: str, place: Cursor | None) -> Cursor | 
         return None
     # Where transactions have numbers, only what is older than these numbers has none.
     if place.seq and not place.transaction_id:
-        there = f"tenant_id = :tenant_id AND {conn.event_order.transaction} = 0 AND seq >= :seq"
-        params = {"tenant_id": tenant_id, "seq": place.seq}
-        return place if conn.fetch_one(f"SELECT 1 AS found FROM memory_events WHERE {there} LIMIT 1", params) else None
+        unnumbered = f"{conn.event_order.transaction} = 0 AND seq >= :seq"
+        sql = f"SELECT 1 AS found FROM memory_events WHERE tenant_id = :tenant_id AND {unnumbered} LIMIT 1"
+        return place if conn.fetch_one(sql, {"tenant_id": tenant_id, "seq": place.seq}) else None
     return place
 
 

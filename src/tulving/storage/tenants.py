@@ -8,14 +8,6 @@ from tulving.storage.connection import Connection
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
 
-_NEXT = "SELECT MIN(tenant_id) FROM memory_events WHERE tenant_id >"
-# From name to name along the index, and so in its order: a trail of a million events has few names.
-_NAMES = f"""
-WITH RECURSIVE names(tenant_id) AS (
-    SELECT ({_NEXT} :after)
-    UNION ALL SELECT ({_NEXT} names.tenant_id) FROM names WHERE names.tenant_id IS NOT NULL
-)
-SELECT tenant_id FROM names WHERE tenant_id IS NOT NULL LIMIT :limit"""
 _LAST = (
     "SELECT occurred_at FROM memory_events WHERE tenant_id = :tenant_id ORDER BY seq DESC LIMIT 1"  # the latest change
 )
@@ -24,8 +16,19 @@ _LAST = (
 def listing(conn: Connection, after: str, limit: int, now: datetime) -> list[dict[str, Any]]:
     """The tenants whose names come after one. Every change leaves an event, so that no tenant is without."""
     conn.check_sees_all_tenants()
-    names = [row["tenant_id"] for row in conn.fetch_all(_NAMES, {"after": after, "limit": limit})]
-    return [_described(conn, {"tenant_id": name, "now": now}) for name in names]
+    return [_described(conn, {"tenant_id": name, "now": now}) for name in _names(conn, after, limit)]
+
+
+def _names(conn: Connection, after: str, limit: int) -> list[str]:
+    """From name to name along the index, and so in its order: a trail of a million events has few names."""
+    following = "SELECT MIN(tenant_id) FROM memory_events WHERE tenant_id >"
+    sql = f"""
+    WITH RECURSIVE names(tenant_id) AS (
+        SELECT ({following} :after)
+        UNION ALL SELECT ({following} names.tenant_id) FROM names WHERE names.tenant_id IS NOT NULL
+    )
+    SELECT tenant_id FROM names WHERE tenant_id IS NOT NULL LIMIT :limit"""
+    return [row["tenant_id"] for row in conn.fetch_all(sql, {"after": after, "limit": limit})]
 
 
 def _described(conn: Connection, params: Row) -> dict[str, Any]:

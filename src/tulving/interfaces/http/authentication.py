@@ -232,6 +232,8 @@ def _principal(
     except InvalidInput as error:  # without its key a repeated request would be carried out twice
         problem = f"the header Idempotency-Key: {error.problem}"
         raise Refusal(400, "invalid_idempotency_key", problem) from error
+    if user_id is not None and served.memory.bound.owner.user_id not in (None, user_id):
+        raise Refusal(403, "forbidden", "this server is for another user")
     try:
         memory = narrowed(served.memory.bind(caller=caller, user_id=user_id), headers)
     except InvalidInput as error:
