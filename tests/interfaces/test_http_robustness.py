@@ -174,7 +174,7 @@ def small_requests(port: int, secret: str) -> list[bytes]:
 
     admitted = f"authorization: Bearer {secret}\r\n"
     return [
-        request("/live"),
+        request("/livez"),
         request("/v1/profile/context", admitted),
         request("/v1/stats", admitted),
         request("/v1/stats"),
@@ -253,5 +253,5 @@ async def test_streams_come_and_go_for_a_minute_beside_writers(environ, token):
 async def answers(served: Served, secret: str) -> None:
     async with client_of(served, secret) as client:
         assert (await client.post("/v1/recall", json={"topic": "garden"})).status_code == 200
-        assert (await client.get("/live")).text == "ok"
+        assert (await client.get("/livez")).status_code == 200
     assert Path("/proc", str(served.process.pid)).exists()
