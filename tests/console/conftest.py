@@ -39,6 +39,7 @@ ADDRESS = Endpoint("127.0.0.1", int(BASE.rsplit(":", 1)[1]))
 KEY = "tulving_the-key-of-this-server-0123456789"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium_process" in getattr(item, "fixturenames", ()):

@@ -152,7 +152,7 @@ def test_the_prompt_tells_every_tool_in_few_tokens():
     )
     assert count_tokens(standard) <= 3_000
     for name, operation in OPERATIONS.items():
-        assert f"\n{name}: " in every
+        assert (f"\n{name}: " in every) is operation.for_models
         assert (f"\n{name}: " in standard) is operation.standard
     assert "- limit (integer, default 10): How many at most\n" in standard
     assert "- memory_type* (episode | fact | rule): " in standard

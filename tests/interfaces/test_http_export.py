@@ -225,10 +225,17 @@ async def test_few_are_under_way_at_once(environ, monkeypatch):
     monkeypatch.setattr(moving, "AT_ONCE", 1)
     async with service() as here:
         secret = await here.create()
-        _, writer = await asyncio.open_connection("127.0.0.1", here.port)
         head = f"POST /v1/import HTTP/1.1\r\nhost: 127.0.0.1:{here.port}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-        writer.write((head + f"authorization: Bearer {secret}\r\ncontent-length: 1000\r\n\r\n{{").encode())
+        begun = (head + f"authorization: Bearer {secret}\r\ncontent-length: 1000\r\n\r\n{{").encode()
+
+        async def upload() -> tuple[asyncio.Task[bytes], asyncio.StreamWriter]:
+            """One that stops in the middle. What it is answered is a refusal."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+            writer.write(begun)
+            return asyncio.create_task(reader.read(1)), writer
+
         async with here.client(secret) as client:
+            refused, writer = await upload()
 
             async def status() -> int:
                 return (await client.get("/v1/export")).status_code
@@ -236,7 +243,11 @@ async def test_few_are_under_way_at_once(environ, monkeypatch):
             async with asyncio.timeout(20):
                 while await status() != 429:
                     await asyncio.sleep(0.01)
+                    if refused.done():  # an export was still under way
+                        writer.close()
+                        refused, writer = await upload()
             writer.transport.abort()
+            await asyncio.wait([refused])
             async with asyncio.timeout(20):
                 while await status() != 200:
                     await asyncio.sleep(0.01)

@@ -56,30 +56,6 @@ async def test_what_another_process_revokes_ends_within_the_time(memory, secret,
     assert await here.authenticate(secret) is None
 
 
-async def test_while_a_lookup_waits_others_are_not_kept_but_not_for_long(memory, secret, lookups, monkeypatch):
-    monkeypatch.setattr(tokens, "TRUSTED", 0.0)
-    monkeypatch.setattr(tokens, "TRUSTED_MEANWHILE", 0.3)
-    here = authentication(memory)
-    assert await here.authenticate(secret)
-    await revoke_elsewhere(memory)
-    free, read = asyncio.Event(), memory._env.store.read
-
-    async def slow(*args: Any, **kwargs: Any) -> Any:
-        await free.wait()
-        return await read(*args, **kwargs)
-
-    monkeypatch.setattr(memory._env.store, "read", slow)
-    first = asyncio.create_task(here.authenticate(secret))
-    await asyncio.sleep(0)
-    assert await here.authenticate(secret), "it was good a moment ago"
-    await asyncio.sleep(0.3)
-    late = asyncio.create_task(here.authenticate(secret))
-    await asyncio.sleep(0.05)
-    assert not late.done()
-    free.set()
-    assert (await first, await late) == (None, None)
-
-
 async def test_what_is_revoked_here_ends_at_once(memory, secret):
     here = authentication(memory)
     token = await here.authenticate(secret)

@@ -332,6 +332,7 @@ async def test_a_merge_is_for_a_connection_to_the_whole_tenant(url: str, part: s
 MAKERS = {
     ("services/items.py", "_address"): "the check",
     ("domain/scope.py", "address_of"): "of a memory that was read",
+    ("domain/provenance.py", "own_links"): "of what such a memory names; who looks it up checks what it may read",
     ("storage/facts.py", "_known"): "of the fact that has the offer's own key",
     ("storage/settlements.py", "_sides"): "of the two notes of a settlement that the caller may change",
     ("storage/settlements.py", "revert"): "of what was merged of them",

@@ -71,8 +71,8 @@ def on_id(memory: Memory) -> dict[str, Callable[[Any], Any]]:
     """The verbs that take the id of a run, a proposal or a lease."""
     return {
         "run_id": memory.undo,
-        "id": memory.accept,
-        "id ": memory.reject,
+        "ids": lambda id_: memory.accept([id_]),
+        "ids ": lambda id_: memory.reject([id_]),
         "lease": lambda id_: memory.learn_apply('{"newFacts": []}', id_),
     }
 
@@ -123,9 +123,12 @@ async def test_what_is_no_id_is_refused_by_name(memory: Memory, contents: Conten
             error = refusal.value
             assert (error.field, error.allowed) == (field.strip(), "a UUID"), (field, str(bad)[:80])
             assert len(str(error).encode()) < 1000
-    for nothing in (memory.accept, memory.reject):
-        with pytest.raises(InvalidInput, match="id: is missing"):
-            await nothing()
+    for verb in (memory.accept, memory.reject):
+        for no_list in (None, 7, {}):
+            with pytest.raises(InvalidInput, match="ids: must be a list"):
+                await verb(no_list)
+        with pytest.raises(InvalidInput, match="ids: is empty"):
+            await verb([])
     assert contents() == before
 
 
@@ -135,7 +138,7 @@ async def test_one_unknown_id_among_others_decides_nothing(memory: Memory, conte
     for verb in (memory.accept, memory.reject):
         for others in ((ids["proposal"], UUID(int=5)), (ids["run"], ids["lease"]), (UUID(int=5), ids["run"])):
             with pytest.raises(NotFound):
-                await verb(*others)
+                await verb(others)
     assert contents() == before
 
 

@@ -160,7 +160,8 @@ class Reviewing(Learning):
         return decide
 
     async def _chosen(self, ids: Sequence[MemoryId] | MemoryId) -> list[Proposal]:
-        given = [ids] if isinstance(ids, str | UUID) else ids
+        allowed = "the ids of proposals or of their runs"
+        given = [ids] if isinstance(ids, str | UUID) else intake.items("ids", ids, None, allowed)
         named = [intake.memory_id("ids", id_) for id_ in given]
         found = await self._read(storage.proposals.of_ids, self.caller.tenant_id, self.bound, named)
         covered = {each for proposal in found for each in (proposal.id, proposal.run_id)}
@@ -168,7 +169,7 @@ class Reviewing(Learning):
             if id_ not in covered:
                 raise NotFound(f"there is no proposal {id_}")
         if not found:
-            raise InvalidInput("ids", "is empty", "the ids of proposals or of their runs")
+            raise InvalidInput("ids", "is empty", allowed)
         return found
 
     async def _known_run(self, run_id: MemoryId) -> Run:

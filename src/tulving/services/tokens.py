@@ -30,7 +30,7 @@ from tulving.services.service import Service
 LONGEST_DAYS = 36_500
 SHORTEST_PREFIX = 4
 REVOKED = "token_revoked"
-TRUSTED, TRUSTED_MEANWHILE = 1.0, 5.0
+TRUSTED = 1.0
 """Seconds for which a token that was good is not looked up again."""
 MOST_TRUSTED = 10_000
 
@@ -39,8 +39,7 @@ class Authentication(Service):
     """What a network server needs to authenticate a caller whose tenant is not known yet.
 
     A lookup waits like every other read, behind all that the store has to do; so a token that was good is trusted for a
-    moment. What this process revokes it forgets at once; what another one revokes, within `TRUSTED` seconds, or while
-    the next lookup is under way, `TRUSTED_MEANWHILE`.
+    moment. What this process revokes it forgets at once; what another one revokes, within `TRUSTED` seconds.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -53,7 +52,7 @@ class Authentication(Service):
         """The token with this secret, if it is valid now."""
         hash_, now = digest(secret), asyncio.get_running_loop().time()
         token, since = self._good.get(hash_, (None, 0.0))
-        if token is None or now - since >= (TRUSTED_MEANWHILE if hash_ in self._looking else TRUSTED):
+        if token is None or now - since >= TRUSTED:
             if hash_ not in self._looking:
                 self._looking[hash_] = asyncio.create_task(self._look(hash_, now))
             token = await asyncio.shield(self._looking[hash_])
