@@ -182,6 +182,15 @@ async def test_a_page_shows_what_happens_elsewhere(browser):
 
 
 @ONE_ENGINE
+async def test_a_mark_is_seen_without_asking_for_it(browser):
+    rule = await browser.memory.store_rule("Pour slowly")
+    await browser.open("/console/rules")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    await browser.memory.mark_helpful(rule.id)
+    await expect(browser.page.locator("main")).to_contain_text("1 helpful")
+
+
+@ONE_ENGINE
 async def test_a_field_in_which_somebody_types_is_left_alone(browser):
     await follow(browser)
     await browser.page.evaluate(
@@ -206,7 +215,7 @@ async def test_a_page_that_is_not_looked_at_rests_and_misses_nothing(browser):
     before = await browser.text()
     await store(browser, "fourth")
     await browser.page.evaluate(FOLLOWED)
-    async with browser.page.expect_request(lambda request: "/console/live?after=" in request.url):
+    async with browser.page.expect_request(lambda request: "/console/live" in request.url and "after=" in request.url):
         await browser.page.evaluate(SEEN, True)
     await expect(browser.page.locator("[data-live-mark]")).to_have_text("live")
     await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)

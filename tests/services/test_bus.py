@@ -72,6 +72,29 @@ async def test_content_is_what_the_row_says_when_it_is_told(memory: Memory) -> N
     assert "segmentId" in told[str(ids[2])] and "segmentId" not in told[str(noted[1])]
 
 
+async def test_every_other_change_is_told_to_those_who_ask_for_it(memory: Memory) -> None:
+    ann, bob = memory.bind(user_id="ann"), memory.bind(user_id="bob")
+    fact, rule = await ann.store_note("tea"), await bob.store_rule("pour slowly")
+    after = await end(memory)
+    await ann.edit("fact", fact.id, content="green tea")
+    await bob.mark_helpful(rule.id)
+    await memory.create_entity("Ann", "person")
+    await ann.store_note("milk")
+    told = await heard(memory, "audit", after)
+    assert [(each.payload["kind"], each.payload["change"]) for each in told] == [
+        ("fact", "fact_edited"),
+        ("rule", "rule_marked_helpful"),
+        ("entity", "entity_created"),
+    ], "what is saved has a topic of its own"
+    assert [each.topic for each in told] == ["audit:changed"] * 3
+    assert told[0].payload == {"id": str(fact.id), "kind": "fact", "change": "fact_edited", "runId": None}
+    assert await heard(ann, "audit:changed", after) == told[:1]
+    assert await heard(bob, "audit:changed", after) == told[1:2]
+    assert "audit:changed" not in {each.topic for each in await heard(memory, None, after)}
+    both = await heard(memory, ["audit", "memory"], after)
+    assert len(both) == 4 and len({each.cursor for each in both}) == 4
+
+
 @pytest.mark.scenario("000-020")
 async def test_what_is_pruned_is_told_by_its_ids(memory: Memory, clock: ManualClock) -> None:
     ann, bob = memory.bind(user_id="ann"), memory.bind(user_id="bob", persona_id="coach")

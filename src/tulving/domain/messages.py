@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tulving.domain.editing import is_forgotten
 from tulving.domain.events import Event
-from tulving.domain.model import Episode, Fact, Item, Kind
+from tulving.domain.model import KINDS, Episode, Fact, Item, Kind
 from tulving.domain.records import Record
 from tulving.domain.scope import Bound
 from tulving.errors import InvalidInput
@@ -22,6 +22,8 @@ SAVED, PRUNED = "memory:episodic:saved", "memory:episodic:pruned"
 WARNING, HEALTHY = "memory:episodic:warning", "memory:episodic:healthy"
 LEARNED = "memory:semantic:saved"
 MONITORING = "memory:monitoring:warning"
+CHANGED = "audit:changed"
+"""The topic of all other changes, for those who ask for it by name."""
 TOPIC_OF = {
     "episode_created": SAVED,
     "episode_deleted": PRUNED,
@@ -31,7 +33,7 @@ TOPIC_OF = {
     "fact_created": LEARNED,
     **{f"merge_rule_{what}": f"rule:{what}" for what in ("registered", "updated", "deleted")},
 }
-"""The topic of each audit event that is a message. A warning is also sent to `MONITORING`."""
+"""The topic of each audit event that has one of its own. A warning is also sent to `MONITORING`."""
 TOPICS = tuple(dict.fromkeys((*TOPIC_OF.values(), MONITORING)))
 LAST = 2**63 - 1
 WHOSE = ("user_id", "household_id", "persona_id", "project", "butler")
@@ -82,28 +84,30 @@ def read_cursor(text: object) -> Cursor:
 
 
 def chosen(topics: str | Sequence[str] | None) -> frozenset[str]:
-    """The topics that are named, in full or by their beginning (`memory:episodic`); None means all."""
+    """The topics that are named, in full or by their beginning (`memory:episodic`); None means all but `CHANGED`."""
     if topics is None:
         return frozenset(TOPICS)
+    known = (*TOPICS, CHANGED)
     named = list(topics) if isinstance(topics, list | tuple | frozenset) else [topics]
     found = frozenset[str]()
     for name in named:
         prefix = f"{name.rstrip(':')}:" if isinstance(name, str) else None
-        matching = frozenset(topic for topic in TOPICS if prefix and f"{topic}:".startswith(prefix))
+        matching = frozenset(topic for topic in known if prefix and f"{topic}:".startswith(prefix))
         if not matching:
-            raise InvalidInput("topics", f"there is no topic {name!r:.60}", ", ".join(TOPICS))
+            raise InvalidInput("topics", f"there is no topic {name!r:.60}", ", ".join(known))
         found |= matching
     if not found:
-        raise InvalidInput("topics", "is empty", ", ".join(TOPICS))
+        raise InvalidInput("topics", "is empty", ", ".join(known))
     return found
 
 
 def concerned(events: Iterable[Event], topics: frozenset[str]) -> dict[Kind, list[UUID]]:
     """The memories whose rows are needed to build the messages of these events."""
-    wanted: dict[Kind, list[UUID]] = {"episode": [], "fact": []}
+    wanted: dict[Kind, list[UUID]] = {kind: [] for kind in KINDS}
     for event in events:
-        if event.entity_id is not None and TOPIC_OF.get(event.event_type) in topics & {SAVED, LEARNED}:
-            wanted[_kind(event)].append(event.entity_id)
+        kind = event.entity_type
+        if event.entity_id is not None and kind in KINDS and _topic(event) in topics & {SAVED, LEARNED, CHANGED}:
+            wanted[kind].append(event.entity_id)
     return wanted
 
 
@@ -128,10 +132,10 @@ def pruned_because(event: Event) -> str:
 
 def _of(events: Sequence[Read], topics: frozenset[str], context: Context) -> list[Message]:
     (cursor, event) = events[-1]
-    topic = TOPIC_OF.get(event.event_type)
+    topic = _topic(event)
     if topic == PRUNED:
         events = [read for read in events if _may_know(read[1], context.bound)]
-    said = _payload(topic, [event for _, event in events], context) if topic and events else None
+    said = _payload(topic, [event for _, event in events], context) if events else None
     if said is None:
         return []
     sent = [(topic, cursor, said)]
@@ -152,7 +156,11 @@ def _of(events: Sequence[Read], topics: frozenset[str], context: Context) -> lis
     ]
 
 
-def _payload(topic: str | None, events: Sequence[Event], context: Context) -> Mapping[str, Any] | None:
+def _topic(event: Event) -> str:
+    return TOPIC_OF.get(event.event_type, CHANGED)
+
+
+def _payload(topic: str, events: Sequence[Event], context: Context) -> Mapping[str, Any] | None:
     event = events[-1]
     if topic == PRUNED:
         ids = [str(each.entity_id) for each in events]
@@ -162,6 +170,8 @@ def _payload(topic: str | None, events: Sequence[Event], context: Context) -> Ma
     if topic in (WARNING, HEALTHY):
         when = {"timestamp": event.occurred_at.isoformat(), "segmentId": _text(context.segment_id)}
         return when | {name: event.payload[name] for name in ("warning", "severity", "hint") if name in event.payload}
+    if topic == CHANGED:
+        return _changed(event, context)
     return {"name": event.payload.get("name"), "config": event.payload.get("config")}
 
 
@@ -184,6 +194,14 @@ def _saved(event: Event, context: Context) -> Mapping[str, Any] | None:
     if _kind(event) == "fact":
         return payload
     return payload | {"segmentId": _text(getattr(item, "segment_id", None) or context.segment_id)}
+
+
+def _changed(event: Event, context: Context) -> Mapping[str, Any] | None:
+    """What has changed. A connection that is bound to a part of a tenant is told of memories only that it can read."""
+    if not context.bound.everything and (event.entity_type, event.entity_id) not in context.items:
+        return None
+    run = _text(event.run_id)
+    return {"id": _text(event.entity_id), "kind": event.entity_type, "change": event.event_type, "runId": run}
 
 
 def _together(read: Read) -> tuple[object, ...]:

@@ -24,10 +24,10 @@ class Bus(Service):
     async def on(self, topics: Topics, handler: Handler) -> Callable[[], object]:
         """Call a function, which may be asynchronous, with each message from now on; returns what ends this.
 
-        `topics` are names, or their beginnings such as `memory:episodic`; None means all. Messages come in order, one
-        at a time, after the change is committed, also for changes by other processes. An error of the handler is
-        logged, and the next message follows. What a handler must not miss while the process is down is read with
-        `messages`.
+        `topics` are names, or their beginnings such as `memory:episodic`; None means all but `audit:changed`. Messages
+        come in order, one at a time, after the change is committed, also for changes by other processes. An error of
+        the handler is logged, and the next message follows. What a handler must not miss while the process is down is
+        read with `messages`.
         """
         messages.chosen(topics)
         end = await self._read(storage.event_stream.end, self.caller.tenant_id)

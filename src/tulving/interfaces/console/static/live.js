@@ -3,13 +3,15 @@
 // data-live names the kinds of memories that a block shows, or `all`. A block in which somebody types is left alone
 // until they are done.
 
-const TOPICS = {
+// The kinds of which a message tells; of others the message says it itself.
+const KINDS = {
   "memory:episodic:saved": "episode",
   "memory:episodic:pruned": "episode",
   "memory:semantic:saved": "fact",
-  "rule:registered": "rule",
-  "rule:updated": "rule",
-  "rule:deleted": "rule",
+  "rule:registered": "merge_rule",
+  "rule:updated": "merge_rule",
+  "rule:deleted": "merge_rule",
+  "audit:changed": null,
 };
 const PAUSE = 600;
 const AGAIN = 30_000;
@@ -31,15 +33,15 @@ function tell(isLive) {
   mark.lastChild.textContent = isLive ? "live" : "not live";
 }
 
-// Kinds without messages of their own change along with those that have some.
 function concerns(block, kind) {
   const kinds = block.dataset.live.split(/\s+/);
-  return kinds.includes("all") || kinds.includes(kind) || kinds.some((each) => !["episode", "fact"].includes(each));
+  return kinds.includes("all") || kinds.includes(kind);
 }
 
 function heard(event) {
   last = event.lastEventId || last;
-  for (const block of blocks()) if (concerns(block, TOPICS[event.type])) due.add(block.id);
+  const kind = KINDS[event.type] ?? JSON.parse(event.data).payload.kind;
+  for (const block of blocks()) if (concerns(block, kind)) due.add(block.id);
   soon();
 }
 
@@ -101,7 +103,7 @@ function swap(old, now) {
 
 function start() {
   if (source || document.hidden || !blocks().length) return;
-  source = new EventSource(`/console/live${last ? `?after=${encodeURIComponent(last)}` : ""}`);
+  source = new EventSource(`/console/live?topics=memory,rule,audit${last ? `&after=${encodeURIComponent(last)}` : ""}`);
   source.addEventListener("open", () => tell(true));
   source.addEventListener("error", () => {
     tell(false);
@@ -111,7 +113,7 @@ function start() {
       setTimeout(start, AGAIN);
     }
   });
-  for (const topic of Object.keys(TOPICS)) source.addEventListener(topic, heard);
+  for (const topic of Object.keys(KINDS)) source.addEventListener(topic, heard);
 }
 
 function stop() {
