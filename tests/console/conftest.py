@@ -5,26 +5,20 @@ process of pytest-xdist. It talks to a `tulving serve` of its own process, in a 
 """
 
 import os
-import re
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
-from administration import administer, authentication
-from console_parts import BASE, WIDE, Browser, Service, Visitor, chromium, flags
+from administration import administer
+from console_parts import BASE, KEY, WIDE, Browser, Service, Visitor, chromium, flags, opening, serving
 from playwright.async_api import Browser as Chromium
 from playwright.async_api import async_playwright
 from starlette.applications import Starlette
 
-import tulving
 from tulving import Caller, Memory, open_administration
-from tulving.bootstrap import Served, new_secret
+from tulving.bootstrap import new_secret
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces import console
 from tulving.interfaces.calls import open_lazily
@@ -33,10 +27,8 @@ from tulving.interfaces.http.application import application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.hosts import Endpoint
 
-SOURCE = str(Path(tulving.__file__).parent.parent)
 REQUIRED = "TULVING_TEST_BROWSER"
 ADDRESS = Endpoint("127.0.0.1", int(BASE.rsplit(":", 1)[1]))
-KEY = "tulving_the-key-of-this-server-0123456789"
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
@@ -45,16 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "chromium_process" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
             item.add_marker(pytest.mark.xdist_group("browser"))
-
-
-def opening(memory: Memory) -> Callable[[], AbstractAsyncContextManager[Served]]:
-    """The memory of a test as a server opens it."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Served]:
-        yield Served(memory, authentication(memory), administer(memory))
-
-    return opened
 
 
 @pytest.fixture
@@ -128,30 +110,6 @@ async def service(
             yield Service(base, key, administration)
     if engine == "postgres":
         request.getfixturevalue("postgres_stores").give_back(url)
-
-
-@contextmanager
-def serving(folder: Path, *options: str, **settings: str) -> Iterator[str]:
-    """`tulving serve` in a process of its own, and the link to its console that it prints when it is ready."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
-    said = folder / "said"
-    with said.open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0", *options],
-            env=kept | settings | {"PYTHONPATH": SOURCE},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        while not (link := re.search(r"^Console: (\S+)$", said.read_text(), re.MULTILINE)):
-            assert process.poll() is None, said.read_text()
-            time.sleep(0.05)
-        yield link[1]
-    finally:
-        process.terminate()
-        process.wait(40)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

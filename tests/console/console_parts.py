@@ -4,30 +4,71 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx2
+from administration import administer, authentication
 from axe_playwright_python.async_playwright import Axe
 from html_tree import Element, Tree
 from playwright.async_api import BrowserContext, Page, Request
 
+import tulving
 from tulving import Caller, Memory
-from tulving.bootstrap import new_secret, utc_now
+from tulving.bootstrap import Served, new_secret, utc_now
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces.cli import story
 from tulving.services.administration import Administration
 from tulving.settings import MemoryModuleConfig
 
 BASE = "http://127.0.0.1:8321"
+KEY = "tulving_the-key-of-this-server-0123456789"
+SOURCE = str(Path(tulving.__file__).parent.parent)
 PICTURES = "TULVING_TEST_PICTURES"
 """A folder for screenshots; without it none are taken."""
 NARROW, WIDE = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 STORY = MemoryModuleConfig(conflicts=story.UNSURE)
+
+
+def opening(memory: Memory) -> Callable[[], AbstractAsyncContextManager[Served]]:
+    """The memory of a test as a server opens it."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Served]:
+        yield Served(memory, authentication(memory), administer(memory))
+
+    return opened
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **settings: str) -> Iterator[str]:
+    """`tulving serve` in a process of its own, and the link to its console that it prints when it is ready."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
+    said = folder / "said"
+    with said.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0", *options],
+            env=kept | settings | {"PYTHONPATH": SOURCE},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        while not (link := re.search(r"^Console: (\S+)$", said.read_text(), re.MULTILINE)):
+            assert process.poll() is None, said.read_text()
+            time.sleep(0.05)
+        yield link[1]
+    finally:
+        process.terminate()
+        process.wait(40)
 
 
 class Visitor:

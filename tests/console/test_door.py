@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 from administration import administer
-from conftest import KEY, opening
-from console_parts import BASE, Visitor
+from console_parts import BASE, KEY, Visitor, opening
 from html_tree import Tree
 from starlette.requests import Request
 

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from conftest import KEY
-from console_parts import BASE, Visitor
+from console_parts import BASE, KEY, Visitor
 
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces.console import security

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import httpx2
 import pytest
-from conftest import serving
+from console_parts import serving
 
 from tulving import open_memory
 from tulving.interfaces.cli import story

@@ -74,25 +74,33 @@ def test_the_more_important_one_wins(candidate: float, existing: float, winner: 
 
 @pytest.mark.scenario("000-027")
 @pytest.mark.parametrize(
-    ("later", "winner", "confidence"),
+    ("later", "winner", "confidence", "span"),
     [
-        (timedelta(hours=6), 1, 0.25),
-        (timedelta(hours=-6), 2, 0.25),
-        (timedelta(hours=24), 1, 1.0),
-        (timedelta(days=30), 1, 1.0),
-        (timedelta(microseconds=1), 1, 0.0),
+        (timedelta(hours=6), 1, 0.25, "6 hours"),
+        (timedelta(hours=-6), 2, 0.25, "6 hours"),
+        (timedelta(hours=24), 1, 1.0, "1 day"),
+        (timedelta(days=30), 1, 1.0, "30 days"),
+        (timedelta(microseconds=1), 1, 0.0, "less than a second"),
     ],
 )
-def test_the_newer_one_wins(later: timedelta, winner: int, confidence: float) -> None:
+def test_the_newer_one_wins(later: timedelta, winner: int, confidence: float, span: str) -> None:
     result = settled({"occurred_at": NOW + later, "source": "inferred"}, {"source": "user"})
     assert outcome(result) == ("keep", UUID(int=winner), UUID(int=3 - winner), confidence)
-    assert result.reason == f"newer by {abs(later) if abs(later) > timedelta(seconds=1) else 'less than a second'}"
+    assert result.reason == f"newer by {span}"
 
 
-def test_a_difference_in_time_is_told_to_the_second() -> None:
-    result = settled({"occurred_at": NOW + timedelta(days=1, seconds=1, microseconds=999_999)}, {})
-    assert result.reason == "newer by 1 day, 0:00:01"
-    assert settled({"occurred_at": NOW + timedelta(seconds=1)}, {}).reason == "newer by 0:00:01"
+@pytest.mark.parametrize(
+    ("later", "span"),
+    [
+        (timedelta(seconds=1), "1 second"),
+        (timedelta(seconds=59, microseconds=999_999), "59 seconds"),
+        (timedelta(minutes=1, seconds=59), "1 minute"),
+        (timedelta(hours=23, minutes=59), "23 hours"),
+        (timedelta(days=1, hours=23), "1 day"),
+    ],
+)
+def test_a_difference_in_time_is_told_in_its_largest_unit(later: timedelta, span: str) -> None:
+    assert settled({"occurred_at": NOW + later}, {}).reason == f"newer by {span}"
 
 
 def test_a_fact_counts_from_when_it_became_true() -> None:

@@ -29,7 +29,7 @@ def test_a_person_sees_who_won_and_takes_it_back(cli):
     ran = cli("store", "note", NO_TEA, "--occurred-at", "2026-01-01T12:00:00Z")
     first, why, back = ran.out.splitlines()
     assert first.startswith("stored note ") and first.endswith(f", which supersedes {old['id']}")
-    assert why == "  why: newer by 12:00:00 (confidence 0.50)"
+    assert why == "  why: newer by 12 hours (confidence 0.50)"
     [report] = listed(cli)
     settlement = report["settlement"]
     id_, new = settlement["id"], report["candidate"]["id"]
@@ -40,7 +40,7 @@ def test_a_person_sees_who_won_and_takes_it_back(cli):
     assert rest == [
         f"  new    {NO_TEA}",
         f"  known  {TEA}  (superseded)",
-        "  why    newer by 12:00:00",
+        "  why    newer by 12 hours",
         f"         {kinds} · confidence 0.50 · rule default",
         f"  take it back: tulving conflicts revert {id_}",
     ]

@@ -259,7 +259,7 @@ async def test_a_model_sees_and_reverts_conflicts_over_stdio(connect):
         new = await ask(client, "memory_store_note", content=no_tea, occurred_at="2026-01-01T12:00:00Z")
         assert (new["outcome"], new["superseded_id"]) == ("superseded", old["id"])
         conflict = new["conflict"]
-        assert (conflict["reason"], conflict["confidence"], conflict["rule"]) == ("newer by 12:00:00", 0.5, "default")
+        assert (conflict["reason"], conflict["confidence"], conflict["rule"]) == ("newer by 12 hours", 0.5, "default")
         [report] = (await ask(client, "memory_conflicts"))["conflicts"]
         assert report["settlement"] == conflict
         assert (report["candidate"]["content"], report["existing"]["state"]) == (no_tea, "superseded")

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,10 @@ class Listener:
 
     def count_call(self, tool: str) -> None:
         assert tool == "memory_stats"
+
+    def observed(self, operation: str) -> AbstractContextManager[None]:
+        assert operation == "memory_stats"
+        return nullcontext()
 
     async def count_tool_text(self, protocol: str, reason: str) -> None:
         assert (protocol == "abp") is (reason == "")
