@@ -161,7 +161,11 @@ def _fuller(candidate: Fact, conflict: Conflict) -> int:
 
 
 def _span(time: timedelta) -> str:
-    return str(abs(time)).partition(".")[0] if abs(time) >= timedelta(seconds=1) else "less than a second"
+    """A span of time in its largest unit, rounded down."""
+    for unit, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        if count := int(abs(time).total_seconds() // seconds):
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return "less than a second"
 
 
 def _certainty(conflict: Conflict) -> float:

@@ -159,7 +159,7 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
         advice = "A model wants to learn this; it waits for your word."
         yield Concern(f"{_many(proposals, 'proposal')} to review.", advice, "/console/review", "Review")
     if refuted := counts.rules.needs_inversion:
-        advice = "They did more harm than good, and become warnings against themselves at the next maintenance."
+        advice = "More harm than good came of it, so the next maintenance makes it a warning against itself."
         yield Concern(f"{_many(refuted, 'rule')} refuted by use.", advice, "/console/rules", "Rules")
     if counts.learning["tokens_today"] >= NEARLY * counts.learning["tokens_per_day"]:
         advice = "Learning stops for today at the limit (llm.tokens_per_day)."

@@ -76,7 +76,7 @@ function options(spec, frame, tip) {
         ...axis,
         ticks: { show: false },
         size: (plot, values) => 16 + 7 * Math.max(2, ...(values ?? []).map((value) => value.length)),
-        incrs: [0.05, 0.1, 0.2, 0.5, 1, 2, 5].concat(...[1, 2, 3, 4, 5, 6, 7, 8].map((zeros) => [10 ** zeros, 2 * 10 ** zeros, 5 * 10 ** zeros])),
+        incrs: [...(bars ? [] : [0.05, 0.1, 0.2, 0.5]), 1, 2, 5].concat(...[1, 2, 3, 4, 5, 6, 7, 8].map((zeros) => [10 ** zeros, 2 * 10 ** zeros, 5 * 10 ** zeros])),
         values: (plot, splits) => splits.map(written),
       },
     ],
