@@ -1,6 +1,7 @@
 """The HTTP API itself: bodies, pages, versions, repeated requests, and for whom a caller speaks."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -19,6 +20,7 @@ AS_JSON = {"content-type": "application/json"}
 BY_SIZE = pytest.mark.usefixtures("path")
 """For what does not depend on the engine."""
 
+MISSING = "00000000-0000-0000-0000-00000000ffff"
 
 @pytest.fixture
 async def api(memory: Memory) -> AsyncIterator[Api]:
@@ -140,9 +142,22 @@ async def test_pages_lead_from_one_to_the_next_by_link_and_by_cursor(api: Api, c
 
 
 async def test_a_page_that_does_not_exist_is_refused(api: Api):
-    for cursor in ("nonsense", "", "W10=", "e30=", "\ud800".encode("utf-8", "surrogatepass")):
-        refused = await api.get("/v1/memories/fact", params={"cursor": cursor})
-        assert is_problem(refused, 422, "invalid-input")["field"] == "cursor"
+    def packed(text: str) -> str:
+        return base64.urlsafe_b64encode(text.encode()).decode()
+
+    times = ("2026-01-01T00:00:00", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00")
+    places = [packed(json.dumps([time, MISSING])) for time in times] + [packed(f"{time} {MISSING}") for time in times]
+    nonsense = ("nonsense", "", "W10=", "e30=", "\ud800".encode("utf-8", "surrogatepass"), packed("[" * 20_000))
+    for path, cursors in (
+        ("/v1/memories/fact", (*nonsense, *places)),
+        ("/v1/episodes", (*nonsense, *places)),
+        ("/v1/facts", nonsense),
+        ("/v1/entities", nonsense),
+        ("/v1/audit", nonsense),
+    ):
+        for cursor in cursors:
+            refused = await api.get(path, params={"cursor": cursor})
+            assert is_problem(refused, 422, "invalid-input")["field"] == "cursor"
 
 
 # -- versions ----------------------------------------------------------------------------------------------------

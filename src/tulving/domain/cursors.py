@@ -1,9 +1,8 @@
 """Cursors: where a page of a listing ended, as a text that callers give back."""
 
 import base64
-import binascii
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from tulving.errors import InvalidInput
@@ -24,7 +23,7 @@ def read(cursor: object, *types: type) -> tuple[Place, ...] | None:
     try:
         parts = json.loads(base64.urlsafe_b64decode(str(cursor).encode()))
         return tuple(_READ[kind](part) for kind, part in zip(types, parts, strict=True))
-    except (ValueError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InvalidInput("cursor", "is not valid", "the next_cursor of the previous page") from None
 
 
@@ -39,7 +38,7 @@ def _time(part: str) -> datetime:
     moment = datetime.fromisoformat(part)
     if moment.tzinfo is None:
         raise ValueError(part)
-    return moment
+    return moment.astimezone(UTC)
 
 
 _READ = {str: _text, datetime: _time, UUID: UUID}

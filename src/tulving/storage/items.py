@@ -168,7 +168,7 @@ def listing(
     wanted: Filter,
     now: datetime,
     limit: int,
-    after: tuple[datetime, UUID] | None,
+    after: Sequence[Any] | None,
 ) -> list[Item]:
     """One page of memories, newest first; `after` is the last row of the previous page."""
     where, params = visible(conn, kind, tenant_id, wanted, now)
