@@ -20,7 +20,6 @@ AS_JSON = {"content-type": "application/json"}
 BY_SIZE = pytest.mark.usefixtures("path")
 """For what does not depend on the engine."""
 
-MISSING = "00000000-0000-0000-0000-00000000ffff"
 
 @pytest.fixture
 async def api(memory: Memory) -> AsyncIterator[Api]:
@@ -353,6 +352,15 @@ async def test_a_path_answers_its_own_methods_and_says_which(api: Api):
 @pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/facts/", "/v1//facts", "/v1/facts/x/y", "/v1/nothing", "/v1/%00"])
 async def test_what_is_no_route_is_a_problem_too(api: Api, path: str):
     is_problem(await api.send("POST", path, json={}), 404, "unknown-route")
+
+
+@BY_SIZE
+async def test_a_name_with_a_slash_is_one_part_of_a_path(api: Api):
+    assert (await api.post("/v1/merge-rules", {"config": {"name": "home/tea"}})).status_code == 200
+    at = "/v1/merge-rules/home%2Ftea"
+    assert (await api.get(at)).json()["merge_rule"]["name"] == "home/tea"
+    assert (await api.send("PATCH", at, json={"updates": {"priority": 3}})).json()["priority"] == 3
+    assert (await api.send("DELETE", at)).json() == {"deleted": True}
 
 
 async def test_head_is_get_without_the_body(environ: dict[str, str], token: Callable[..., Any]):

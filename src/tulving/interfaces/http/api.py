@@ -45,7 +45,9 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     # A path without parameters comes before one that would match it too.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
     nowhere = (Route(path, Endpoint()) for path in (PATH, f"{PATH}/{{rest:path}}"))
-    return [*(Route(path, Endpoint(methods)) for path, methods in ordered), *nowhere]
+    # An id has no slash, but the name of a rule may.
+    named = ((path.replace("{name}", "{name:path}"), methods) for path, methods in ordered)
+    return [*(Route(path, Endpoint(methods)) for path, methods in named), *nowhere]
 
 
 class Endpoint:
