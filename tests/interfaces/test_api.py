@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import gzip
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,6 +185,15 @@ async def test_an_edit_of_an_older_version_is_refused(api: Api, clock: ManualClo
     assert told["field"] == "unchanged_since"
 
 
+@BY_SIZE
+async def test_a_condition_that_is_not_checked_is_refused(api: Api):
+    at = await fact(api)
+    for method, path in (("DELETE", at), ("POST", f"{at}/confirm"), ("POST", f"{at}/forget")):
+        refused = await api.send(method, path, headers={"if-match": '"2020-01-01T00:00:00+00:00"'})
+        is_problem(refused, 400, "invalid-header")
+    assert (await api.get(at, headers={"if-match": "*"})).json()["memory"]["state"] == "active"
+
+
 async def test_of_two_edits_at_once_one_is_lost_with_a_word(api: Api, clock: ManualClock):
     at = await fact(api)
     headers = {"if-match": (await api.get(at)).headers["etag"]}
@@ -311,6 +322,8 @@ async def test_the_size_and_the_type_of_a_body_are_bounded(api: Api):
         refused = await api.send("POST", "/v1/search", content=body, headers={"content-type": media})
         is_problem(refused, 415, "unsupported-media-type")
     is_problem(await api.send("POST", "/v1/search", content=body), 415, "unsupported-media-type")
+    packed = {"content": gzip.compress(body), "headers": AS_JSON | {"content-encoding": "gzip"}}
+    is_problem(await api.send("POST", "/v1/search", **packed), 415, "unsupported-media-type")
     for media in ("application/json; charset=utf-8", "Application/JSON"):
         taken = await api.send("POST", "/v1/search", content=body, headers={"content-type": media})
         assert taken.status_code == 200
@@ -333,6 +346,23 @@ async def test_every_argument_has_one_place(api: Api):
         assert is_problem(refused, 422, "invalid-input")["field"] == field
     listed = await api.get("/v1/memories/fact?tags=a&tags=b&limit=5")
     assert listed.status_code == 200
+
+
+@BY_SIZE
+async def test_a_body_that_would_not_be_read_is_refused(api: Api):
+    """Who sends the arguments of a deletion as its body would delete more than they meant."""
+    for block in ("work", "personal"):
+        await api.send("PUT", f"/v1/profile/{block}", json={"content": block})
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b'{"block": "work"}'
+
+    for body in ({"json": {"block": "work"}}, {"content": chunks()}):
+        for method, path in (("DELETE", "/v1/profile"), ("GET", "/v1/profile")):
+            told = is_problem(await api.send(method, path, **body), 422, "invalid-input")
+            assert told["field"] == "body"
+    for block in ("work", "personal"):
+        assert (await api.get(f"/v1/profile/{block}")).json()["block"]["content"] == block
 
 
 # -- routes ------------------------------------------------------------------------------------------------------

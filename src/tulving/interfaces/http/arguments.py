@@ -23,12 +23,17 @@ UNCHANGED = "unchanged_since"
 async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
     """The arguments of an operation as its method takes them."""
     known = parameters(operation)
+    is_versioned = any(each.name == UNCHANGED for each in known)
+    if "if-match" in request.headers and not is_versioned and operation.effect != "read":
+        raise Problem(400, "invalid-header", "If-Match is not possible here, so nothing was done")
     if request.method in IN_QUERY:
+        if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+            raise InvalidInput("body", f"is not read with {request.method}", "the arguments in the query")
         arguments = _queried(request, {each.name for each in known if each.type == "array"})
     else:
         arguments = await json_object(request, largest_body)
     fixed: dict[str, Any] = dict(request.path_params)
-    if any(each.name == UNCHANGED for each in known) and (read := _condition(request)):
+    if is_versioned and (read := _condition(request)):
         fixed[UNCHANGED] = read.isoformat()
     for name in fixed:
         if name in arguments:
@@ -44,9 +49,9 @@ async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     if not body:
         return {}
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
+    if media_type != "application/json" or request.headers.get("content-encoding", "identity") != "identity":
         allowed = "application/json"
-        problem = f"the body must be {allowed}, and the header Content-Type says {media_type or 'nothing'!r:.80}"
+        problem = f"the body must be {allowed}, not compressed; Content-Type says {media_type or 'nothing'!r:.80}"
         raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": allowed})
     try:
         read = json.loads(body.decode(), object_pairs_hook=_distinct, parse_constant=_no_constant)
