@@ -95,5 +95,7 @@ async def test_it_does_not_wait_longer_than_its_grace(token):
             await asyncio.sleep(0.3)
             served.process.send_signal(signal.SIGTERM)
             assert await ended(served, 6) == 0
+            said = begun.recv(10_000)
+            assert said.startswith(b"HTTP/1.1 503 ") and b'"type": "/v1/problems/unavailable"' in said
         err = served.process.stderr.read()
         assert "Traceback" not in err, err

@@ -19,6 +19,7 @@ from tulving.testing import ManualClock
 
 ANNA = {"subject": "Anna", "predicate": "color", "content": "green"}
 AS_JSON = {"content-type": "application/json"}
+MISSING = "00000000-0000-0000-0000-00000000ffff"
 BY_SIZE = pytest.mark.usefixtures("path")
 """For what does not depend on the engine."""
 
@@ -409,6 +410,19 @@ async def test_the_types_of_problems_say_what_they_mean(api: Api):
     for name, title in problems.TITLES.items():
         assert (await nobody.get(problems.TYPES + name)).json() == {"type": problems.TYPES + name, "title": title}
     is_problem(await nobody.get(f"{problems.TYPES}nonsense"), 404, "unknown-route")
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+    assert [name for name in problems.TITLES if f"`{name}`" not in page] == []
+
+
+@BY_SIZE
+async def test_who_asks_under_another_name_or_from_a_foreign_page_is_told_in_the_same_form(api: Api):
+    for headers, status, name in (
+        ({"host": "evil.example"}, 421, "misdirected-request"),
+        ({"origin": "https://evil.example"}, 403, "forbidden-origin"),
+    ):
+        for path in ("/v1/stats", "/v1"):
+            is_problem(await api.get(path, headers=headers), status, name)
+        assert (await api.get("/health", headers=headers)).json()["error"] == name.replace("-", "_")
 
 
 @BY_SIZE

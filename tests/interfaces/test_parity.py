@@ -15,7 +15,8 @@ from tulving.interfaces.cli import application
 from tulving.interfaces.cli.commands import BY_HAND
 from tulving.interfaces.cli.render import RENDERERS
 from tulving.interfaces.http import api
-from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.mcp.tools import tool
 from tulving.interfaces.parameters import describe, parameters, returned, undescribed, without_none
 from tulving.services.operations import OPERATIONS

@@ -15,7 +15,8 @@ from tulving.interfaces.console.navigation import all_pages, navigation
 from tulving.interfaces.console.security import PATH
 from tulving.interfaces.console.visit import Page, Visit, form_of, page, redirect, theme_of
 from tulving.interfaces.http import problems
-from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.events import event_stream
 from tulving.settings import MemoryModuleConfig
 

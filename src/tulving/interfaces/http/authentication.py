@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,10 @@ from tulving.domain.scope import Caller
 from tulving.errors import Forbidden, InvalidInput
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.connections import network
-from tulving.interfaces.http.credentials import BadToken, KeysUnavailable, is_foreign
-from tulving.interfaces.http.hosts import error_response
+from tulving.interfaces.http.credentials import BadToken, KeysUnavailable, Refusal, is_foreign
 from tulving.interfaces.http.narrowing import narrowed
 from tulving.interfaces.http.open_streams import OpenStreams
+from tulving.interfaces.http.problems import RETRY_SECONDS, error_response
 from tulving.interfaces.http.rates import MOST_KNOWN, Rates
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
@@ -36,18 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tulving")
 
 FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
-RETRY_SECONDS = "5"
 LOCAL_OWNER = "local owner"
-
-
-@dataclass
-class Refusal(Exception):
-    """Why a request is not admitted. `error` is a word for programs, as in RFC 6750."""
-
-    status: int
-    error: str
-    problem: str
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Access:

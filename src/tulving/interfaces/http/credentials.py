@@ -1,5 +1,7 @@
 """What somebody shows to be admitted: a token of ours or of an identity provider, and why one is not good."""
 
+from dataclasses import dataclass, field
+
 from tulving.domain.access import SECRET_PREFIX
 from tulving.errors import TulvingError
 
@@ -10,6 +12,16 @@ class BadToken(Exception):
 
 class KeysUnavailable(TulvingError):
     """The identity provider has not shown its keys yet."""
+
+
+@dataclass
+class Refusal(Exception):
+    """Why a request is not admitted. `error` is a word for programs, as in RFC 6750."""
+
+    status: int
+    error: str
+    problem: str
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 def is_foreign(credential: str) -> bool:

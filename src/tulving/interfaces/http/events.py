@@ -20,7 +20,8 @@ from starlette.types import Receive, Scope, Send
 from tulving.domain.messages import Message, chosen
 from tulving.domain.text import shortened
 from tulving.errors import Forbidden, InvalidInput, StoreUnavailable
-from tulving.interfaces.http.authentication import Access, Refusal
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.narrowing import NARROWING
 from tulving.interfaces.http.problems import Problem

@@ -11,8 +11,9 @@ from starlette.routing import BaseRoute, Route
 
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
-from tulving.interfaces.http.authentication import Access, Refusal
-from tulving.interfaces.http.hosts import error_response
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.credentials import Refusal
+from tulving.interfaces.http.problems import error_response
 from tulving.ports import Finding
 from tulving.services.health import readiness_of
 

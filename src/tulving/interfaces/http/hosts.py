@@ -5,10 +5,11 @@ import re
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tulving.errors import ConfigError
+from tulving.interfaces.http.problems import refusal
 
 log = logging.getLogger("tulving")
 
@@ -76,12 +77,12 @@ class HostCheck:
         # The address that the connection was made to is never a name that a page has of its own.
         if host not in self._hosts and not (reached and host == _with_port(*reached)):
             log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
-            return error_response(421, "misdirected_request", "this server does not answer to that host name")
+            return refusal(scope, 421, "misdirected_request", "this server does not answer to that host name")
         for origin in headers.getlist("origin"):
             # The forms of the service's own pages name the host that they are sent to, which was checked above.
             if not self._address.accepts_origin(origin) and origin not in (f"http://{host}", f"https://{host}"):
                 log.warning("refused a request from the origin %.100r: allowed_origins does not have it", origin)
-                return error_response(403, "forbidden_origin", "this server does not answer to pages of that origin")
+                return refusal(scope, 403, "forbidden_origin", "this server does not answer to pages of that origin")
         return None
 
 
@@ -93,11 +94,6 @@ def host_names(setting: str | None) -> frozenset[str]:
 def origins(setting: str | None) -> frozenset[str]:
     """The setting `allowed_origins`: where web pages come from that may call the server."""
     return _listed("allowed_origins", setting, rf"https?://{_HOST}", "an origin", "such as https://app.example.com")
-
-
-def error_response(status: int, error: str, description: str, **headers: str) -> Response:
-    """A refusal in the form of RFC 6749."""
-    return JSONResponse({"error": error, "error_description": description}, status, headers)
 
 
 def _listed(field: str, setting: str | None, form: str, meant: str, allowed: str) -> frozenset[str]:

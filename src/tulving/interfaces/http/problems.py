@@ -7,18 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Scope
 
 from tulving import errors
 from tulving.errors import InvalidInput, TulvingError
-from tulving.interfaces.http.authentication import RETRY_SECONDS, Refusal
+from tulving.interfaces.http.credentials import Refusal
 
 log = logging.getLogger("tulving")
 
 MEDIA_TYPE = "application/problem+json"
 TYPES = "/v1/problems/"
-SOON = "1"
-"""After how many seconds a busy store may have room."""
+SOON, RETRY_SECONDS = "1", "5"
+"""After how many seconds a busy store may have room, and one that can't be reached may be back."""
 
 
 @dataclass
@@ -40,11 +41,13 @@ TITLES = {
     "token-required": "An access token is needed",
     "invalid-token": "The access token is not valid",
     "forbidden": "The access token lacks the right to this",
+    "forbidden-origin": "Web pages of this origin may not call the service",
     "not-found": "There is no such memory or other thing for this caller",
     "unknown-route": "There is no such route",
     "method-not-allowed": "The route does not have this method",
     "conflict": "What is stored does not allow this",
     "changed-since": "Somebody else has changed it since it was read",
+    "misdirected-request": "The service does not answer to this host name",
     "body-too-large": "The body is too large",
     "unsupported-media-type": "The body must be of another media type",
     "invalid-input": "A value is refused",
@@ -87,7 +90,7 @@ def respond(error: Exception) -> Response:
     """The answer to a request that ended in an error. What the caller can't correct is logged, with details that the
     answer does not have."""
     problem = _of(error)
-    if problem.status >= 500:
+    if problem.status >= 500 and not isinstance(error, Refusal):  # who refuses says why in the log
         log.error("a request failed: %s", error, exc_info=None if isinstance(error, TulvingError) else error)
     told = {
         "type": TYPES + problem.name,
@@ -98,6 +101,21 @@ def respond(error: Exception) -> Response:
     }
     # With escapes, since what a caller sent may be half a character.
     return Response(json.dumps(told), problem.status, dict(problem.headers), MEDIA_TYPE)
+
+
+def refusal(scope: Scope, status: int, error: str, problem: str, after: str | None = None) -> Response:
+    """A refusal before any route was reached, in the form of the surface that was asked."""
+    headers = {} if after is None else {"Retry-After": after}
+    if f"{scope['path']}/".startswith("/v1/"):
+        return respond(Refusal(status, error, problem, headers))
+    if scope["path"].startswith("/console"):
+        return PlainTextResponse(f"{problem}\n", status, headers)
+    return error_response(status, error, problem, **headers)
+
+
+def error_response(status: int, error: str, description: str, **headers: str) -> Response:
+    """A refusal in the form of RFC 6749."""
+    return JSONResponse({"error": error, "error_description": description}, status, headers)
 
 
 def _of(error: Exception) -> Problem:

@@ -9,9 +9,11 @@ from starlette.routing import Route
 
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
-from tulving.interfaces.http.authentication import FORWARDED, Access, Refusal
-from tulving.interfaces.http.hosts import Endpoint, error_response
+from tulving.interfaces.http.authentication import FORWARDED, Access
+from tulving.interfaces.http.credentials import Refusal
+from tulving.interfaces.http.hosts import Endpoint
 from tulving.interfaces.http.metrics import TEXT, Metrics
+from tulving.interfaces.http.problems import error_response
 
 log = logging.getLogger("tulving")
 

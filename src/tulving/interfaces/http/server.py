@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
@@ -28,6 +27,7 @@ from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import Network, limited
 from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
+from tulving.interfaces.http.problems import RETRY_SECONDS, refusal
 from tulving.interfaces.http.watch import Watch
 from tulving.settings import HttpConfig, MemoryModuleConfig
 
@@ -205,7 +205,9 @@ class WebServer(uvicorn.Server):
                 raise
             log.warning("cut off a request, since the server ends")
             with suppress(RuntimeError):  # if its answer has begun
-                await Response(status_code=503, headers={"Connection": "close"})(scope, receive, send)
+                answer = refusal(scope, 503, "unavailable", "the server ends", RETRY_SECONDS)
+                answer.headers["Connection"] = "close"
+                await answer(scope, receive, send)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -5,13 +5,9 @@ import logging
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tulving.interfaces.http import problems
-from tulving.interfaces.http.authentication import RETRY_SECONDS
-from tulving.interfaces.http.hosts import error_response
-from tulving.interfaces.http.problems import SOON, Problem
+from tulving.interfaces.http.problems import RETRY_SECONDS, SOON, refusal
 from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
@@ -46,7 +42,7 @@ class Turns:
         if self._free.locked() and self._waiting >= self._limits.max_waiting:
             log.warning("refused a request: %d are worked on and %d wait", self._limits.max_working, self._waiting)
             problem = "too many requests wait already, and nothing was done about this one"
-            await _refusal(scope, 429, "busy", problem, SOON)(scope, receive, send)
+            await refusal(scope, 429, "busy", problem, SOON)(scope, receive, send)
             return
         answer = _Answer(send)
         work = asyncio.create_task(self._work(scope, replayed(beginning, receive), answer))
@@ -59,7 +55,7 @@ class Turns:
                 work.cancel()
                 log.warning("gave up a request: it was not answered in %g s", self._limits.answer_timeout)
                 problem = "the answer took too long, so the work was cancelled; what it changed is whole or not there"
-                await _refusal(scope, 503, "timed_out", problem, RETRY_SECONDS)(scope, receive, send)
+                await refusal(scope, 503, "timed_out", problem, RETRY_SECONDS)(scope, receive, send)
             await asyncio.wait({work})
         except asyncio.CancelledError:
             work.cancel()
@@ -118,13 +114,3 @@ async def _beginning(receive: Receive) -> list[Message]:
         if not message.get("more_body", False):
             break
     return messages
-
-
-def _refusal(scope: Scope, status: int, error: str, problem: str, after: str) -> Response:
-    """In the form of the surface that was asked."""
-    headers = {"Retry-After": after}
-    if scope["path"].startswith("/v1/"):
-        return problems.respond(Problem(status, error.replace("_", "-"), problem, headers))
-    if scope["path"].startswith("/console"):
-        return PlainTextResponse(f"{problem}\n", status, headers)
-    return error_response(status, error, problem, **headers)
