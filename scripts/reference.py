@@ -260,12 +260,13 @@ def http() -> str:
         "A route with a key takes an `Idempotency-Key`.",
     ]
     tools = {f"{each.http}{end}": each.tool for each in OPERATIONS.values() for end in ("", "/batch")}
-    tag = ""
-    for path, methods in document["paths"].items():
-        for method, each in methods.items():
-            if each["tags"][0] != tag:
-                tag = each["tags"][0]
-                lines += ["", f"## {tag}", "", "| Route | | Right | Key | Tool |", "|---|---|---|---|---|"]
+    routes = [(path, *each) for path, methods in document["paths"].items() for each in methods.items()]
+    for tag in document["tags"]:
+        lines += ["", f"## {tag['name']}", "", tag["description"], ""]
+        lines += ["| Route | | Right | Key | Tool |", "|---|---|---|---|---|"]
+        for path, method, each in routes:
+            if each["tags"] != [tag["name"]]:
+                continue
             route = f"{method.upper()} {path}"
             if not each["summary"]:
                 undescribed.append(f"route {route}")

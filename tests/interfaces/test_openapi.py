@@ -51,6 +51,20 @@ def test_every_route_of_the_api_is_in_it(document):
     assert served == told
 
 
+def test_every_route_is_in_a_group_that_says_what_it_is_about(document):
+    """A path with a new first part needs its place in `tags.TAGS`."""
+    used = [each["tags"] for methods in document["paths"].values() for each in methods.values()]
+    assert {name for (name,) in used} == {each["name"] for each in document["tags"]}
+    assert all(each["description"] for each in document["tags"])
+
+
+def test_what_only_a_change_can_answer_is_said_of_changes_alone(document):
+    for methods in document["paths"].values():
+        for method, described in methods.items():
+            if method == "get" and described["operationId"] != "export":
+                assert not {"409", "412", "413", "415", "507"} & {*described["responses"]}, described["operationId"]
+
+
 @pytest.fixture(scope="module")
 def written():
     return http_document.written()

@@ -20,6 +20,7 @@ from tulving.interfaces.http.events import EVENTS
 from tulving.interfaces.http.moving import EXPORT, IMPORT
 from tulving.interfaces.http.narrowing import NARROWING
 from tulving.interfaces.http.shapes import Shapes, among
+from tulving.interfaces.http.tags import TAGS, tag_of
 from tulving.interfaces.parameters import Parameter, describe, parameters, returned, schema
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig
@@ -152,10 +153,11 @@ class _Document:
                 "version": __version__,
                 "summary": "A memory for agents",
                 "description": ABOUT,
+                "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
             "security": [{"bearer": []}],
-            "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
+            "tags": [{"name": name, "description": about} for name, (about, _) in TAGS.items()],
             "paths": paths,
             "components": {
                 "schemas": {**dict(sorted(self._shapes.named.items())), "Problem": _problem()},
@@ -209,7 +211,7 @@ class _Document:
         others = [each for each in taken if each not in in_path]
         described: dict[str, Any] = {
             "operationId": operation.name,
-            "tags": [_tag(path)],
+            "tags": [tag_of(path)],
             **_text(text),
             "security": [{"bearer": [operation.effect]}],
             "parameters": [_located(each, "path", given) for each in in_path],
@@ -256,7 +258,7 @@ def _by_hand(route: Described) -> dict[str, Any]:
     given = route.example_parameters
     described: dict[str, Any] = {
         "operationId": route.name,
-        "tags": [_tag(path)],
+        "tags": [tag_of(path)],
         **_text(route.text),
         "security": [{"bearer": [route.right]}] if route.right else [],
         "parameters": [
@@ -280,7 +282,7 @@ def _by_hand(route: Described) -> dict[str, Any]:
     }
     if answer:
         success["content"] = answer
-    statuses = {*route.problems, *(_ALWAYS if route.right else (500,))}
+    statuses = {*route.problems, *(_ALWAYS if route.right else (429, 500, 503))}
     described["responses"] = {str(route.status): success, **_refused(statuses)}
     return described
 
@@ -296,10 +298,6 @@ def _text(text: str) -> dict[str, str]:
 
 def _meant(text: str) -> dict[str, Any]:
     return {"description": text, "schema": {"type": "string"}}
-
-
-def _tag(path: str) -> str:
-    return path.split("/")[2].removesuffix(".json")
 
 
 def _located(parameter: Parameter, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -346,7 +344,7 @@ def _statuses(operation: Operation) -> set[int]:
     named = any(each.name.endswith(("_id", "ids")) for each in parameters(operation))
     if named or "{" in path or NoneType in among(returned(operation)):
         found.add(404)
-    if operation.effect != "read":
+    if method != "GET" and operation.effect != "read":
         found |= {409, 507}
     if any(each.name == UNCHANGED for each in parameters(operation)):
         found.add(412)
