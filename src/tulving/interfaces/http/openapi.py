@@ -115,6 +115,10 @@ _PROBLEMS: Mapping[int, tuple[str, str, Mapping[str, str]]] = {
 """An example of each problem: its type, what it says, and what else it has."""
 _BATCH = "An item has the fields of a single call, and a refused one is named by its place, as items[3].content."
 _ALWAYS = (400, 401, 403, 422, 429, 500, 503)
+_WHOSE = ("tenant_id", "user_id", "household_id", "persona_id")
+"""Names of nothing that is stored: whatever they are, they are known."""
+_BY_MODEL = ("/v1/learn", "/v1/learn/consolidate")
+"""Where a language model is asked."""
 _WITH_ETAG = {Episode, Fact, Rule, Entity, Block}
 
 
@@ -341,7 +345,7 @@ def _statuses(operation: Operation) -> set[int]:
     """The statuses of problems that an operation may answer."""
     method, path = operation.http.split()
     found = {*_ALWAYS}
-    named = any(each.name.endswith(("_id", "ids")) for each in parameters(operation))
+    named = any(each.name.endswith(("_id", "ids")) and each.name not in _WHOSE for each in parameters(operation))
     if named or "{" in path or NoneType in among(returned(operation)):
         found.add(404)
     if method != "GET" and operation.effect != "read":
@@ -350,7 +354,7 @@ def _statuses(operation: Operation) -> set[int]:
         found.add(412)
     if method not in IN_QUERY:
         found |= {413, 415}
-    if path.startswith("/v1/learn"):
+    if path in _BY_MODEL:
         found |= {501, 502}
     return found
 
