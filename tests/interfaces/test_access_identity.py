@@ -182,6 +182,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a user without end": (lambda of: of.token(sub="a" * 300), "can't be used"),
     "an end that is no time": (lambda of: of.token(exp="tomorrow"), "not a time"),
     "an endless end": (lambda of: of.token(exp=float("inf")), "not a time"),
+    "an end beyond all numbers": (lambda of: of.token(exp=10**400), "not a time"),
     "true as its end": (lambda of: of.token(exp=True), "not a time"),
     "unsigned": (unsigned, "not accepted"),
     "public secret": (signed_with_what_is_public, "not accepted"),

@@ -140,6 +140,7 @@ async def test_pages_lead_from_one_to_the_next_by_link_and_by_cursor(api: Api, c
         assert bool(link) == bool(page.json()["next_cursor"])
         path = link.partition(">")[0].removeprefix("<")
         assert not link or (link.endswith('rel="next"') and path.startswith("/v1/memories/fact?"))
+        assert (await api.send("HEAD", page.request.url.raw_path.decode())).headers.get("link", "") == link
     assert seen == [["p4", "p3"], ["p2", "p1"], ["p0"]]
 
 

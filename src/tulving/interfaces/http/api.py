@@ -97,7 +97,7 @@ class Call:
             if request.method in ("GET", "HEAD") and arguments.is_known(request, tag):
                 return Response(status_code=304, headers=headers)
         told = answer(operation, result)
-        if request.method == "GET" and told.get("next_cursor"):
+        if request.method in ("GET", "HEAD") and told.get("next_cursor"):
             headers["Link"] = _next(request, told["next_cursor"])
         return JSONResponse(told, _status(operation, result), headers)
 

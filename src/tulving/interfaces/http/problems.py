@@ -59,7 +59,7 @@ TITLES = {
     "not-installed": "A part of the service that this needs is not installed",
     "model-failed": "The language model did not answer",
     "unavailable": "The store, or a part of the service, can't be reached now",
-    "temporarily-unavailable": "The store can't be reached now",
+    "temporarily-unavailable": "Access tokens can't be checked now",
     "no-space": "The disk of the service is full; nothing was written",
 }
 """Every type of problem, and what it means."""
