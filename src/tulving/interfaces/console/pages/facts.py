@@ -9,12 +9,12 @@ from uuid import UUID
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from tulving.domain.claims import place
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.model import CATEGORIES, FACT_STATES, Fact, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
 from tulving.interfaces.console.visit import Page, Visit, path_with
-from tulving.storage.slots import place
 
 PATH = "/console/facts"
 SHOWN = 100
