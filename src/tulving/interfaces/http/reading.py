@@ -12,6 +12,7 @@ from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import FORWARDED, Access, Refusal
 from tulving.interfaces.http.hosts import Endpoint, error_response
 from tulving.interfaces.http.metrics import TEXT, Metrics
+from tulving.services.vitals import read_vitals
 
 log = logging.getLogger("tulving")
 
@@ -58,7 +59,7 @@ class Reading:
                 return
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
-                    vitals = await (await self._served()).vitals.look()
+                    vitals = await read_vitals((await self._served()).memory)
             except Exception as error:
                 log.error("the metrics lack what the store would tell: %s", str(error) or "it did not answer in time")
                 vitals = None
