@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tulving.interfaces.current import CurrentRequest, current
+from tulving.interfaces.current_request import CurrentRequest, current
 from tulving.settings import LogsConfig
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tulving import __version__
-from tulving.interfaces.current import outcome
+from tulving.interfaces.observers import outcome
 from tulving.ports import Activity, Happening, Observation, Told
 
 if TYPE_CHECKING:

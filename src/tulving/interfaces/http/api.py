@@ -19,8 +19,8 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.http import arguments, batches, openapi, problems
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.events import event_stream
-from tulving.interfaces.http.moving import Transfers
 from tulving.interfaces.http.problems import Problem
+from tulving.interfaces.http.transfers import Transfers
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig

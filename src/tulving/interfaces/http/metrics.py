@@ -18,10 +18,10 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from tulving import __version__
-from tulving.interfaces.current import outcome
 from tulving.interfaces.http import families
 from tulving.interfaces.http.busiest import Busiest
 from tulving.interfaces.http.families import FAMILIES, Family
+from tulving.interfaces.observers import outcome
 from tulving.ports import Activity, Happening, Observation, Told
 from tulving.services.vitals import Vitals
 

@@ -17,9 +17,9 @@ from tulving.interfaces.http.arguments import IN_QUERY, UNCHANGED
 from tulving.interfaces.http.batches import MOST_ITEMS, batched, of_an_item
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.events import EVENTS
-from tulving.interfaces.http.moving import EXPORT, IMPORT
 from tulving.interfaces.http.narrowing import NARROWING
 from tulving.interfaces.http.shapes import Shapes, among
+from tulving.interfaces.http.transfers import EXPORT, IMPORT
 from tulving.interfaces.parameters import Parameter, describe, parameters, returned, schema
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig

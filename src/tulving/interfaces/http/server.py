@@ -28,7 +28,7 @@ from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import Network, limited
 from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
-from tulving.interfaces.http.watch import Watch
+from tulving.interfaces.http.observability import Observability
 from tulving.settings import HttpConfig, MemoryModuleConfig
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def serve(
     """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
-    with listen(host, port) as listener, closing(Watch(config.metrics, traces.configured())) as watch:
+    with listen(host, port) as listener, closing(Observability(config.metrics, traces.configured())) as observability:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
         at = Endpoint(host, port, is_loopback, names, pages, tls is not None)
@@ -71,7 +71,7 @@ def serve(
             raise ConfigError("open", "is not possible behind a proxy", "no --open, or no --proxy-headers")
         if is_open and config.jwt.chosen:
             raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
-        asyncio.run(_serve(config, at, listener, is_open, whole, watch, tls, proxies))
+        asyncio.run(_serve(config, at, listener, is_open, whole, observability, tls, proxies))
 
 
 async def _serve(
@@ -80,11 +80,11 @@ async def _serve(
     listener: socket.socket,
     is_open: bool,
     whole: bool,
-    watch: Watch,
+    observability: Observability,
     tls: ssl.SSLContext | None,
     proxies: Sequence[Network],
 ) -> None:
-    async with open_lazily(lambda: open_served(config, watch.observer)) as served:
+    async with open_lazily(lambda: open_served(config, observability.observer)) as served:
         needs_token = not (whole and address.is_local) and not config.jwt.chosen
         has_tokens = await _check_tokens(served, is_open, needs_token)
         # Who starts a whole service on their own machine sees its console without creating a token first. A log for
@@ -92,7 +92,7 @@ async def _serve(
         needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
         key = new_secret() if needs_key else None
         access = Access(served, is_open, key, config.http, _provider(config))
-        more: list[BaseRoute] = [*watch.routes(served, access, address)]
+        more: list[BaseRoute] = [*observability.routes(served, access, address)]
         said = [f"Tulving serves {address.url}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
@@ -106,7 +106,8 @@ async def _serve(
             logs.announce(said, config.logs)
 
         health = Health(served, access)
-        app = application(config, served, address, access, more, announce, watching=watch.middleware, health=health)
+        watching = observability.middleware
+        app = application(config, served, address, access, more, announce, watching=watching, health=health)
         server = web_server(app, config.http, access.streams.end, health.leave, tls, proxies)
         for number in SIGNALS:
             # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.

@@ -22,7 +22,7 @@ SELDOM = 10.0
 """Seconds for which what was looked up in the store is told again: several readers cost no more than one."""
 
 
-class Reading:
+class MetricsRoute:
     """Answers with the metrics. Programs on this machine need no token where only they reach the server, nor anybody
     where the operator has opened the metrics; else it needs one with the right `admin`: they tell of all tenants."""
 
@@ -33,6 +33,7 @@ class Reading:
         self._address, self._is_open = address, is_open
         self._turn, self._known_until = asyncio.Lock(), 0.0
 
+    @property
     def route(self) -> Route:
         return Route(PATH, self.answer)
 

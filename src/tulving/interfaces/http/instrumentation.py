@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.interfaces import logs
-from tulving.interfaces.current import CurrentRequest, answering, is_id
+from tulving.interfaces.current_request import CurrentRequest, answering, is_id
 from tulving.interfaces.traces import Traces
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ OTHER = "other"
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Watched:
+class Instrumentation:
     """An application and those who watch it. Only the template of a request's path is told to anybody, never the path
     itself or its query, which may hold what was asked."""
 
