@@ -13,6 +13,7 @@ from tulving.domain.model import Page as Listed
 from tulving.domain.model import Rule, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit, path_with
 from tulving.storage.rules import Mark
 
@@ -59,14 +60,14 @@ async def show(visit: Visit) -> Response:
 async def store(visit: Visit) -> Response:
     """Store a rule from the form."""
     form = await visit.form()
-    given = {name: str(form.get(name, "")).strip() for name in EMPTY_FORM}
+    given = {name: fields.text(form, name) for name in EMPTY_FORM}
     try:
         stored: Stored = await visit.call(
             "memory_store_rule",
             content=given["content"],
             scope=given["scope"] or GLOBAL,
             permanence=given["permanence"] or None,
-            tags=[tag for each in given["tags"].split(",") if (tag := each.strip())],
+            tags=fields.tags(given),
         )
     except InvalidInput as error:
         return await _page(visit, given, str(error), 400)
@@ -79,7 +80,7 @@ async def mark(visit: Visit) -> Response:
     form, rule_id = await visit.form(), visit.request.path_params["rule_id"]
     outcome = form.get("outcome")
     if outcome == "harmful":
-        reason = str(form.get("reason", "")).strip() or None
+        reason = fields.text(form, "reason") or None
         rule: Rule = await visit.call("memory_mark_harmful", rule_id=rule_id, reason=reason)
     elif outcome == "helpful":
         rule = await visit.call("memory_mark_helpful", rule_id=rule_id)
