@@ -120,6 +120,11 @@ def thousands(number: float) -> str:
     return f"{number:,}".replace(",", "\u202f") if isinstance(number, int) else f"{number:,.2f}"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 fact, 2 facts."""
+    return f"{thousands(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:
     """What became of a text, word by word: pieces that were kept (same), added (ins) and taken away (del)."""
     before, after = re.findall(r"\s+|\w+|[^\w\s]", old), re.findall(r"\s+|\w+|[^\w\s]", new)

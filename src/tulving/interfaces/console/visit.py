@@ -1,19 +1,22 @@
 """A visit: one request to the console, by somebody who was admitted."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
+from uuid import UUID
 
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tulving.domain.model import Item
 from tulving.errors import Forbidden
 from tulving.interfaces.console import presentation, security
 from tulving.interfaces.principal import Principal
+from tulving.services.layers import MOST_DETAILS
 from tulving.settings import MemoryModuleConfig
 
 if TYPE_CHECKING:
@@ -129,6 +132,14 @@ class Visit:
     async def call(self, tool: str, **arguments: Any) -> Any:
         """The result of an operation, called by a person with their own rights."""
         return await self.principal.call(tool, arguments, by_person=True)
+
+    async def memories(self, ids: Sequence[UUID]) -> dict[UUID, Item]:
+        """The memories with these ids, as far as the visitor may read them."""
+        found: dict[UUID, Item] = {}
+        for start in range(0, len(ids), MOST_DETAILS):
+            details = await self._memory.look_at(ids[start : start + MOST_DETAILS])
+            found |= {each.memory.id: each.memory for each in details}
+        return found
 
     def may(self, right: str) -> bool:
         """Whether the visitor has a right."""

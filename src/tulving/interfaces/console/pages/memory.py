@@ -27,7 +27,7 @@ from tulving.domain.model import (
 )
 from tulving.errors import ChangedSince, InvalidInput, NotFound
 from tulving.interfaces.console import dossier, fields
-from tulving.interfaces.console.presentation import absolute
+from tulving.interfaces.console.presentation import absolute, counted
 from tulving.interfaces.console.visit import Page, Visit, redirect
 from tulving.services.memory import Memory
 from tulving.services.provenance import trace
@@ -144,7 +144,7 @@ async def forget(visit: Visit) -> Response:
     item, form = await _item(visit), await visit.form()
     derived = await visit.call("memory_derived", **_named(item)) if form.get("derived") else []
     await visit.call("memory_forget", **_named(item), derived=bool(derived))
-    also = f", and {_counted(derived)} that came from it alone" if derived else ""
+    also = f", and {counted(len(derived), "memory", "memories")} that came from it alone" if derived else ""
     again = "Store it again", _path(visit, item, "/again")
     return visit.go(_path(visit, item), f"Forgotten{also}.", again if visit.may("write") else None)
 
@@ -304,10 +304,6 @@ def _path(visit: Visit, item: Item, act: str = "", **more: str) -> str:
 def _undo(visit: Visit, changed: Item, revisions: Sequence[Revision]) -> tuple[str, str]:
     """Brings back the version before the last edit, unless there is another edit by then."""
     return "Undo", _path(visit, changed, f"/restore/{revisions[-1].number}", since=changed.updated_at.isoformat())
-
-
-def _counted(items: Sequence[Item]) -> str:
-    return f"{len(items)} memory" if len(items) == 1 else f"{len(items)} memories"
 
 
 def _marked(before: Item, rule: Rule, how: str) -> str:
