@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain import maturity
 from tulving.domain.decay import EXPIRED_BELOW, FADING_BELOW, effective_confidence
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.forecast import Forecast
 from tulving.domain.layers import chronological, cut, title
-from tulving.domain.model import KIND_OF, Episode, Fact, Item, Link, Relation, Rule
+from tulving.domain.model import KIND_OF, Episode, Fact, Item, Link, Relation
 from tulving.domain.provenance import FORWARD, Provenance, steps
 from tulving.interfaces.console.presentation import day, path_of, state_of
 
@@ -47,11 +46,6 @@ HAPPENED = {
     "marked_harmful": "Marked as harmful",
 }
 """Events of a memory in words, by their names without the kind."""
-LADDER = {
-    "candidate": "new, and not yet proven by use",
-    "established": "has helped often enough to be relied on",
-    "proven": "has helped for a long time",
-}
 LABEL = 34
 """Characters of a node."""
 
@@ -186,28 +180,6 @@ def same_slot(fact: Fact, history: Sequence[Fact]) -> list[Fact]:
     return [
         each for each in history if (each.scope, each.owner, each.entity_id) == (fact.scope, fact.owner, fact.entity_id)
     ]
-
-
-def next_step(rule: Rule) -> str:
-    """What a rule needs to rise."""
-    match rule.maturity:
-        case "candidate":
-            more = max(0, maturity.ESTABLISHED_SUCCESSES - rule.success_count)
-            need = f"It is established after {maturity.ESTABLISHED_SUCCESSES} successes"
-            return f"{need} with a score of {maturity.ESTABLISHED_SCORE} or more: {_lacking(more)}."
-        case "established":
-            more = max(0, maturity.PROVEN_SUCCESSES - rule.success_count)
-            need = f"It is proven after {maturity.PROVEN_SUCCESSES} successes"
-            age = f"of {maturity.PROVEN_SCORE} or more and {maturity.PROVEN_DAYS} days"
-            return f"{need}, with a score {age}: {_lacking(more)}."
-        case "anti_pattern":
-            return "It did harm too often, and now warns against itself."
-        case _:
-            return "It can only fall: each harm weighs as much as four successes."
-
-
-def _lacking(more: int) -> str:
-    return f"{more} more" if more else "it has enough of them"
 
 
 def _details(told: Mapping[str, Any]) -> list[str]:

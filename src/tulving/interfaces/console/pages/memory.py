@@ -26,7 +26,7 @@ from tulving.domain.model import (
     Rule,
 )
 from tulving.errors import ChangedSince, InvalidInput, NotFound
-from tulving.interfaces.console import dossier, fields
+from tulving.interfaces.console import dossier, fields, ladder
 from tulving.interfaces.console.presentation import absolute, counted
 from tulving.interfaces.console.visit import Page, Visit, redirect
 from tulving.services.memory import Memory
@@ -228,8 +228,8 @@ async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: in
         entity=await memory.get_entity(entity_id) if entity_id is not None else None,
         derived=await visit.call("memory_derived", **_named(item)),
         beside=await memory.timeline(item.id, "episode", AROUND) if kind == "episode" else [],
-        ladder=dossier.LADDER,
-        next_step=dossier.next_step(item) if isinstance(item, Rule) else "",
+        ladder=ladder.MEANS,
+        to_rise=ladder.to_rise(item, visit.now) if isinstance(item, Rule) else "",
         categories=[("", "none"), *CATEGORIES] if getattr(item, "type", None) is None else list(CATEGORIES),
     )
 
