@@ -43,10 +43,9 @@ async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     body = b"".join([part async for part in body_parts(request, largest_body)])
     if not body:
         return {}
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
+    if (given := media_type(request)) != "application/json":
         allowed = "application/json"
-        problem = f"the body must be {allowed}, and the header Content-Type says {media_type or 'nothing'!r:.80}"
+        problem = f"the body must be {allowed}, and the header Content-Type says {given or 'nothing'!r:.80}"
         raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": allowed})
     try:
         read = json.loads(body.decode(), object_pairs_hook=_distinct, parse_constant=_no_constant)
@@ -56,6 +55,11 @@ async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise Problem(400, "invalid-json", "the body must be one JSON object")
     return read
+
+
+def media_type(request: Request) -> str:
+    """The type of the body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def body_parts(request: Request, most: int) -> AsyncIterator[bytes]:

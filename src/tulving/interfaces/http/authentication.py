@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from tulving.bootstrap import Served
 from tulving.domain.access import ALL_RIGHTS, RIGHTS, Token, digest
@@ -48,6 +49,10 @@ class Refusal(Exception):
     error: str
     problem: str
     headers: dict[str, str] = field(default_factory=dict)
+
+    def respond(self) -> Response:
+        """The response, for routes outside of `/v1`."""
+        return error_response(self.status, self.error, self.problem, **self.headers)
 
 
 class Access:
@@ -196,8 +201,7 @@ class McpAuthentication(AuthenticationBackend):
         try:
             return AuthCredentials(), await self._access.admit(conn)
         except Refusal as refusal:
-            response = error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
-            raise AuthenticationError(response) from refusal
+            raise AuthenticationError(refusal.respond()) from refusal
 
 
 def principal_of(context: Any) -> Principal:

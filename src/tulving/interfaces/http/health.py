@@ -12,7 +12,6 @@ from starlette.routing import BaseRoute, Route
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import Access, Refusal
-from tulving.interfaces.http.hosts import error_response
 from tulving.ports import Finding
 from tulving.services.health import readiness_of
 
@@ -84,7 +83,7 @@ class Health:
                 told["findings"] = [each.to_dict() for each in look.findings]
         except Refusal as refusal:
             if "authorization" in request.headers and refusal.status != 503:
-                return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+                return refusal.respond()
         return JSONResponse(told, 503 if state in ("unavailable", "ending") else 200)
 
     async def _state(self) -> str:

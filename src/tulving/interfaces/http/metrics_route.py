@@ -10,7 +10,7 @@ from starlette.routing import Route
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import FORWARDED, Access, Refusal
-from tulving.interfaces.http.hosts import Endpoint, error_response
+from tulving.interfaces.http.hosts import Endpoint
 from tulving.interfaces.http.metrics import TEXT, Metrics
 from tulving.services.vitals import read_vitals
 
@@ -41,7 +41,7 @@ class MetricsRoute:
         try:
             await self._check(request)
         except Refusal as refusal:
-            return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+            return refusal.respond()
         await self._look()
         return PlainTextResponse(self._metrics.text(), media_type=TEXT)
 

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tulving.errors import DiskFull, Forbidden, InvalidInput, TulvingError
-from tulving.interfaces.http.arguments import body_parts
+from tulving.interfaces.http.arguments import body_parts, media_type
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.problems import SOON, Problem
@@ -92,8 +92,7 @@ class Transfers:
     async def import_(self, request: Request) -> Response:
         """Rows for a tenant."""
         memory = await self._whole_memory(request, "write")
-        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type not in MEDIA_TYPES or request.headers.get("content-encoding", "identity") != "identity":
+        if media_type(request) not in MEDIA_TYPES or request.headers.get("content-encoding", "identity") != "identity":
             problem = f"the body must be {MEDIA_TYPE}, not compressed"
             raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": ", ".join(MEDIA_TYPES)})
         self._begin()

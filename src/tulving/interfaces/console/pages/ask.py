@@ -17,7 +17,7 @@ from tulving.domain.scope import GLOBAL, scope_of
 from tulving.errors import InvalidInput
 from tulving.interfaces.console import fields, hits
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.services.evaluation import compose, uncounted
+from tulving.services.evaluation import agent_of, compose, trust, uncounted
 from tulving.services.memory import Memory
 from tulving.services.provenance import beginning
 from tulving.services.search import MIN_CONFIDENCE
@@ -134,17 +134,16 @@ async def _answers(memory: Memory, asked: Asked) -> Answers:
     of_search = {**conditions, "mode": asked.mode, "type": asked.type}
     search, search_ms = await _timed(memory.search(asked.q, **of_search))
     recall, recall_ms = await _timed(memory.recall(asked.q, **conditions))
-    agent = memory._agent(asked.butler or asked.scope)
+    agent = agent_of(memory, asked.butler or asked.scope)
     composing = compose(memory, asked.q, agent, asked.budget, asked.as_of, asked.min_relevance)
     context, context_ms = await _timed(composing)
     loose = {"limit": min(asked.limit + NEAR, 1000), "min_confidence": 0.0, "min_relevance": 0.0}
     beyond = await memory.search(asked.q, **of_search | loose)
     settings = memory.config.retrieval
     floor = settings.min_relevance if asked.min_relevance is None else asked.min_relevance
-    trust = memory._env.embedding.trust(asked.q)
     return Answers(
         search,
-        hits.searched(search.hits, trust),
+        hits.searched(search.hits, trust(memory, asked.q)),
         search_ms,
         recall,
         hits.recalled(recall.hits, settings.score_weights),
