@@ -1,4 +1,4 @@
-"""`GET /metrics`: the metrics, for those who may read them."""
+"""`GET /metrics`: the metrics, and who may read them."""
 
 import asyncio
 import logging
@@ -18,13 +18,13 @@ log = logging.getLogger("tulving")
 
 PATH = "/metrics"
 LOOK_SECONDS = 5
-SELDOM = 10.0
-"""Seconds for which what was looked up in the store is told again: several readers cost no more than one."""
+LOOK_EVERY = 10.0
+"""Seconds between two looks at the store: several scrapers cost no more than one."""
 
 
 class MetricsRoute:
-    """Answers with the metrics. Programs on this machine need no token where only they reach the server, nor anybody
-    where the operator has opened the metrics; else it needs one with the right `admin`: they tell of all tenants."""
+    """The metrics in the text format of Prometheus. They name all tenants, so the right `admin` is needed, except for
+    requests from this machine to a server that only this machine can reach, and where `metrics.open` is set."""
 
     def __init__(
         self, metrics: Metrics, served: Opened[Served], access: Access, address: Endpoint, is_open: bool
@@ -62,7 +62,7 @@ class MetricsRoute:
                 async with asyncio.timeout(LOOK_SECONDS):
                     vitals = await read_vitals((await self._served()).memory)
             except Exception as error:
-                log.error("the metrics lack what the store would tell: %s", str(error) or "it did not answer in time")
+                log.error("the metrics of the store are missing: %s", str(error) or "it did not answer in time")
                 vitals = None
             self._metrics.look(vitals)
-            self._known_until = loop.time() + SELDOM
+            self._known_until = loop.time() + LOOK_EVERY

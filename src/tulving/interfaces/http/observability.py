@@ -1,4 +1,4 @@
-"""Who watches a server: its metrics, its traces, and the log of its requests."""
+"""The observability of a server: its metrics, its traces and the log of its requests."""
 
 from starlette.middleware import Middleware
 from starlette.routing import Route
@@ -16,8 +16,8 @@ from tulving.settings import MetricsConfig
 
 
 class Observability:
-    """Those who watch one server: the memory is opened with their `observer`. There are metrics where the extra for
-    them is installed, and `traces` where the process is configured for them."""
+    """The metrics and traces of one server, whose memory is opened with the `observer`. There are metrics if the extra
+    `server` is installed, and `traces` if the process is configured for them."""
 
     def __init__(self, config: MetricsConfig, traces: Traces | None = None) -> None:
         self._config, self.metrics, self._traces = config, None, traces
@@ -32,7 +32,7 @@ class Observability:
         self.observer = together(observers)
 
     def routes(self, served: Opened[Served], access: Access, address: Endpoint) -> list[Route]:
-        """Where the metrics are read."""
+        """The route of the metrics, if there are any."""
         if self.metrics is None:
             return []
         from tulving.interfaces.http.metrics_route import MetricsRoute
@@ -41,10 +41,10 @@ class Observability:
 
     @property
     def middleware(self) -> list[Middleware]:
-        """What sees each request, with its id."""
+        """The middleware that measures, traces and logs each request. It needs the request id."""
         return [Middleware(Instrumentation, self.metrics, self._traces)]
 
     def close(self) -> None:
-        """Send what is left of the traces."""
+        """Flush the traces."""
         if self._traces is not None:
             self._traces.close()
