@@ -168,8 +168,8 @@ class Observation(Protocol):
 class Observer(Protocol):
     """The hook for metrics, traces and logs. It is called from any thread, must be fast and must never raise.
 
-    It gets names, ids, sizes and kinds, and sees the type of the exception that ends an activity. It never gets content:
-    what is stored, asked or answered.
+    It gets names, ids, sizes and kinds, and sees the type of the exception that ends an activity. It never gets
+    content: what is stored, asked or answered.
     """
 
     def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:

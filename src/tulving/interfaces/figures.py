@@ -62,8 +62,8 @@ def read(text: str, at: float) -> Reading:
 
 
 def percentile(share: float, buckets: Mapping[str, float]) -> float | None:
-    """A percentile of a histogram, estimated as Prometheus does: by linear interpolation within its bucket, or the lower
-    bound of the last bucket. None if nothing was observed."""
+    """A percentile of a histogram, estimated as by Prometheus: interpolated within its bucket, or the lower bound of
+    the last one. None if nothing was observed."""
     ordered = sorted((float(bound), count) for bound, count in buckets.items())
     if not ordered or not ordered[-1][1]:
         return None

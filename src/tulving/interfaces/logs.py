@@ -48,8 +48,8 @@ def announce(said: Sequence[str], settings: LogsConfig) -> None:
 
 
 class Lines(logging.Formatter):
-    """The text format. Line breaks and control characters are escaped, so that only records begin a line without indent.
-    A line that is logged during a request ends with the request id."""
+    """The text format. Line breaks and control characters are escaped, so that only records begin a line without
+    indent. A line that is logged during a request ends with the request id."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         request = current()

@@ -48,8 +48,8 @@ class Principal:
             raise Forbidden(self.lacks(operation))
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, by_person: bool = False, **offers: Any) -> Any:
-        """Call an operation by the name of its tool, with the arguments of its method. Call it `by_person` when a person
-        looks at the result, which does not count as a reference."""
+        """Call an operation by the name of its tool, with the arguments of its method. A call `by_person`, who looks at
+        the result, counts no references."""
         return await self.carry_out(OPERATIONS[tool], arguments, by_person=by_person, offers=offers)
 
     async def carry_out(self, operation: Operation, arguments: Mapping[str, Any], **how: Any) -> Any:

@@ -279,7 +279,7 @@ class Facts(Service):
             cursors.read(cursor, str, str, UUID),
         )
         items, next_cursor = cursors.page(found, limit, claims.place)
-        return Page(items=items, next_cursor=next_cursor)
+        return Page(items=[*items], next_cursor=next_cursor)
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
         keyed = offer.subject is not None or offer.predicate is not None

@@ -48,7 +48,7 @@ class Tenants(Service):
     ) -> TenantPage:
         """List the tenants by name, with what each has and when it was changed last."""
         limit = intake.whole("limit", limit, *TENANTS)
-        [after] = cursors.read(cursor, str) or ("",)
-        found = await self._read(storage.tenants.listing, after, limit + 1, self._env.clock())
+        place = cursors.read(cursor, str)
+        found = await self._read(storage.tenants.listing, str(place[0]) if place else "", limit + 1, self._env.clock())
         tenants, next_cursor = cursors.page(found, limit, lambda each: (each["tenant_id"],))
         return TenantPage(tenants=[Tenant(**each) for each in tenants], next_cursor=next_cursor)

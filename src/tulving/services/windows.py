@@ -104,7 +104,7 @@ class Windows(Search):
         tenant_id, now = self.caller.tenant_id, self._env.clock()
         found = await self._read(storage.episodes.listing, tenant_id, wanted, now, limit + 1, after)
         items, next_cursor = cursors.page(found, limit, lambda each: (start(each), each.id))
-        return Page(items=items, next_cursor=next_cursor)
+        return Page(items=[*items], next_cursor=next_cursor)
 
     async def episode_days(
         self,

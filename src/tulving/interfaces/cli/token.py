@@ -33,7 +33,8 @@ def create(
         int | None, typer.Option(metavar="N", help="Requests per minute to each server [default: as configured]")
     ] = None,
     model_tokens_per_day: Annotated[
-        int | None, typer.Option(metavar="N", help="Tokens that language models may use for it per day [default: as configured]")
+        int | None,
+        typer.Option(metavar="N", help="Language model tokens per day [default: as configured]"),
     ] = None,
     largest_body: Annotated[
         int | None, typer.Option(metavar="BYTES", help="The largest request body [default: as configured]")

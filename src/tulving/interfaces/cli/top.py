@@ -27,13 +27,14 @@ ENOUGH = 32 * 1024 * 1024
 
 
 def top(
-    service: Annotated[str, typer.Argument(metavar="HOST:PORT|URL", help="The address of the service", show_default=True)] = ADDRESS,
+    service: Annotated[str, typer.Argument(metavar="HOST:PORT|URL", help="Its address", show_default=True)] = ADDRESS,
     once: Annotated[bool, typer.Option("--once", help="Print the figures once and exit")] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.2, max=3600, help="Time between updates", show_default=True)
     ] = 1.0,
     token: Annotated[
-        str | None, typer.Option(metavar="SECRET", envvar=TOKEN, help="A token with the right admin, if the service requires one")
+        str | None,
+        typer.Option(metavar="SECRET", envvar=TOKEN, help="A token with the right admin, if required"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

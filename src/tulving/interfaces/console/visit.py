@@ -137,7 +137,7 @@ class Visit:
         """The memories with these ids, as far as the visitor may read them."""
         found: dict[UUID, Item] = {}
         for start in range(0, len(ids), MOST_DETAILS):
-            details = await self._memory.look_at(ids[start : start + MOST_DETAILS])
+            details = await self._memory.look_at([*ids[start : start + MOST_DETAILS]])
             found |= {each.memory.id: each.memory for each in details}
         return found
 

@@ -51,7 +51,9 @@ EVENTS = Described(
             None,
         ),
         parameter(
-            "after", Annotated[str | None, "The id of the last event that was handled; if left out, only new events are sent"], None
+            "after",
+            Annotated[str | None, "The id of the last event that was handled; if left out, only new events are sent"],
+            None,
         ),
     ],
     headers={LAST: "The same as `after`, which it overrides", **NARROWING},

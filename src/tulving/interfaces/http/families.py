@@ -58,13 +58,19 @@ TRANSACTIONS = Family(
     FINE,
 )
 WRITES = Family(
-    "gauge", "tulving_writes_waiting", "Writes in the queue of the store (inside), and waiting for a slot in it (outside)", ("where",)
+    "gauge",
+    "tulving_writes_waiting",
+    "Writes in the queue of the store (inside), and waiting for a slot in it (outside)",
+    ("where",),
 )
 WRITES_ALLOWED = Family("gauge", "tulving_writes_allowed", "The current size limit of the write queue")
 REFERENCES = Family("gauge", "tulving_references_waiting", "Memories whose latest references are not written yet")
 COMMITS = Family("histogram", "tulving_commit_group_size", "Writes per commit (SQLite)", buckets=GROUPS)
 LOOKUPS = Family(
-    "counter", "tulving_cache_lookups", "Lookups in the caches of query vectors and of tenants' vectors", ("cache", "result")
+    "counter",
+    "tulving_cache_lookups",
+    "Lookups in the caches of query vectors and of tenants' vectors",
+    ("cache", "result"),
 )
 EMBEDDING = Family(
     "histogram",
@@ -75,9 +81,7 @@ EMBEDDING = Family(
 )
 TEXTS = Family("counter", "tulving_embedded_texts", "Texts that were embedded", ("purpose",))
 PENDING = Family("gauge", "tulving_vectors_pending", "Memories without a vector")
-FLOOR = Family(
-    "counter", "tulving_recall_floor_misses", "Searches in which min_relevance left out every hit"
-)
+FLOOR = Family("counter", "tulving_recall_floor_misses", "Searches in which min_relevance left out every hit")
 JOB_TIME = Family(
     "histogram", "tulving_job_duration_seconds", "Duration of job runs in this process", ("job_name", "outcome"), COARSE
 )
@@ -88,11 +92,12 @@ JOB_SUCCESS = Family(
     ("job_name",),
 )
 JOB_FAILING = Family("gauge", "tulving_job_failing", "1 if the last run of a job failed, in any process", ("job_name",))
-MODEL = Family(
-    "histogram", "tulving_model_duration_seconds", "Duration of language model calls", ("outcome",), COARSE
-)
+MODEL = Family("histogram", "tulving_model_duration_seconds", "Duration of language model calls", ("outcome",), COARSE)
 TOKENS = Family(
-    "counter", "tulving_model_tokens", "Tokens of prompts (in) and answers (out), estimated if the model does not report them", ("direction",)
+    "counter",
+    "tulving_model_tokens",
+    "Tokens of prompts (in) and answers (out), estimated if the model does not report them",
+    ("direction",),
 )
 TENANT_CALLS = Family(
     "counter",

@@ -26,8 +26,8 @@ _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Instrumentation:
-    """Measures, traces and logs requests. They are named by the template of their route, never by the path or the query,
-    which may hold content."""
+    """Measures, traces and logs requests. They are named by the path template of their route, never by the path or the
+    query, which may hold content."""
 
     def __init__(self, app: ASGIApp, metrics: "Metrics | None" = None, traces: Traces | None = None) -> None:
         self._app, self._metrics, self._traces = app, metrics, traces
@@ -95,8 +95,8 @@ class _Answer:
 
 
 def _new_request(headers: Mapping[str, str]) -> CurrentRequest:
-    """The request with the id that `RequestIds` has put into the headers, unless that is not fit for a log, and with the
-    trace id of the client."""
+    """The request with the id that `RequestIds` has put into the headers, if that may be logged, and with the client's
+    trace id."""
     given = headers.get("x-request-id", "")
     trace = _TRACE.fullmatch(headers.get("traceparent", ""))
     return CurrentRequest(given if is_id(given) else secrets.token_hex(8), trace[1] if trace else "")

@@ -23,8 +23,8 @@ _PARTS = ("user_id", "household_id", "persona_id", "project", "scope")
 
 
 def narrowed(memory: Memory, headers: Headers) -> Memory:
-    """The memory, bound to what the headers name. They can't widen an existing binding: naming another user than that of
-    the token or the settings is forbidden."""
+    """The memory, bound to what the headers name. They can't widen an existing binding: it is forbidden to name another
+    user than the token or the settings do."""
     owner, bound = memory.bound.owner, memory.bound
     fixed = (owner.user_id, owner.household_id, owner.persona_id, bound.project, bound.scope)
     asked: dict[str, Any] = {}

@@ -11,8 +11,8 @@ ROUNDING = 1e-6
 class Rates:
     """A rate limiter (the generic cell rate algorithm): a minute's worth may be used at once and is refilled evenly.
 
-    Each key has one number, the time until which its use would last at an even rate. A key whose time has passed has its
-    full allowance and is dropped. Beyond `most_known` keys, the least recently used ones are dropped too.
+    Each key has one number, the time until which its use would last at an even rate. A key whose time has passed has
+    its full allowance and is dropped. Beyond `most_known` keys, the least recently used ones are dropped too.
     """
 
     def __init__(self, clock: Callable[[], float], most_known: int = MOST_KNOWN) -> None:

@@ -236,8 +236,8 @@ def web_server(
     tls: ssl.SSLContext | None = None,
     proxies: Sequence[Network] = (),
 ) -> uvicorn.Server:
-    """The server for an application, with these limits. At shutdown it calls `leaving`, keeps serving for the drain time,
-    calls `ending`, and waits for the open requests."""
+    """The server for an application, with these limits. At shutdown it calls `leaving`, keeps serving for the drain
+    time, calls `ending`, and waits for the open requests."""
     return WebServer(
         uvicorn.Config(
             app,

@@ -58,8 +58,8 @@ EXPORT = Described(
 IMPORT = Described(
     http="POST /v1/import",
     name="import",
-    text="Import an export, all or nothing. Rows that exist already are skipped, so an import can be repeated. The answer "
-    "counts the rows of each table. The caller must have access to the whole tenant.",
+    text="Import an export, all or nothing. Rows that exist already are skipped, so an import can be repeated. The "
+    "answer counts the rows of each table. The caller must have access to the whole tenant.",
     right="write",
     body=dict.fromkeys(MEDIA_TYPES, _LINE),
     answer={"application/json": _COUNTS},

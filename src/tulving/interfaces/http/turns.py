@@ -25,9 +25,9 @@ class Turns:
     """Middleware that limits the requests in progress, each of which holds a turn, and the queue for a turn. When the
     queue is full, the answer is 429 at once.
 
-    A request queues when its body has been read, so a slow upload holds no turn. It gives the turn back when its response
-    starts, so neither does a slow download; streams have limits of their own. A request without a response in time is
-    cancelled and answered 503; it keeps the turn until its work has ended. Requests to some `paths` need no turn.
+    A request queues when its body has been read, so a slow upload holds no turn. It gives the turn back when its
+    response starts, so neither does a slow download; streams have limits of their own. A request without a response in
+    time is cancelled and answered 503; it keeps the turn until its work has ended. Some `paths` need no turn.
     """
 
     def __init__(self, app: ASGIApp, limits: HttpConfig, paths: Iterable[str]) -> None:
@@ -58,7 +58,7 @@ class Turns:
                 answer.overdue = True
                 work.cancel()
                 log.warning("cancelled a request: it was not answered in %g s", self._limits.answer_timeout)
-                problem = "the answer took too long, so the request was cancelled; its change took effect entirely or not at all"
+                problem = "it took too long and was cancelled; its change took effect entirely or not at all"
                 await _refusal(scope, 503, "timed_out", problem, RETRY_SECONDS)(scope, receive, send)
             await asyncio.wait({work})
         except asyncio.CancelledError:

@@ -144,7 +144,7 @@ async def forget(visit: Visit) -> Response:
     item, form = await _item(visit), await visit.form()
     derived = await visit.call("memory_derived", **_named(item)) if form.get("derived") else []
     await visit.call("memory_forget", **_named(item), derived=bool(derived))
-    also = f", and {counted(len(derived), "memory", "memories")} that came from it alone" if derived else ""
+    also = f", and {counted(len(derived), 'memory', 'memories')} that came from it alone" if derived else ""
     again = "Store it again", _path(visit, item, "/again")
     return visit.go(_path(visit, item), f"Forgotten{also}.", again if visit.may("write") else None)
 

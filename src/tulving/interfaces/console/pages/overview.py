@@ -160,7 +160,9 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
         yield Concern("The tokens of today are nearly spent.", advice)
     if pending := _pending(counts):
         advice = "They are found by their words only, until maintenance embeds them. That needs `tulving worker`, or a"
-        yield Concern(f"{counted(pending, 'memory', 'memories')} without a vector.", f"{advice} program that stays open.")
+        yield Concern(
+            f"{counted(pending, 'memory', 'memories')} without a vector.", f"{advice} program that stays open."
+        )
 
 
 PAGES = [Page("/", show)]
