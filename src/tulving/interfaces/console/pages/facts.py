@@ -128,7 +128,6 @@ async def _listing(visit: Visit, given: dict[str, str], problem: str = "", statu
         given=given,
         problem=problem,
         shown=SHOWN,
-        slot_path=lambda fact: path_with(PATH, subject=fact.subject, predicate=fact.predicate),
         subject_path=lambda name: path_with(PATH, subject=name),
     )
 
