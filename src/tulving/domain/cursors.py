@@ -3,12 +3,15 @@
 import base64
 import binascii
 import json
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from tulving.errors import InvalidInput
 
 Place = str | datetime | UUID
+Row = TypeVar("Row")
 
 
 def write(*place: Place) -> str:
@@ -26,6 +29,11 @@ def read(cursor: object, *types: type) -> tuple[Place, ...] | None:
         return tuple(_READ[kind](part) for kind, part in zip(types, parts, strict=True))
     except (ValueError, TypeError, AttributeError, binascii.Error):
         raise InvalidInput("cursor", "is not valid", "the next_cursor of the previous page") from None
+
+
+def page(found: Sequence[Row], limit: int, place: Callable[[Row], Sequence[Place]]) -> tuple[list[Row], str | None]:
+    """The rows of a page, and the cursor of the next one if there is one: `found` has a row more than the page then."""
+    return [*found[:limit]], write(*place(found[limit - 1])) if len(found) > limit else None
 
 
 def _text(part: object) -> str:

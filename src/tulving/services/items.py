@@ -1,14 +1,12 @@
 """Verbs on memories of any kind: get, list, confirm, edit, forget, delete, link."""
 
-import base64
-import binascii
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake
+from tulving.domain import cursors, intake
 from tulving.domain.editing import Revision, edited
 from tulving.domain.events import Event
 from tulving.domain.model import (
@@ -117,10 +115,10 @@ class Items(Service):
             replace(wanted, archived=True, keyed=None if keyed is None else intake.flag("keyed", keyed)),
             self._env.clock(),
             limit + 1,
-            _read_cursor(cursor),
+            cursors.read(cursor, datetime, UUID),
         )
-        more = len(items) > limit
-        return Page(items=items[:limit], next_cursor=_write_cursor(items[limit - 1]) if more else None)
+        items, next_cursor = cursors.page(items, limit, lambda item: (item.created_at, item.id))
+        return Page(items=items, next_cursor=next_cursor)
 
     @operation(
         "memory_confirm",
@@ -377,17 +375,3 @@ class Items(Service):
         if address is None:
             raise InvalidInput(field, f"there is no {kind} {memory_id}", f"the id of one of your {kind}s")
         return address
-
-
-def _write_cursor(item: Item) -> str:
-    return base64.urlsafe_b64encode(f"{item.created_at.isoformat()} {item.id}".encode()).decode()
-
-
-def _read_cursor(cursor: str | None) -> tuple[datetime, UUID] | None:
-    if cursor is None:
-        return None
-    try:
-        time, id_ = base64.urlsafe_b64decode(cursor.encode()).decode().split(" ")
-        return datetime.fromisoformat(time), UUID(id_)
-    except (ValueError, AttributeError, binascii.Error):
-        raise InvalidInput("cursor", "is not valid", "the next_cursor of the previous page") from None

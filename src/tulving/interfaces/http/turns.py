@@ -1,4 +1,4 @@
-"""Turns: how many requests are worked on at once, how many wait for that, and how long one may take."""
+"""Admission control: how many requests are handled concurrently, how many wait, and how long one may take."""
 
 import asyncio
 import logging
@@ -18,16 +18,16 @@ log = logging.getLogger("tulving")
 
 LARGEST = 4 * 1024 * 1024
 LARGE = 64 * 1024
-"""How much of a body is taken before its request has its turn."""
+"""Bytes of a body that are read before the request takes a turn."""
 
 
 class Turns:
-    """Lets a limited number of requests be worked on at once, and as many wait as the limits say; beyond that a client
-    is told at once to come again.
+    """Middleware that limits the requests in progress, each of which holds a turn, and the queue for a turn. When the
+    queue is full, the answer is 429 at once.
 
-    A request waits for its turn once its body is there, so that clients that send slowly take nobody's. Its turn ends
-    when its answer begins: streams, of which there is a number of their own, go on. One whose answer has not begun in
-    time is answered with 503, and its work is cancelled; the turn ends when the work has. Some `paths` need no turn.
+    A request queues when its body has been read, so a slow upload holds no turn. It gives the turn back when its
+    response starts, so neither does a slow download; streams have limits of their own. A request without a response in
+    time is cancelled and answered 503; it keeps the turn until its work has ended. Some `paths` need no turn.
     """
 
     def __init__(self, app: ASGIApp, limits: HttpConfig, paths: Iterable[str]) -> None:
@@ -40,12 +40,12 @@ class Turns:
             await self._app(scope, receive, send)
             return
         declared = Headers(scope=scope).get("content-length", "0")
-        # What is too large for anybody is refused without being sent.
+        # A body that no token may send is refused before it is read.
         is_refused = declared.isdigit() and int(declared) > max(self._limits.largest_body, LARGEST)
         beginning = [] if is_refused else await _beginning(receive)
         if self._free.locked() and self._waiting >= self._limits.max_waiting:
-            log.warning("refused a request: %d are worked on and %d wait", self._limits.max_working, self._waiting)
-            problem = "too many requests wait already, and nothing was done about this one"
+            log.warning("refused a request: %d are in progress and %d wait", self._limits.max_working, self._waiting)
+            problem = "too many requests are waiting; nothing was done"
             await _refusal(scope, 429, "busy", problem, SOON)(scope, receive, send)
             return
         answer = _Answer(send)
@@ -57,8 +57,8 @@ class Turns:
             if not work.done() and not answer.begun.done():
                 answer.overdue = True
                 work.cancel()
-                log.warning("gave up a request: it was not answered in %g s", self._limits.answer_timeout)
-                problem = "the answer took too long, so the work was cancelled; what it changed is whole or not there"
+                log.warning("cancelled a request: it was not answered in %g s", self._limits.answer_timeout)
+                problem = "it took too long and was cancelled; its change took effect entirely or not at all"
                 await _refusal(scope, 503, "timed_out", problem, RETRY_SECONDS)(scope, receive, send)
             await asyncio.wait({work})
         except asyncio.CancelledError:
@@ -82,7 +82,7 @@ class Turns:
 
 
 class _Answer:
-    """Tells when the answer to a request begins, and sends nothing more of one that is overdue."""
+    """The response to a request: notes when it starts, and is not sent if it is overdue."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -100,7 +100,7 @@ class _Answer:
 
 
 def replayed(messages: list[Message], receive: Receive) -> Receive:
-    """A stream whose first messages were read."""
+    """A receive channel that first repeats messages that were read from it."""
     unread = messages[::-1]
 
     async def replay() -> Message:
@@ -110,7 +110,7 @@ def replayed(messages: list[Message], receive: Receive) -> Receive:
 
 
 async def _beginning(receive: Receive) -> list[Message]:
-    """The body, or as much of it as tells that it is large."""
+    """The first messages of the body: the whole of a small one, or `LARGE` bytes."""
     messages, size = [], 0
     while size < LARGE:
         messages.append(message := await receive())
@@ -121,7 +121,7 @@ async def _beginning(receive: Receive) -> list[Message]:
 
 
 def _refusal(scope: Scope, status: int, error: str, problem: str, after: str) -> Response:
-    """In the form of the surface that was asked."""
+    """A refusal in the form of the surface: problem details, plain text, or the form of RFC 6749."""
     headers = {"Retry-After": after}
     if scope["path"].startswith("/v1/"):
         return problems.respond(Problem(status, error.replace("_", "-"), problem, headers))

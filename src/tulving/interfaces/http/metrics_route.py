@@ -1,4 +1,4 @@
-"""`GET /metrics`: the metrics, for those who may read them."""
+"""`GET /metrics`: the metrics, and who may read them."""
 
 import asyncio
 import logging
@@ -10,20 +10,21 @@ from starlette.routing import Route
 from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import FORWARDED, Access, Refusal
-from tulving.interfaces.http.hosts import Endpoint, error_response
+from tulving.interfaces.http.hosts import Endpoint
 from tulving.interfaces.http.metrics import TEXT, Metrics
+from tulving.services.vitals import read_vitals
 
 log = logging.getLogger("tulving")
 
 PATH = "/metrics"
 LOOK_SECONDS = 5
-SELDOM = 10.0
-"""Seconds for which what was looked up in the store is told again: several readers cost no more than one."""
+LOOK_EVERY = 10.0
+"""Seconds between two looks at the store: several scrapers cost no more than one."""
 
 
-class Reading:
-    """Answers with the metrics. Programs on this machine need no token where only they reach the server, nor anybody
-    where the operator has opened the metrics; else it needs one with the right `admin`: they tell of all tenants."""
+class MetricsRoute:
+    """The metrics in the text format of Prometheus. They name all tenants, so the right `admin` is needed, except for
+    requests from this machine to a server that only this machine can reach, and where `metrics.open` is set."""
 
     def __init__(
         self, metrics: Metrics, served: Opened[Served], access: Access, address: Endpoint, is_open: bool
@@ -32,6 +33,7 @@ class Reading:
         self._address, self._is_open = address, is_open
         self._turn, self._known_until = asyncio.Lock(), 0.0
 
+    @property
     def route(self) -> Route:
         return Route(PATH, self.answer)
 
@@ -39,7 +41,7 @@ class Reading:
         try:
             await self._check(request)
         except Refusal as refusal:
-            return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+            return refusal.respond()
         await self._look()
         return PlainTextResponse(self._metrics.text(), media_type=TEXT)
 
@@ -58,9 +60,9 @@ class Reading:
                 return
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
-                    vitals = await (await self._served()).vitals.look()
+                    vitals = await read_vitals((await self._served()).memory)
             except Exception as error:
-                log.error("the metrics lack what the store would tell: %s", str(error) or "it did not answer in time")
+                log.error("the metrics of the store are missing: %s", str(error) or "it did not answer in time")
                 vitals = None
             self._metrics.look(vitals)
-            self._known_until = loop.time() + SELDOM
+            self._known_until = loop.time() + LOOK_EVERY
