@@ -13,6 +13,7 @@ from tulving.domain.layers import Detail as Detail
 from tulving.domain.layers import TimelineEntry as TimelineEntry
 from tulving.domain.learning import Proposal as Proposal
 from tulving.domain.learning import Run as Run
+from tulving.domain.maturity import Mark as Mark
 from tulving.domain.merge_rules import MergeRule as MergeRule
 from tulving.domain.merge_rules import ResolvedRule as ResolvedRule
 from tulving.domain.messages import Message as Message
@@ -130,7 +131,6 @@ from tulving.services.upkeep import CleanedUp as CleanedUp
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig
 from tulving.settings import PostgresConfig as PostgresConfig
 from tulving.settings import RetrievalConfig as RetrievalConfig
-from tulving.storage.rules import Mark as Mark
 from tulving.storage.undoing import Undone as Undone
 
 __version__: str

@@ -40,7 +40,6 @@ from tulving.services.reranking import Reranking
 from tulving.services.service import MAINTENANCE, Env, log
 from tulving.services.streams import Streams
 from tulving.services.tokens import Authentication
-from tulving.services.vitals import VitalSigns
 from tulving.settings import MemoryModuleConfig
 from tulving.storage.backpressure import BoundedWrites
 from tulving.storage.observed import ObservedStore
@@ -194,11 +193,6 @@ class Served:
     memory: Memory
     authentication: Authentication
     administration: Administration
-
-    @property
-    def vitals(self) -> VitalSigns:
-        """What the metrics tell of the store."""
-        return VitalSigns(self.memory._env, self.memory.caller)
 
 
 @asynccontextmanager

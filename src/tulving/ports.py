@@ -158,31 +158,31 @@ Happening = Literal["commit", "lookup", "floor_miss"]
 
 
 class Observation(Protocol):
-    """One activity while it lasts."""
+    """One activity that is being observed."""
 
     def tell(self, **about: Told) -> None:
-        """Add what is only known by now."""
+        """Add attributes that were not known when it began."""
         ...
 
 
 class Observer(Protocol):
-    """Is told what a process does, for metrics, traces and logs. Called from any thread; must be fast and never raise.
+    """The hook for metrics, traces and logs. It is called from any thread, must be fast and must never raise.
 
-    It is told names, ids, sizes and kinds, and sees the type of the error with which an activity ends. It is never told
-    what is stored, asked or answered.
+    It gets names, ids, sizes and kinds, and sees the type of the exception that ends an activity. It never gets
+    content: what is stored, asked or answered.
     """
 
     def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
-        """A block in which something is done; the observer measures it and sees how it ends."""
+        """A context manager around an activity, which measures it and sees how it ends."""
         ...
 
     def note(self, happening: Happening, amount: float = 1, **about: str) -> None:
-        """Something that takes no time worth measuring."""
+        """Record an event without a duration."""
         ...
 
 
 class Unobserved:
-    """Observes nothing, at next to no cost: what is not observed shares one object."""
+    """The observer that does nothing. It is its own context manager, so that it costs next to nothing."""
 
     def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
         return self
@@ -214,6 +214,10 @@ class Store(Protocol):
     async def write(self, tenant_id: str | None, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 
     async def read(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    async def look_up(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A short read, which does not wait behind searches if the engine can do that."""
+        ...
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: Any = None

@@ -159,7 +159,7 @@ async def test_the_past_can_be_asked(visitor, memory, clock):
     ("given", "said"),
     [
         ({"since": "yesterday"}, "is not a time"),
-        ({"limit": "many"}, "is not a number"),
+        ({"limit": "many"}, "is not a whole number"),
         ({"limit": "0"}, "limit"),
         ({"types": "thought"}, "types"),
         ({"mode": "psychic"}, "mode"),

@@ -67,7 +67,7 @@ async def test_names_are_changed_as_they_were_read(visitor, memory, mira, clock)
     await memory.update_entity(mira, canonical_name="Somebody Else")
     assert "Mira S." in before
     await visitor.press("Change names", canonical_name="Lost")
-    assert visitor.status == 409 and visitor.heading == "Somebody else was faster"
+    assert visitor.status == 409 and visitor.heading == "It was changed in the meantime"
     assert (await memory.get_entity(mira)).canonical_name == "Somebody Else"
 
 

@@ -269,7 +269,7 @@ async def test_what_was_learned_from_it_alone_is_shown_before_it_goes_too(visito
 async def test_rules_are_marked_and_rise(visitor, memory):
     rule = await memory.store_rule("Check recipes for nuts")
     await visitor.open(place("rule", rule.id))
-    assert "5 more" in visitor.text
+    assert "It takes 5 more helpful marks to become established." in visitor.text
     for _ in range(5):
         await visitor.press("It helped")
     assert "It is established now" in visitor.text
@@ -278,6 +278,7 @@ async def test_rules_are_marked_and_rise(visitor, memory):
     marked = await memory.look("rule", rule.id)
     assert (marked.success_count, marked.harmful_count) == (5, 1)
     assert "Applied 6 times" in visitor.text
+    assert "It takes 2 more helpful marks to become established." in visitor.text, "harm weighs more"
 
 
 # -- what is shown ---------------------------------------------------------------------------------------------

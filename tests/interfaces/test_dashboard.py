@@ -12,9 +12,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tulving.interfaces.current import OUTCOMES
 from tulving.interfaces.http.families import FAMILIES
 from tulving.interfaces.http.metrics import Metrics
+from tulving.interfaces.observers import OUTCOMES
 from tulving.services.health import JobState
 from tulving.services.operations import OPERATIONS
 from tulving.services.vitals import Vitals

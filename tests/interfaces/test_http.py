@@ -588,7 +588,7 @@ def test_an_upload_that_is_broken_off_is_worth_one_short_line(server):
     assert code == 0
     lines = [line for line in err.splitlines() if "pgvector" not in line]
     assert 1 <= len(lines) <= 10
-    assert all(" WARNING tulving: a client went away before its request was whole [" in line for line in lines)
+    assert all(" WARNING tulving: a client disconnected before its request was complete [" in line for line in lines)
 
 
 # -- health ----------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from bus_parts import until
 from service_parts import Service, service
 
 from tulving import Caller, Memory
-from tulving.interfaces.http import moving
-from tulving.interfaces.http.moving import BEGINNING, MEDIA_TYPE, MEGABYTE
+from tulving.interfaces.http import transfers
+from tulving.interfaces.http.transfers import BEGINNING, MEDIA_TYPE, MEGABYTE
 from tulving.storage import moving as rows_moving
 from tulving.storage.postgres import connection
 
@@ -145,7 +145,7 @@ async def test_a_body_that_is_too_large_is_refused(environ, temporary, monkeypat
         assert (refused.status_code, refused.json()["type"]) == (413, "/v1/problems/body-too-large")
         status, said = await endlessly(here, secret, begin, b"\n" * 65_536)
         assert (status, said["type"]) == (413, "/v1/problems/body-too-large")
-        monkeypatch.setattr(moving, "LONGEST_LINE", 200_000)
+        monkeypatch.setattr(transfers, "LONGEST_LINE", 200_000)
         status, said = await endlessly(here, secret, begin, b"x" * 65_536)
         assert status == 422 and "line" in said["problem"]
         assert [*temporary.iterdir()] == []
@@ -222,7 +222,7 @@ async def test_rights_and_what_an_access_is_bound_to(environ, monkeypatch):
 
 
 async def test_few_are_under_way_at_once(environ, monkeypatch):
-    monkeypatch.setattr(moving, "AT_ONCE", 1)
+    monkeypatch.setattr(transfers, "AT_ONCE", 1)
     async with service() as here:
         secret = await here.create()
         head = f"POST /v1/import HTTP/1.1\r\nhost: 127.0.0.1:{here.port}\r\ncontent-type: {MEDIA_TYPE}\r\n"

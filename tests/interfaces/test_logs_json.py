@@ -16,7 +16,7 @@ from watched_service import watched
 
 from tulving.errors import ConfigError
 from tulving.interfaces import logs
-from tulving.interfaces.current import CurrentRequest, answering, current
+from tulving.interfaces.current_request import CurrentRequest, answering, current
 from tulving.interfaces.logs import FORMAT, JsonLines, Lines
 from tulving.settings import LogsConfig
 

@@ -17,7 +17,7 @@ from tulving.interfaces.http.application import application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.hosts import Endpoint
 from tulving.interfaces.http.metrics import Metrics
-from tulving.interfaces.http.watch import Watch
+from tulving.interfaces.http.observability import Observability
 from tulving.interfaces.traces import Traces
 from tulving.services.operations import Operation
 from tulving.services.tokens import Authentication
@@ -84,7 +84,7 @@ async def watched(
 ) -> AsyncIterator[WatchedService]:
     """Serve a store in this process."""
     config, address = config or MemoryModuleConfig(http=PATIENT), address or Endpoint("127.0.0.1", 8765)
-    watch = Watch(config.metrics, traces)
+    watch = Observability(config.metrics, traces)
     given = {"embedder": WordEmbedder(), "background": False, **options}
     async with open_memory(url, config=config, observer=watch.observer, **given) as memory:
         env, caller = memory._env, memory.caller

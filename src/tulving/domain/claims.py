@@ -60,6 +60,11 @@ def key(fact: Fact) -> str:
     return repr((fact.tenant_id, fact.scope, fact.owner, *map(str, slot)))
 
 
+def place(fact: Fact) -> tuple[str, str, UUID]:
+    """Where a keyed fact stands in a list by subject and predicate."""
+    return fact.folded_subject or fact.subject, fact.folded_predicate or fact.predicate, fact.id
+
+
 def neighbourhood(of: Fact | Settlement) -> str:
     """Among which facts an unkeyed one is compared with others: those of its owner, in its scope. It sorts before every
     `key`, so that it is locked first: who has it may lock further keys of that owner without a deadlock."""

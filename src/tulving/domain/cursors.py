@@ -2,12 +2,15 @@
 
 import base64
 import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 from uuid import UUID
 
 from tulving.errors import InvalidInput
 
 Place = str | datetime | UUID
+Row = TypeVar("Row")
 
 
 def write(*place: Place) -> str:
@@ -25,6 +28,11 @@ def read(cursor: object, *types: type) -> tuple[Place, ...] | None:
         return tuple(_READ[kind](part) for kind, part in zip(types, parts, strict=True))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InvalidInput("cursor", "is not valid", "the next_cursor of the previous page") from None
+
+
+def page(found: Sequence[Row], limit: int, place: Callable[[Row], Sequence[Place]]) -> tuple[list[Row], str | None]:
+    """The rows of a page, and the cursor of the next one if there is one: `found` has a row more than the page then."""
+    return [*found[:limit]], write(*place(found[limit - 1])) if len(found) > limit else None
 
 
 def _text(part: object) -> str:

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 from tulving.domain.decay import days_between, decay_rate
 from tulving.domain.model import Rule
+from tulving.domain.records import Record
 from tulving.domain.text import content_hash
 
 Use = Literal["helpful", "harmful"]
@@ -19,6 +21,15 @@ ESTABLISHED_SUCCESSES, ESTABLISHED_SCORE = 5, 0.6
 PROVEN_SUCCESSES, PROVEN_SCORE, PROVEN_DAYS = 15, 0.8, 30
 INVERTED_HARMS, INVERTED_BELOW = 3, 0.3
 NO_REASONS = "repeated failures"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Mark(Record):
+    """How one use of a rule turned out."""
+
+    rule_id: UUID
+    outcome: Use
+    applied_at: datetime
 
 
 def penalised(success: int, harmful: int) -> float:

@@ -62,6 +62,11 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFKC", fold(unicodedata.normalize("NFKC", name)))
 
 
+def place(entity: Entity) -> tuple[str, UUID]:
+    """Where an entity stands in a list by name."""
+    return folded(entity.canonical_name), entity.id
+
+
 def aliases(value: object, most: int | None = MOST_ALIASES) -> list[str] | None:
     """Other names, without duplicates in any case. A merge may leave an entity with more than a caller may give."""
     if value is None:

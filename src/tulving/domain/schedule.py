@@ -46,6 +46,15 @@ class Entry:
         """What is done by one process at a time: a job, or all pieces of a key."""
         return self.key or self.name
 
+    @property
+    def state(self) -> str:
+        """running, failed, ok, or waiting for its first run."""
+        if self.holder:
+            return "running"
+        if self.last_error:
+            return "failed"
+        return "ok" if self.last_started_at else "waiting"
+
     def blocked_until(self, now: datetime, lease: timedelta) -> datetime | None:
         """When the lease or the pause after a failure ends; None if that has passed, or was set by a wrong clock."""
         furthest = now + (BELIEVABLE * lease if self.holder else LONGEST_PAUSE)

@@ -13,6 +13,7 @@ from tulving.domain.editing import Revision
 from tulving.domain.events import Event, Trail
 from tulving.domain.layers import CompactFound, Detail, TimelineEntry
 from tulving.domain.learning import Proposal
+from tulving.domain.maturity import Mark
 from tulving.domain.merge_rules import MergeRule, ResolvedRule
 from tulving.domain.messages import Message
 from tulving.domain.model import (
@@ -62,7 +63,6 @@ from tulving.services.sessions import SessionReport
 from tulving.services.timeline import Rotated
 from tulving.services.upkeep import CleanedUp
 from tulving.settings import MemoryModuleConfig
-from tulving.storage.rules import Mark
 from tulving.storage.undoing import Undone
 
 class BlockingMemory:

@@ -34,7 +34,7 @@ async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> A
     async def get() -> T:
         nonlocal opening
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
-            # In a context of its own: what works in the background from now on is no part of the first call.
+            # In an empty context: background tasks that start here are not part of the first request.
             opening = asyncio.create_task(stack.enter_async_context(opener()), context=Context())
         # A caller that gives up must not leave a store half opened for the others.
         return await asyncio.shield(opening)
@@ -49,10 +49,10 @@ async def open_lazily(opener: Callable[[], AbstractAsyncContextManager[T]]) -> A
 
 
 async def cancelled_once(work: Coroutine[Any, Any, T]) -> T:
-    """Do work that is cancelled at most once, and is waited for then.
+    """Run a coroutine that gets a cancellation once, and is then waited for.
 
-    A scope of anyio cancels every await of its task until the task ends, and so also what the work does to end well:
-    a run of a model would stay open, and its tokens reserved.
+    A cancel scope of anyio cancels every await of its task, including those in which the work cleans up: a run of a
+    model would stay open, and its tokens reserved.
     """
     task = asyncio.create_task(work)
     try:

@@ -1,6 +1,6 @@
-"""The figures of a running service, made of its metrics: rates and percentiles between two readings.
+"""The figures of `tulving top`: rates and percentiles, computed from two scrapes of a service's metrics.
 
-They are numbers under names, as `tulving top --json` prints them.
+They are plain values, as `tulving top --json` prints them.
 """
 
 import math
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 Labels = Mapping[str, str]
-NO_CALL = ("cancelled", "ok", "refused")
-"""Outcomes that are not the service's failure."""
+NOT_FAILED = ("cancelled", "ok", "refused")
+"""Outcomes that are no failure of the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value."""
+    """One sample of a metric."""
 
     labels: Labels
     value: float
@@ -24,24 +24,24 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a service told at a time, in seconds, by the name of the metric."""
+    """The samples of one scrape by metric, and its time in seconds."""
 
     at: float
     samples: Mapping[str, list[Sample]]
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum over all that has these labels."""
+        """The sum of the samples with these labels."""
         return sum(each.value for each in self._having(name, labels))
 
     def by(self, name: str, label: str, **labels: str) -> dict[str, float]:
-        """The sums by a label."""
+        """The sums of the samples with these labels, by another label."""
         found: dict[str, float] = defaultdict(float)
         for each in self._having(name, labels):
             found[each.labels[label]] += each.value
         return dict(found)
 
     def label(self, name: str, label: str) -> str:
-        """A label of a metric that has one sample, such as a version."""
+        """The value of a label in the first sample of a metric, such as a version; empty without samples."""
         return next((each.labels[label] for each in self.samples.get(name, ())), "")
 
     def _having(self, name: str, labels: Labels) -> Iterable[Sample]:
@@ -49,7 +49,7 @@ class Reading:
 
 
 def read(text: str, at: float) -> Reading:
-    """A reading of what `/metrics` answered. Raises ValueError if that is something else."""
+    """Parse the text of `/metrics`. Raises ValueError if it is not that of Tulving."""
     from prometheus_client.parser import text_string_to_metric_families
 
     samples: dict[str, list[Sample]] = defaultdict(list)
@@ -57,13 +57,13 @@ def read(text: str, at: float) -> Reading:
         for each in family.samples:
             samples[each.name].append(Sample(each.labels, each.value))
     if "tulving_store_up" not in samples:
-        raise ValueError("it tells no figures of Tulving")
+        raise ValueError("it has no metrics of Tulving")
     return Reading(at, samples)
 
 
 def percentile(share: float, buckets: Mapping[str, float]) -> float | None:
-    """A percentile of a histogram, estimated as Prometheus does it: evenly within its bucket, and for the last one its
-    lower bound. None if nothing was observed."""
+    """A percentile of a histogram, estimated as by Prometheus: interpolated within its bucket, or the lower bound of
+    the last one. None if nothing was observed."""
     ordered = sorted((float(bound), count) for bound, count in buckets.items())
     if not ordered or not ordered[-1][1]:
         return None
@@ -78,11 +78,10 @@ def percentile(share: float, buckets: Mapping[str, float]) -> float | None:
 
 
 class Figures:
-    """The figures of one interval between two readings."""
+    """The figures of the interval between two readings."""
 
     def __init__(self, before: Reading, now: Reading) -> None:
         self._before, self._now = before, now
-        # A service that was started again counts from 0.
         self._seconds = max(now.at - before.at, 1e-9)
 
     def told(self) -> dict[str, Any]:
@@ -105,13 +104,13 @@ class Figures:
 
     def _grown(self, name: str, **labels: str) -> float:
         before, now = self._before.total(name, **labels), self._now.total(name, **labels)
-        return now - before if now >= before else now
+        return now - before if now >= before else now  # after a restart counters begin at 0
 
     def _rate(self, name: str, **labels: str) -> float:
         return round(self._grown(name, **labels) / self._seconds, 3)
 
     def _percentiles(self, name: str, **labels: str) -> dict[str, Any]:
-        """Of the interval or, where nothing happened in it, since the start."""
+        """The percentiles of the interval or, if nothing was observed in it, since the start."""
         whole = self._now.by(f"{name}_bucket", "le", **labels)
         before = self._before.by(f"{name}_bucket", "le", **labels)
         recent = {bound: count - before.get(bound, 0.0) for bound, count in whole.items()}
@@ -141,11 +140,11 @@ class Figures:
         }
 
     def _operations(self) -> list[dict[str, Any]]:
-        """The busiest first; those that rest by how often they were called in all."""
+        """Operations by rate, then by the number of calls."""
         name, rows = "tulving_operation_duration_seconds", []
         outcomes = {each.labels["outcome"] for each in self._now.samples.get(f"{name}_count", ())}
         for operation, calls in self._now.by(f"{name}_count", "operation").items():
-            bad = [each for each in outcomes if each not in NO_CALL]
+            bad = [each for each in outcomes if each not in NOT_FAILED]
             rows.append(
                 {
                     "operation": operation,
@@ -177,7 +176,7 @@ class Figures:
         }
 
     def _caches(self) -> dict[str, float | None]:
-        """The share of lookups that hit, since the start."""
+        """The hit ratio of each cache since the start."""
         name = "tulving_cache_lookups_total"
         lookups = self._now.by(name, "cache")
         return {
@@ -190,7 +189,7 @@ class Figures:
         tokens = self._now.by("tulving_model_tokens_total", "direction")
         return {
             "calls": sum(calls.values()),
-            "failed": sum(count for outcome, count in calls.items() if outcome not in NO_CALL),
+            "failed": sum(count for outcome, count in calls.items() if outcome not in NOT_FAILED),
             "input_tokens": tokens.get("in", 0.0),
             "output_tokens": tokens.get("out", 0.0),
         }

@@ -1,4 +1,4 @@
-"""The log of a process: one line a record, whatever a caller sent, and not so many that they fill a disk."""
+"""Logging: one line per record, safe against injection by callers, and rate limited so that it can't fill a disk."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tulving.interfaces.current import CurrentRequest, current
+from tulving.interfaces.current_request import CurrentRequest, current
 from tulving.settings import LogsConfig
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -17,7 +17,7 @@ _MINUTE = 60.0
 
 server = logging.getLogger("tulving.server")
 access = logging.getLogger("tulving.access")
-"""A line for each request over HTTP, if that is asked for."""
+"""The access log: a line for each HTTP request, if it is switched on."""
 
 
 def to_stderr() -> None:
@@ -29,7 +29,7 @@ def to_stderr() -> None:
 
 
 def arrange(settings: LogsConfig) -> None:
-    """Log as the settings say from now on. Where a host has configured logging, only the access log is switched."""
+    """Apply the settings. Where a host has configured logging, they switch the access log only."""
     access.setLevel(logging.INFO if settings.access else logging.CRITICAL)
     server.setLevel(logging.INFO)
     if settings.format == "json":
@@ -39,7 +39,7 @@ def arrange(settings: LogsConfig) -> None:
 
 
 def announce(said: Sequence[str], settings: LogsConfig) -> None:
-    """Tell the person who starts a server where it is, or the program that reads its log."""
+    """Print the lines that a server starts with, or log them if the log is JSON."""
     for line in said:
         if settings.format == "json":
             server.info(line)
@@ -48,8 +48,8 @@ def announce(said: Sequence[str], settings: LogsConfig) -> None:
 
 
 class Lines(logging.Formatter):
-    """Escapes what could begin a line or control a terminal, so that only records begin a line without indent. What is
-    logged while a request is answered ends with its id."""
+    """The text format. Line breaks and control characters are escaped, so that only records begin a line without
+    indent. A line that is logged during a request ends with the request id."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         request = current()
@@ -62,7 +62,7 @@ class Lines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record, with the request that was being answered. What a record `tells` by `extra` is in it."""
+    """The JSON format: one object per record, with the current request and the fields in the record's extra `tells`."""
 
     def format(self, record: logging.LogRecord) -> str:
         request = current()
@@ -81,7 +81,7 @@ class JsonLines(logging.Formatter):
 
 
 def _about(request: CurrentRequest) -> dict[str, str]:
-    """What a line tells of the request in which it was logged."""
+    """The fields of the request during which a line is logged."""
     told = {
         "request_id": request.id,
         "trace_id": request.trace_id,

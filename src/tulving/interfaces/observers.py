@@ -1,21 +1,38 @@
-"""Several observers as one, and the one that notes what the current request does."""
+"""Observers: how an activity ends for each of them, several combined into one, and the one that notes which operation
+the current request calls."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from tulving.interfaces.current import current
+from tulving.errors import StoreBusy
+from tulving.interfaces.calls import REFUSED
+from tulving.interfaces.current_request import current
 from tulving.ports import UNOBSERVED, Activity, Happening, Observation, Observer, Told
+
+OUTCOMES = ("ok", "refused", "busy", "cancelled", "failed")
+"""How an activity ends. Refused: the caller must correct something. Busy: it may try again later."""
+
+
+def outcome(error: type[BaseException] | None) -> str:
+    """How an activity ended that raised an error of this type, or none."""
+    if error is None:
+        return "ok"
+    if issubclass(error, REFUSED):
+        return "refused"
+    if issubclass(error, StoreBusy):
+        return "busy"
+    return "failed" if issubclass(error, Exception) else "cancelled"
 
 
 def together(observers: Sequence[Observer]) -> Observer:
-    """All of these as one observer."""
+    """One observer that stands for all of these."""
     if not observers:
         return UNOBSERVED
     return observers[0] if len(observers) == 1 else Several(observers)
 
 
 class Several:
-    """Passes on to each what it is told."""
+    """Passes every activity and event on to each observer."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
@@ -44,8 +61,8 @@ class _Observations:
             each.tell(**about)
 
 
-class Noticing:
-    """An observer that notes which operation the current request calls, and for which tenant."""
+class RequestNotes:
+    """An observer that notes on the current request which operation it calls, and for which tenant."""
 
     def during(self, activity: Activity, **about: Told) -> AbstractContextManager[Observation]:
         if activity == "operation" and (request := current()) is not None:

@@ -136,8 +136,7 @@ def schema(taken: Sequence[Parameter]) -> dict[str, Any]:
 
 @cache
 def undescribed(operation: Operation) -> frozenset[str]:
-    """The parameters without a description, which are for Python only: nobody can give them from outside, but a surface
-    may have a value for them."""
+    """The parameters without a description, which are for Python callers only; a surface may supply its own values."""
     return frozenset(inspect.signature(operation.method).parameters) - {"self", *_declared(operation.method)}
 
 

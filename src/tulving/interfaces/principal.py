@@ -1,4 +1,4 @@
-"""On whose behalf a request is made, and what it may ask for."""
+"""The principal of a request: on whose behalf it is made, and what it may do."""
 
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """On whose behalf a request is made: how to get their memory, the effects that they may have on it, who they are
-    among those that the server knows, and what people call them. `administration` is for those with the right to it.
-    What they show to be admitted has limits, by a name that does not tell it: how many requests in a minute, and how
-    many bytes in the body of one."""
+    """The authenticated caller of a request.
+
+    `memory` opens the caller's memory, and `administration` the whole store, for callers with the right `admin`.
+    `rights` are the effects that the caller may have, `who` tells callers apart, and `name` is for display.
+    `credential` identifies the token without revealing it, and is what its limits are counted by:
+    `requests_per_minute`, and `largest_body` in bytes.
+    """
 
     memory: "Opened[Memory]"
     rights: Collection[str] = RIGHTS
@@ -31,26 +34,26 @@ class Principal:
     largest_body: int = 4 * 1024 * 1024
 
     def may(self, operation: Operation) -> bool:
-        """Whether they have the right to call an operation."""
+        """Whether the caller has the right to an operation."""
         return operation.effect in self.rights and (operation.effect != "admin" or self.administration is not None)
 
     def lacks(self, operation: Operation) -> str:
-        """Why they may not call it."""
+        """Why the caller has no right to it."""
         has = ", ".join(self.rights)
         return f"{operation.tool} needs the right to {operation.effect}, and this access token has only {has}"
 
     def check(self, operation: Operation) -> None:
-        """Raise `Forbidden` if they may not call it."""
+        """Raise `Forbidden` unless the caller has the right to it."""
         if not self.may(operation):
             raise Forbidden(self.lacks(operation))
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, by_person: bool = False, **offers: Any) -> Any:
-        """The result of an operation, whose arguments are as its method takes them. `by_person` counts nothing as a
-        reference that otherwise would not be."""
+        """Call an operation by the name of its tool, with the arguments of its method. A call `by_person`, who looks at
+        the result, counts no references."""
         return await self.carry_out(OPERATIONS[tool], arguments, by_person=by_person, offers=offers)
 
     async def carry_out(self, operation: Operation, arguments: Mapping[str, Any], **how: Any) -> Any:
-        """The same for an operation itself; `how` is as for `invoke`."""
+        """Check the right to an operation and invoke it; `how` is passed to `invoke`."""
         self.check(operation)
         store: Any = self.administration if operation.effect == "admin" else self.memory
         return await cancelled_once(invoke(store, operation, arguments, **how))

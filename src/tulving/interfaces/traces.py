@@ -1,7 +1,7 @@
-"""Traces with OpenTelemetry: spans around operations, transactions, embedding, model calls and jobs.
+"""OpenTelemetry traces: spans around operations, transactions, embedding, model calls and jobs.
 
-A span has names, ids, sizes and outcomes. An exception is not recorded on it, because its message may quote what was
-stored or asked; its type is. Nothing here is loaded or done unless tracing is configured (ADR 0054).
+Span attributes are names, ids, sizes and outcomes. Of an exception only the type is recorded, since its message may
+quote content. Nothing is loaded unless tracing is configured (ADR 0054).
 """
 
 import logging
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tulving import __version__
-from tulving.interfaces.current import outcome
+from tulving.interfaces.observers import outcome
 from tulving.ports import Activity, Happening, Observation, Told
 
 if TYPE_CHECKING:
@@ -24,21 +24,21 @@ log = logging.getLogger("tulving")
 SERVICE = "tulving"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _NAMES: Mapping[Activity, str] = {"operation": "operation", "transaction": "function", "job": "job"}
-"""What a span of each activity is called by, where the activity alone says too little."""
+"""The attribute that is part of the span name, for activities whose own name says too little."""
 
 
 def configured(environ: Mapping[str, str] = os.environ) -> "Traces | None":
-    """Traces, if this process is told to make any: by a host that has set up OpenTelemetry, or by the variables that
-    OpenTelemetry has for it."""
+    """Traces, if a host has set up OpenTelemetry in this process or the environment variables of OpenTelemetry ask for
+    them."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not find_spec("opentelemetry"):
         return None
     if (exporter := _exporter(environ)) is None:
         return _of_the_host()
     if not find_spec("opentelemetry.sdk"):
-        log.warning("no traces are sent: they need OpenTelemetry's SDK (pip install opentelemetry-sdk)")
+        log.warning("no traces are exported: that needs the OpenTelemetry SDK (pip install opentelemetry-sdk)")
         return None
     if (make := _loaded(exporter)) is None:
-        log.warning("no traces are sent: the exporter %.60r is not installed (see OTEL_TRACES_EXPORTER)", exporter)
+        log.warning("no traces are exported: the exporter %.60r is not installed (see OTEL_TRACES_EXPORTER)", exporter)
         return None
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -51,7 +51,7 @@ def configured(environ: Mapping[str, str] = os.environ) -> "Traces | None":
 
 
 def _exporter(environ: Mapping[str, str]) -> str | None:
-    """The entry point of the exporter that the environment asks for."""
+    """The entry point name of the exporter that the environment asks for."""
     asked = environ.get("OTEL_TRACES_EXPORTER") or ("otlp" if any(map(environ.get, _ENDPOINTS)) else "none")
     protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     known = {"none": None, "otlp": "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"}
@@ -71,7 +71,7 @@ def _of_the_host() -> "Traces | None":
 
 
 class Traces:
-    """An observer that makes spans. A provider that is `owned` is shut down by `close`."""
+    """An observer that creates spans. A provider that is `owned` is shut down by `close`."""
 
     def __init__(self, provider: "TracerProvider", *, owned: bool = False) -> None:
         self._provider: Any = provider
@@ -100,7 +100,7 @@ class Traces:
 
     @contextmanager
     def request(self, method: str, headers: Mapping[str, str]) -> "Iterator[Span]":
-        """The span of an HTTP request, which goes on with the trace of its caller (W3C traceparent)."""
+        """The span of an HTTP request, which continues the trace of its client (W3C traceparent)."""
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -115,13 +115,13 @@ class Traces:
             yield span
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
         if self._owned:
             self._provider.shutdown()
 
 
 class SpanObservation:
-    """A span that is told more."""
+    """A span as an observation: what it is told becomes attributes."""
 
     def __init__(self, span: "Span") -> None:
         self._span = span

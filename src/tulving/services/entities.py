@@ -112,10 +112,8 @@ class Entities(Service):
             limit + 1,
             cursors.read(cursor, str, UUID),
         )
-        last = found[limit - 1].entity if len(found) > limit else None
-        return EntityPage(
-            entities=found[:limit], next_cursor=cursors.write(*storage.entities.place(last)) if last else None
-        )
+        entities, next_cursor = cursors.page(found, limit, lambda each: resolution.place(each.entity))
+        return EntityPage(entities=entities, next_cursor=next_cursor)
 
     @operation(
         "entity_update",

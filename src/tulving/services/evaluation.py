@@ -62,6 +62,16 @@ async def ask(
     return answers
 
 
+def trust(memory: Memory, query: str) -> float:
+    """How far similarities to a query count in the relevance of its hits."""
+    return memory._env.embedding.trust(query)
+
+
+def agent_of(memory: Memory, butler: str | None) -> str:
+    """The agent for whom `compose` makes a block: the one that is named, else the caller's."""
+    return memory._agent(butler)
+
+
 async def compose(
     memory: Memory,
     prompt: str,

@@ -278,9 +278,8 @@ class Facts(Service):
             limit + 1,
             cursors.read(cursor, str, str, UUID),
         )
-        more = len(found) > limit
-        next_cursor = cursors.write(*storage.slots.place(found[limit - 1])) if more else None
-        return Page(items=[*found[:limit]], next_cursor=next_cursor)
+        items, next_cursor = cursors.page(found, limit, claims.place)
+        return Page(items=[*items], next_cursor=next_cursor)
 
     def _fact(self, offer: NewFact, now: datetime) -> Fact:
         keyed = offer.subject is not None or offer.predicate is not None

@@ -16,7 +16,6 @@ from tulving.services.eviction import size_finding
 from tulving.services.operations import operation
 from tulving.services.timeline import Timeline
 from tulving.storage.connection import Connection
-from tulving.storage.jobs import Entry
 from tulving.storage.schema import HEAD
 
 PROBE = "Is the memory well?"
@@ -92,7 +91,9 @@ class HealthCheck(Timeline):
     async def jobs(self) -> list[JobState] | None:
         """The state of the scheduled jobs; None if the database user may not see them."""
         entries = await self._env.store.read(None, storage.health.job_entries)
-        return None if entries is None else [job_state(entry) for entry in entries]
+        if entries is None:
+            return None
+        return [JobState(entry.name, entry.state, entry.last_started_at, entry.due_at) for entry in entries]
 
     @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
     async def health(self) -> Health:
@@ -113,8 +114,7 @@ class HealthCheck(Timeline):
         if env.model is not None:  # it is not asked: that may take minutes and costs tokens
             problem = env.model.unready()
             learning = [Finding("language model", (problem,) if problem else (), env.model.name)]
-        listing, entries = await _tried("jobs", env.store.read(None, storage.health.job_entries))
-        jobs = None if entries is None else [job_state(entry) for entry in entries]
+        listing, jobs = await _tried("jobs", self.jobs())
         failed = tuple(
             f"{job.job} failed; `tulving worker --list` says why" for job in jobs or () if job.state == "failed"
         )
@@ -182,11 +182,3 @@ async def _tried(check: str, attempt: Awaitable[Any]) -> tuple[Finding, Any]:
         return Finding(check), await attempt
     except TulvingError as error:
         return Finding(check, (str(error),)), None
-
-
-def job_state(entry: Entry) -> JobState:
-    """A job as monitors see it."""
-    state = (
-        "running" if entry.holder else "failed" if entry.last_error else "ok" if entry.last_started_at else "waiting"
-    )
-    return JobState(entry.name, state, entry.last_started_at, entry.due_at)

@@ -117,8 +117,8 @@ class Items(Service):
             limit + 1,
             cursors.read(cursor, datetime, UUID),
         )
-        last = items[limit - 1] if len(items) > limit else None
-        return Page(items=items[:limit], next_cursor=cursors.write(last.created_at, last.id) if last else None)
+        items, next_cursor = cursors.page(items, limit, lambda item: (item.created_at, item.id))
+        return Page(items=items, next_cursor=next_cursor)
 
     @operation(
         "memory_confirm",

@@ -76,10 +76,9 @@ def _held(entry: Entry, now: datetime, lease: float) -> Entry:
 
 
 def _report(entry: Entry, cron: str | None, pieces: int) -> JobReport:
-    states = {"running": entry.holder, "failed": entry.last_error, "ok": entry.last_started_at}
     return JobReport(
         job=entry.name,
-        state=next((state for state, holds in states.items() if holds), "waiting"),
+        state=entry.state,
         cron=cron,
         last_run=entry.last_started_at,
         last_finished=entry.last_finished_at,

@@ -9,6 +9,7 @@ from uuid import UUID
 from tulving import storage
 from tulving.domain import intake, maturity
 from tulving.domain.decay import PERMANENCE, RULE_DECAY_RATE, decay_rate, next_review_at
+from tulving.domain.maturity import Mark
 from tulving.domain.model import MemoryId, NewRule, Rule, Stored
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.items import Items
@@ -17,7 +18,6 @@ from tulving.services.operations import operation
 from tulving.services.requests import once
 from tulving.services.service import T
 from tulving.services.upkeep import Upkeep
-from tulving.storage.rules import Mark
 
 INITIAL_CONFIDENCE = 0.5
 LONGEST_REASON = 2_000

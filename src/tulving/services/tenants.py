@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated
 
 from tulving import storage
-from tulving.domain import intake
+from tulving.domain import cursors, intake
 from tulving.domain.model import Kind
 from tulving.domain.records import Listing, Record
 from tulving.services.operations import operation
@@ -48,7 +48,7 @@ class Tenants(Service):
     ) -> TenantPage:
         """List the tenants by name, with what each has and when it was changed last."""
         limit = intake.whole("limit", limit, *TENANTS)
-        after = "" if cursor is None else intake.identifier("cursor", cursor, most=200)
-        found = await self._read(storage.tenants.listing, after, limit + 1, self._env.clock())
-        tenants = [Tenant(**each) for each in found[:limit]]
-        return TenantPage(tenants=tenants, next_cursor=tenants[-1].tenant_id if len(found) > limit else None)
+        place = cursors.read(cursor, str)
+        found = await self._read(storage.tenants.listing, str(place[0]) if place else "", limit + 1, self._env.clock())
+        tenants, next_cursor = cursors.page(found, limit, lambda each: (each["tenant_id"],))
+        return TenantPage(tenants=[Tenant(**each) for each in tenants], next_cursor=next_cursor)

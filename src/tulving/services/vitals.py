@@ -1,18 +1,18 @@
-"""What the metrics of a server tell of its store, looked up when they are read."""
+"""What the metrics of a server need from its store, looked up when they are scraped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tulving import storage
-from tulving.services.health import JobState, job_state
-from tulving.services.service import Service
+from tulving.services.health import JobState
+from tulving.services.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """How many writes wait (`BoundedWrites.queue`), how many memories have references that wait or no vector yet, the
-    state of the jobs (none if the database user may not see them), and the engine."""
+    """The gauges of a store: its write queue (`BoundedWrites.queue`), the memories whose references are not written yet
+    and those without a vector, the scheduled jobs (empty if the database user may not see them), and its engine."""
 
     queue: Mapping[str, int]
     references: int
@@ -21,14 +21,9 @@ class Vitals:
     engine: str
 
 
-class VitalSigns(Service):
-    """Looks at the whole store."""
-
-    async def look(self) -> Vitals:
-        """The vitals by now."""
-        store: Any = self._env.store
-        about = await self._read(lambda conn: conn.about())
-        pending = await store.read(None, storage.embeddings.count_pending, None)
-        entries = await store.read(None, storage.health.job_entries) or []
-        jobs = [job_state(entry) for entry in entries]
-        return Vitals(store.queue, self._env.references.waiting, pending, jobs, about["engine"])
+async def read_vitals(memory: Memory) -> Vitals:
+    """The current values, for the whole store."""
+    store: Any = memory._env.store
+    about = await memory._read(lambda conn: conn.about())
+    pending = await store.read(None, storage.embeddings.count_pending, None)
+    return Vitals(store.queue, memory._env.references.waiting, pending, await memory.jobs() or [], about["engine"])

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from tulving import storage
 from tulving.domain import cursors, intake, windows
-from tulving.domain.model import Episode, Item, MemoryId, Page
+from tulving.domain.model import Item, MemoryId, Page
 from tulving.domain.scope import Filter
+from tulving.domain.validity import start
 from tulving.domain.windows import DEFAULT_DAYS, Window, WindowRequest
 from tulving.services.operations import operation
 from tulving.services.search import Search
@@ -101,11 +102,9 @@ class Windows(Search):
             found = await mine._find(text, ["episode"], wanted, "keyword", most, 0.0, 0.0)
             return Page(items=sorted((hit.item for hit in found), key=_latest))
         tenant_id, now = self.caller.tenant_id, self._env.clock()
-        items = await self._read(storage.episodes.listing, tenant_id, wanted, now, limit + 1, after)
-        last = items[limit - 1] if len(items) > limit else None
-        if last is None:
-            return Page(items=[*items])
-        return Page(items=[*items[:limit]], next_cursor=cursors.write(last.occurred_at or last.created_at, last.id))
+        found = await self._read(storage.episodes.listing, tenant_id, wanted, now, limit + 1, after)
+        items, next_cursor = cursors.page(found, limit, lambda each: (start(each), each.id))
+        return Page(items=[*items], next_cursor=next_cursor)
 
     async def episode_days(
         self,
@@ -143,8 +142,7 @@ class Windows(Search):
 
 
 def _latest(item: Item) -> tuple[float, str]:
-    happened = (item.occurred_at if isinstance(item, Episode) else None) or item.created_at
-    return -happened.timestamp(), str(item.id)
+    return -start(item).timestamp(), str(item.id)
 
 
 def _names(event_types: object) -> list[str] | None:

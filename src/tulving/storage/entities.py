@@ -184,8 +184,8 @@ def listing(
     limit: int,
     after: Sequence[Any] | None,
 ) -> list[EntityReport]:
-    """One page of the entities that were not merged into others, by name; `after` is the place of the last one of the
-    previous page."""
+    """One page of the entities that were not merged into others, in the order of `resolution.place`; `after` is the
+    place of the last one of the previous page."""
     where, params = "merged_into IS NULL", {"tenant_id": tenant_id}
     if entity_type is not None:
         where, params["entity_type"] = f"{where} AND entity_type = :entity_type", entity_type
@@ -199,11 +199,6 @@ def listing(
     found = [Entity(**row) for row in rows]
     about = _count_facts(conn, tenant_id, bound, [entity.id for entity in found], now)
     return [EntityReport(entity=entity, facts=about.get(entity.id, 0)) for entity in found]
-
-
-def place(entity: Entity) -> tuple[str, UUID]:
-    """Where an entity stands in that order."""
-    return folded(entity.canonical_name), entity.id
 
 
 def _count_facts(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID], now: datetime) -> dict[UUID, int]:

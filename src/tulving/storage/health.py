@@ -19,13 +19,18 @@ def write(conn: Connection, tenant_id: str, id_: UUID, now: datetime) -> None:
 
 def glance(conn: Connection, tenant_id: str) -> tuple[dict[Kind, int], int]:
     """How many memories of each kind a tenant has, in any state, and how many wait for their vectors."""
+    return count_memories(conn, tenant_id), embeddings.count_pending(conn, tenant_id)
+
+
+def count_memories(conn: Connection, tenant_id: str) -> dict[Kind, int]:
+    """How many memories of each kind a tenant has, in any state."""
     counts: dict[Kind, int] = {}
     for kind in KINDS:
         row = conn.fetch_one(
             f"SELECT COUNT(*) AS total FROM {KIND[kind].table} WHERE tenant_id = :tenant_id", {"tenant_id": tenant_id}
         )
         counts[kind] = row["total"] if row else 0
-    return counts, embeddings.count_pending(conn, tenant_id)
+    return counts
 
 
 def job_entries(conn: Connection) -> list[jobs.Entry] | None:

@@ -170,11 +170,11 @@ def listing(
     limit: int,
     after: Sequence[Any] | None,
 ) -> list[Item]:
-    """One page of memories, newest first; `after` is the last row of the previous page."""
+    """One page of memories, newest first; `after` is the place of the last one of the previous page."""
     where, params = visible(conn, kind, tenant_id, wanted, now)
     if after is not None:
         where += " AND (m.created_at < :after_time OR m.created_at = :after_time AND m.id > :after_id)"
-        params |= {"after_time": after[0], "after_id": after[1]}
+        params |= dict(zip(("after_time", "after_id"), after, strict=True))
     rows = conn.fetch_all(
         f"{KIND[kind].select} WHERE {where} ORDER BY m.created_at DESC, m.id LIMIT :limit", {**params, "limit": limit}
     )

@@ -9,6 +9,7 @@ from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, is_forgotten
 from tulving.domain.events import AuditOf, Event
 from tulving.domain.model import Fact, Kind, Rule
+from tulving.domain.ranking import NEUTRAL_IMPORTANCE
 from tulving.domain.scope import Address, Bound
 from tulving.errors import InvalidInput
 from tulving.storage import events, facts, growth, items
@@ -22,8 +23,6 @@ from tulving.storage.rows import Row
 _DUE_AT = "COALESCE(m.next_review_at, m.created_at)"
 _BECOMING = {"fading": "m.status IS NULL", "expiring": "m.status = 'fading'"}
 """What a memory becomes at its review if nothing confirms it."""
-AVERAGE = 5.0
-"""The importance that a rule counts for."""
 MOST_WEIGHED = 5_000
 """How many of those that are due soonest are compared by their importance."""
 
@@ -98,7 +97,7 @@ def due_first(conn: Connection, tenant_id: str, bound: Bound, until: datetime, l
     found: list[Fact | Rule] = []
     for kind in REVIEWED:
         where, params = _due(conn, kind, tenant_id, bound, until)
-        weight = "m.importance" if kind == "fact" else str(AVERAGE)
+        weight = "m.importance" if kind == "fact" else str(NEUTRAL_IMPORTANCE)
         due = (
             f"SELECT m.id, {weight} AS weight, {_DUE_AT} AS due_at FROM {KIND[kind].table} AS m{_index(conn, kind)}"
             f" WHERE {where} ORDER BY {_DUE_AT} LIMIT {MOST_WEIGHED}"
@@ -116,7 +115,7 @@ def _index(conn: Connection, kind: Kind) -> str:
 
 
 def _urgency(item: Fact | Rule) -> tuple[float, datetime, str]:
-    weight = item.importance if isinstance(item, Fact) else AVERAGE
+    weight = item.importance if isinstance(item, Fact) else NEUTRAL_IMPORTANCE
     return -weight, item.next_review_at or item.created_at, str(item.id)
 
 

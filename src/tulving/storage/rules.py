@@ -1,15 +1,13 @@
 """Rules: marks of how their use turned out, and the inversion of harmful ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from tulving.domain import maturity
 from tulving.domain.events import Audit, Event
+from tulving.domain.maturity import Mark
 from tulving.domain.model import Rule
-from tulving.domain.records import Record
 from tulving.domain.scope import Address, Bound, address_of
 from tulving.errors import NotFound
 from tulving.storage import edits, events, items
@@ -62,19 +60,10 @@ def mark(
     return marked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Mark(Record):
-    """How one use of a rule turned out."""
-
-    rule_id: UUID
-    outcome: maturity.Use
-    applied_at: datetime
-
-
 def marks(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID], most: int) -> dict[UUID, list[Mark]]:
-    """The last marks of each of some rules, oldest first."""
+    """The latest marks of each of these rules, oldest first."""
     seen = reachable(conn, "rule", tenant_id, bound, ids)
-    found: dict[UUID, list[Mark]] = {id_: [] for id_ in seen}
+    found: dict[UUID, list[Mark]] = {}
     for id_ in seen:
         rows = conn.fetch_all(
             "SELECT rule_id, outcome, applied_at FROM rule_applications"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from tulving.domain import claims
 from tulving.domain.model import Fact
@@ -25,7 +24,7 @@ def listing(
     limit: int,
     after: Sequence[Any] | None,
 ) -> list[Fact]:
-    """One page of keyed facts, those of one slot together; `after` is the place of the last one of the previous
+    """One page of keyed facts in the order of `claims.place`; `after` is the place of the last one of the previous
     page."""
     where, params = visible(conn, "fact", tenant_id, wanted, now)
     if subject is not None:
@@ -42,8 +41,3 @@ def listing(
         {**params, "limit": limit},
     )
     return [Fact(**row) for row in rows]
-
-
-def place(fact: Fact) -> tuple[str, str, UUID]:
-    """Where a fact stands in that order."""
-    return fact.folded_subject or fact.subject, fact.folded_predicate or fact.predicate, fact.id

@@ -1,4 +1,4 @@
-"""What is listed page by page and day by day, as lines for a person."""
+"""Listings by page and by day, as lines for the terminal."""
 
 from collections.abc import Iterator, Sequence
 

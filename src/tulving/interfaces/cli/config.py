@@ -7,7 +7,7 @@ import typer
 from tulving.config import data_directory, find_project
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import print_json, table
-from tulving.interfaces.in_force import in_force
+from tulving.interfaces.effective_settings import effective_settings
 from tulving.interfaces.wire import wire
 from tulving.services.health import embedder_problems
 
@@ -18,7 +18,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
     from tulving.location import store_name
 
     effective, project = context.obj.config(), find_project()
-    file, settings = project.settings_file, in_force(effective)
+    file, settings = project.settings_file, effective_settings(effective)
     places = {
         "settings_file": None if file is None else str(file),
         "store": store_name(effective.url),

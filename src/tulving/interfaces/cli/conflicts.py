@@ -10,8 +10,8 @@ from tulving.domain.text import shortened
 from tulving.errors import InvalidInput
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import Line, lines, moment, print_json
-from tulving.interfaces.settled import WON, headline, proposed
 from tulving.interfaces.wire import wire
+from tulving.interfaces.wording import WON, headline, proposed
 from tulving.services.conflicts import ConflictReport
 from tulving.services.memory import Memory
 

@@ -63,10 +63,11 @@ def demo(context: typer.Context) -> None:
 
 
 def filled(chosen: Chosen) -> MemoryModuleConfig:
-    """The settings of a service on a store that holds the long story: in a file of its own, or where --url says.
+    """Fill the store of `tulving serve --demo` with the long story, and return the settings to serve it: a temporary
+    file, or the store at --url.
 
-    Nothing of the user's settings can reach a network: there is no model, and the embedder is the local one, or, until
-    its weights are there, the one without weights.
+    Nothing in it uses a network: there is no model, and the embedder is local, or `hashing` while its weights are
+    missing.
     """
     import asyncio
 

@@ -182,7 +182,7 @@ def _store(chosen: Chosen, dry_run: bool) -> Iterator[Chosen]:
 
 
 def _tell(done: "Report", dry_run: bool, as_json: bool) -> None:
-    from tulving.interfaces.learned import counted
+    from tulving.interfaces.wording import counted
 
     verb = "would add" if dry_run else "added"
     known = f"; {_counted(done.known)} known already" if done.known else ""

@@ -83,7 +83,7 @@ SECTIONS = {
         "mcp": "Serve the memory to MCP hosts",
         "hook": "Let a coding agent remember by itself",
         "worker": "Run the scheduled jobs",
-        "top": "What a running service does, each second anew",
+        "top": "Live figures of a running service",
         "token": "Tokens for use over HTTP: create, list, revoke",
         "tools": "Let a model call tools in plain text",
         "config": "The settings in effect, and where each comes from",

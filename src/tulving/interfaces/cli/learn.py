@@ -10,8 +10,8 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.cli import lessons
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import NOTHING, block, complain, lines, moment, print_json, read_text, remark
-from tulving.interfaces.learned import counted
 from tulving.interfaces.wire import wire
+from tulving.interfaces.wording import counted
 from tulving.services.lessons import Learned
 from tulving.services.memory import Memory
 from tulving.services.reviewing import RunChange

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tulving.domain.learning import Proposal
 from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment
-from tulving.interfaces.learned import counted, skipped, taught
+from tulving.interfaces.wording import counted, skipped, taught
 from tulving.services.conflicts import REWRITTEN
 from tulving.services.lessons import Learned
 from tulving.services.reviewing import RunChange, RunReport

@@ -24,10 +24,10 @@ T = TypeVar("T")
 Why = Annotated[bool, typer.Option("--why", help="Explain why each memory was found")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON")]
 LogFormat = Annotated[
-    str | None, typer.Option(metavar="|".join(LOG_FORMATS), help="What log lines are [default: as configured]")
+    str | None, typer.Option(metavar="|".join(LOG_FORMATS), help="The format of log lines [default: as configured]")
 ]
 AccessLog = Annotated[
-    bool, typer.Option("--access-log", help="Log a line for each request: its route and status, nothing of its content")
+    bool, typer.Option("--access-log", help="Log each request: its route, status and duration, never its content")
 ]
 
 
@@ -79,7 +79,7 @@ class Chosen:
 
 
 def logging_as(config: MemoryModuleConfig, form: str | None, accesses: bool = False) -> MemoryModuleConfig:
-    """The settings with what a server's or worker's options say about its log, which is arranged by them."""
+    """Apply the logging options of a server or worker, and return the settings with them."""
     given = config.logs
     chosen = replace(given, format=form or given.format, access=accesses or given.access)
     logs.arrange(chosen)

@@ -1,4 +1,4 @@
-"""What `tulving top` shows: the figures of a service as tables that fit the terminal."""
+"""The screen of `tulving top`: the figures of a service as tables that fit the terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,16 +10,16 @@ from rich.text import Text
 from tulving.interfaces.cli.terminal import printable, size
 
 WIDE, ROOMY = 96, 70
-"""Columns from which tables stand beside each other, and from which operations have all their columns."""
+"""Terminal widths from which tables are side by side, and from which operations have all columns."""
 FIXED_LINES = 18
-"""Lines that all but the table of operations takes on a wide terminal."""
+"""Lines on a wide terminal besides the rows of operations, jobs and tenants."""
 LEAST_ROWS = 3
 SLOW, VERY_SLOW = 0.25, 1.0
-"""Seconds from which a duration is marked."""
+"""Durations from which on they are highlighted, in seconds."""
 
 
 def screen(told: Mapping[str, Any], width: int, height: int | None) -> RenderableType:
-    """All figures; of a screen of limited `height`, only the busiest operations."""
+    """All figures; with a limited `height`, as many of the busiest operations as fit."""
     beside = width >= WIDE
     jobs, tenants = _jobs(told["jobs"], told["at"]), _tenants(told["tenants"])
     lower = _beside(jobs, tenants) if beside else Group(jobs, Text(), tenants)
@@ -33,12 +33,12 @@ def screen(told: Mapping[str, Any], width: int, height: int | None) -> Renderabl
         _work(told),
         Text(),
         lower,
-        *([] if height is None else [Text(), Text("q ends", style="dim")]),
+        *([] if height is None else [Text(), Text("q quits", style="dim")]),
     )
 
 
 def away(problem: str, shown: RenderableType) -> RenderableType:
-    """The last figures of a service that does not answer any more."""
+    """The last figures of a service that is unreachable now."""
     return Group(Text(f"{printable(problem)}; the figures below are the last ones", style="bold red"), Text(), shown)
 
 
@@ -65,7 +65,7 @@ def _head(told: Mapping[str, Any]) -> RenderableType:
         ("requests ", "dim"),
         f"{requests['rate']:.1f}/s  ",
         (f"errors {errors:.1f}/s", "bold red" if errors else "dim"),
-        f"  under way {requests['in_flight']:.0f}  event streams {requests['event_streams']:.0f}",
+        f"  in flight {requests['in_flight']:.0f}  event streams {requests['event_streams']:.0f}",
     )
     for line in (first, second, third):
         line.no_wrap, line.overflow = True, "ellipsis"
@@ -170,7 +170,7 @@ def _duration(seconds: float | None, style: str) -> Text:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in three digits or so."""
+    """A duration in a readable unit."""
     if seconds is None:
         return "-"
     if seconds < 1:

@@ -1,4 +1,4 @@
-"""`tulving serve`: the whole service, with its HTTP API, console and MCP on one port."""
+"""`tulving serve`: the HTTP API, the console and MCP on one port."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +18,15 @@ def serve(
     context: typer.Context,
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where to listen", show_default=True)] = ADDRESS,
     open_: Annotated[
-        bool, typer.Option("--open", help="To every program on this machine, while there is no token")
+        bool, typer.Option("--open", help="Require no token from programs on this machine, as long as there is none")
     ] = False,
     demo: Annotated[
-        bool, typer.Option("--demo", help="A store of its own with made-up memories, to look around in")
+        bool, typer.Option("--demo", help="Serve a separate store with made-up memories, to look around")
     ] = False,
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve over TLS, with this certificate")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve over TLS with this certificate")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of the certificate")] = None,
     proxy_headers: Annotated[
-        str | None, typer.Option(metavar="ADDR,...", help="Believe these proxies what they say about their clients")
+        str | None, typer.Option(metavar="ADDR,...", help="Trust the X-Forwarded headers of these proxies")
     ] = None,
     tools: Annotated[
         str | None, typer.Option(metavar="|".join(TOOL_SETS), help="Which MCP tools [default: as configured]")
@@ -34,7 +34,7 @@ def serve(
     log_format: LogFormat = None,
     access_log: AccessLog = False,
 ) -> None:
-    """Serve the memory over HTTP: an API, a console to look at it in a browser, and MCP, all on one port."""
+    """Serve the memory over HTTP: an API, a web console and MCP, all on one port."""
     from tulving.location import is_postgres, new_file, store_name
 
     extras.require("server", "the service")

@@ -1,6 +1,6 @@
-"""The long story of the demo: six weeks with Mira, Jon and their two agents, for a console that has something to show.
+"""The made-up memories of `tulving serve --demo`: six weeks with Mira, Jon and their two agents.
 
-Everybody in it is made up. One fact is wrong on purpose: the date of Jon's birthday.
+Everybody in the story is made up. One fact is wrong on purpose: the date of Jon's birthday.
 """
 
 import json
@@ -19,7 +19,7 @@ from tulving.settings import ConflictsConfig
 BUTLER, OPS = "kitchen", "ops"
 LENGTH = timedelta(days=45)
 UNSURE = ConflictsConfig(review_below=0.9)
-"""Settlements that are less certain wait for a person: one of the story does."""
+"""Settlements below this confidence wait for a person, as one in the story does."""
 ENTITIES: dict[str, tuple[EntityType, *tuple[str, ...]]] = {
     "Mira Santos": ("person", "Mira", "Mirinha"),
     "Jon Reed": ("person", "Jon"),
@@ -27,7 +27,7 @@ ENTITIES: dict[str, tuple[EntityType, *tuple[str, ...]]] = {
     "Booking service": ("other", "bookings"),
     "Studio Ponte": ("organization",),
 }
-"""Each with its kind and its aliases. Jon is there twice, for somebody to merge."""
+"""Each with its type and aliases. Jon is there twice, as an example for a merge."""
 MIRA = (
     ("birthday", "was born on 4 May 1988", {"permanence": "permanent", "importance": 7}),
     ("allergy", "is allergic to peanuts", {"permanence": "permanent", "importance": 9.5, "tags": ["health"]}),
@@ -61,7 +61,7 @@ ERRANDS = {
     13: ("car", "has the car in the workshop until it is called for"),
     11: ("parcel", "waits for a parcel with the curtains"),
 }
-"""By the day before the end on which they are told: they fade within the week."""
+"""By the number of days before the end. They fade within the week."""
 RULES = (
     (BUTLER, "Suggest at most three dishes, the quickest first."),
     (BUTLER, "Say how long a dish takes before listing what goes into it."),
@@ -86,7 +86,7 @@ Told = tuple[str | None, str, str | None]
 
 
 class StoryClock:
-    """The time within the story."""
+    """The clock of the memory while the story is told."""
 
     def __init__(self, end: datetime) -> None:
         self._end = end
@@ -96,7 +96,7 @@ class StoryClock:
         return self.now
 
     def at(self, days_ago: int, hour: int) -> None:
-        """Go to an hour of a day before the end; what would lie before the story's present is a moment later."""
+        """Advance to an hour of a day before the end. The clock never goes back."""
         day = (self._end - timedelta(days=days_ago)).replace(hour=hour, minute=0, second=0, microsecond=0)
         self.now = min(max(day, self.now), self._end)
 
@@ -106,7 +106,7 @@ class StoryClock:
 
 
 async def tell(memory: Memory, clock: StoryClock) -> None:
-    """Fill a memory that was opened with the clock, unless it holds the story already."""
+    """Store the story in a memory that was opened with this clock, unless it is there already."""
     if not (await memory.list_memories("rule", scope=OPS)).items:
         await _Telling(memory, clock).whole()
 
@@ -117,7 +117,7 @@ class _Telling:
         self._ids: dict[str, UUID] = {}
 
     async def whole(self) -> None:
-        """All that happens, in the order of its days."""
+        """All events, in chronological order."""
         agenda: list[tuple[int, int, str, Callable[[], Awaitable[None]]]] = [
             (45, 9, "Mira", self._people),
             (44, 9, "Mira", self._beginnings),
@@ -162,7 +162,7 @@ class _Telling:
             await memory.set_profile(block, "She lives in Lisbon, near the river." if block == "recent" else text)
 
     async def _rules(self) -> None:
-        """Three that will be tried, and some that nobody tries."""
+        """Three rules that will be applied, and some that never are."""
         for scope, content in ((BUTLER, HABIT), (OPS, TESTS), (OPS, WARNING), *RULES):
             self._ids[content] = (await self._memory.store_rule(content, scope=scope)).id
 
@@ -205,7 +205,7 @@ class _Telling:
         await self._memory.store_note("Mira drinks green tea in the morning", category="preference", source="user")
 
     async def _errand(self, errand: tuple[str, str]) -> None:
-        """What will soon be of no interest any more."""
+        """A fact that soon fades."""
         predicate, content = errand
         await self._facts("Mira", "Mira Santos", (predicate, content, {"permanence": "ephemeral", "importance": 2}))
 
@@ -221,13 +221,13 @@ class _Telling:
         await memory.store_note("Mira does not drink green tea in the morning", category="preference", source="user")
 
     async def _regret(self) -> None:
-        """Something that was not to be kept."""
+        """A note that is forgotten again."""
         code = await self._memory.store_note("The code of the garage is written on the blue box")
         self._clock.later(100)
         await self._memory.forget("fact", code.id)
 
     async def _birthday(self) -> None:
-        """What a model makes of a day: a date that is wrong, and an order that somebody wants obeyed."""
+        """What a model learns from a day: a wrong date, and an injected instruction."""
         birthday, release, order = await self._memory.store_episodes(
             [
                 NewEpisode(content=BIRTHDAY, butler=OPS, source="Jon", importance=6),
@@ -282,13 +282,13 @@ class _Telling:
         )
 
     async def _doubt(self) -> None:
-        """Two notes of one morning that contradict each other."""
+        """Two notes that contradict each other."""
         await self._memory.store_note("Mira rides a red bicycle to the office", source="user")
         self._clock.later(20)
         await self._memory.store_note("Mira does not ride a red bicycle to the office", source="user")
 
     async def _night(self) -> None:
-        """A session that is still open, and what was asked in it."""
+        """A session that is still open, with some recalls."""
         memory = self._memory
         session = await memory.start_session(project="bookings", butler=OPS)
         asked = "Jon asked how many bookings were lost in the night."

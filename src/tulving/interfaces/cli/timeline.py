@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tulving.interfaces.cli.layers import duration
 from tulving.interfaces.cli.terminal import Line
-from tulving.interfaces.learned import counted
+from tulving.interfaces.wording import counted
 from tulving.services.bridge import BridgeStatus
 from tulving.services.timeline import Rotated
 

@@ -30,13 +30,14 @@ def create(
         float | None, typer.Option(metavar="DAYS", help="After how many days it ends [default: never]")
     ] = None,
     requests_per_minute: Annotated[
-        int | None, typer.Option(metavar="N", help="How many requests each server admits [default: as configured]")
+        int | None, typer.Option(metavar="N", help="Requests per minute to each server [default: as configured]")
     ] = None,
     model_tokens_per_day: Annotated[
-        int | None, typer.Option(metavar="N", help="What language models may spend for it [default: as configured]")
+        int | None,
+        typer.Option(metavar="N", help="Language model tokens per day [default: as configured]"),
     ] = None,
     largest_body: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="The largest body of a request [default: as configured]")
+        int | None, typer.Option(metavar="BYTES", help="The largest request body [default: as configured]")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`tulving top`: a running service in a terminal, each second anew."""
+"""`tulving top`: live figures of a running service in a terminal."""
 
 import select
 import sys
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 TOKEN = "TULVING_TOKEN"
 PATIENCE = 5.0
 ENOUGH = 32 * 1024 * 1024
-"""Bytes that metrics never have: what answers with more is something else."""
+"""Metrics are never larger: whatever sends more bytes is another service."""
 
 
 def top(
-    service: Annotated[str, typer.Argument(metavar="HOST:PORT|URL", help="Where it is", show_default=True)] = ADDRESS,
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end")] = False,
+    service: Annotated[str, typer.Argument(metavar="HOST:PORT|URL", help="Its address", show_default=True)] = ADDRESS,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures once and exit")] = False,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.2, max=3600, help="Between two looks", show_default=True)
+        float, typer.Option(metavar="SECONDS", min=0.2, max=3600, help="Time between updates", show_default=True)
     ] = 1.0,
     token: Annotated[
-        str | None, typer.Option(metavar="SECRET", envvar=TOKEN, help="A token with the right admin, if it needs one")
+        str | None,
+        typer.Option(metavar="SECRET", envvar=TOKEN, help="A token with the right admin, if required"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a running service: what it is asked, how long that takes, what waits, and its jobs. q ends it."""
+    """Watch a running service: its operations, latencies, queues and jobs. Press q to quit."""
     extras.require("server", "tulving top")
     watched = Service(address_of(service), token)
     if as_json or once or not (is_terminal() and sys.stdin.isatty()):
@@ -48,7 +49,7 @@ def top(
 
 
 def address_of(text: str) -> str:
-    """The address of a service, as a URL without a path."""
+    """The base URL of a service."""
     parts = urlsplit(text if "://" in text else f"http://{text}")
     try:
         fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -63,14 +64,14 @@ def address_of(text: str) -> str:
 
 @dataclass
 class Service:
-    """A service that is looked at again and again."""
+    """A client that scrapes a service repeatedly."""
 
     url: str
     token: str | None = field(default=None, repr=False)
     _last: "Reading | None" = None
 
     def next(self, interval: float) -> dict[str, Any]:
-        """Its figures by now. The first ones are there after an interval, for which it is read twice."""
+        """The figures since the previous scrape. The first call scrapes twice, an interval apart."""
         from tulving.bootstrap import utc_now
         from tulving.interfaces.figures import Figures
 
@@ -82,7 +83,7 @@ class Service:
         return {"at": utc_now().timestamp(), "service": self.url, "health": self._health(), **figures}
 
     def forget(self) -> None:
-        """Begin anew: it was away."""
+        """Drop the previous scrape, since the service was unreachable."""
         self._last = None
 
     def _read(self) -> "Reading":
@@ -91,7 +92,7 @@ class Service:
         answer = self._get("/metrics")
         if answer.status_code in (401, 403):
             needed = f"a token with the right admin, in {TOKEN}: `tulving token create --rights admin`"
-            raise Forbidden(f"{self.url} does not show its metrics without {needed}")
+            raise Forbidden(f"the metrics of {self.url} need {needed}")
         try:
             if answer.status_code != 200 or len(answer.content) > ENOUGH:
                 raise ValueError(f"it answers {answer.status_code}")
@@ -100,7 +101,7 @@ class Service:
             raise StoreUnavailable(f"{self.url} has no metrics of Tulving ({error}): is it the right one?") from error
 
     def _health(self) -> str:
-        """What it says of itself, in a line."""
+        """Its readiness on one line."""
         return " ".join(self._get("/readyz").text.split())[:120]
 
     def _get(self, path: str) -> Any:
@@ -125,7 +126,7 @@ def _print(told: dict[str, Any]) -> None:
 
 
 def _live(service: Service, interval: float) -> None:
-    """Until q or Ctrl-C. A service that is away is waited for, once it was there."""
+    """Update the screen until q or Ctrl-C. A service that becomes unreachable is tried again."""
     from rich.console import Console
     from rich.live import Live
 
@@ -150,7 +151,7 @@ def _live(service: Service, interval: float) -> None:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Let single keys be read as they are pressed, unseen."""
+    """Read single keys without echo within a `with` block."""
     import termios
     import tty
 
@@ -163,6 +164,6 @@ def _keys() -> Iterator[None]:
 
 
 def _quits(seconds: float) -> bool:
-    """Whether q is pressed within so many seconds. Other keys show the next picture at once."""
+    """Whether q is pressed within so many seconds. Any other key updates at once."""
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
     return bool(ready) and sys.stdin.read(1) in ("q", "Q", "\x03", "\x04", "")

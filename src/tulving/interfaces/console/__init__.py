@@ -1,4 +1,4 @@
-"""The web console: pages for people, rendered here, that work with and without scripts."""
+"""The web console: server-rendered pages that work with and without JavaScript."""
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,7 +16,7 @@ __all__ = ["PATH", "routes"]
 
 
 def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
-    """The pages of the console, and the way to them from the server's root."""
+    """The routes of the console, and a redirect to it from the root."""
     from mcp.server.transport_security import RequestBodyLimitMiddleware
 
     door = Door(config, access)
@@ -38,5 +38,5 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
 
 
 async def to_console(request: Request) -> Response:
-    """A browser that is given the server's address alone is led to the console."""
+    """Redirect from the root to the console."""
     return RedirectResponse(PATH, 303)

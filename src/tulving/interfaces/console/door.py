@@ -1,4 +1,4 @@
-"""The door of the console: who may come in, and what is said to those who can't be served."""
+"""Access to the console: authentication, login and logout, CSRF protection and error pages."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -23,12 +23,12 @@ from tulving.settings import MemoryModuleConfig
 log = logging.getLogger("tulving")
 
 ASK, SURE, TOKEN = "_ask", "_sure", "_token"
-"""Fields of forms: the question to be answered first, that it was answered, and whom the form was made for."""
+"""Form fields: the confirmation question, whether it was confirmed, and the CSRF token."""
 LOGIN = f"{PATH}/login"
 PROBLEMS: list[tuple[type[Exception], int, str]] = [
     (Forbidden, 403, "You may not do this"),
     (NotFound, 404, "There is nothing here"),
-    (ChangedSince, 409, "Somebody else was faster"),
+    (ChangedSince, 409, "It was changed in the meantime"),
     (InvalidInput, 400, "This can't be done"),
     (StoreUnavailable, 503, "The store can't be reached"),
     (TulvingError, 500, "This did not work"),
@@ -40,15 +40,15 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Door:
-    """Admits visitors by the credential in their cookie, which every request is checked by anew; nothing is remembered
-    here, so that any process of a service can answer."""
+    """Authenticates each request by the credential in its cookie. There are no sessions, so any process of a service
+    can serve any visitor."""
 
     def __init__(self, config: MemoryModuleConfig, access: Access) -> None:
         self._config, self._access = config, access
         self.pages = all_pages()
 
     def opens(self, wanted: Page) -> Endpoint:
-        """What answers requests for a page."""
+        """The endpoint of a page."""
 
         async def answer(request: Request) -> Response:
             return await self._guarded(request, lambda visit: self._handled(wanted, visit))
@@ -56,13 +56,13 @@ class Door:
         return answer
 
     async def nowhere(self, request: Request) -> Response:
-        """For addresses that lead to no page."""
+        """The endpoint of unknown paths."""
         return await self._guarded(request, _lost)
 
     async def login(self, request: Request) -> Response:
         """The form for a token, and the link with a key that `tulving serve` prints."""
         after = request.query_params.get("next", PATH)
-        # Not to this form itself, whose link with a key would choose as whom somebody works here.
+        # Never back to this page: its link with a key could log the visitor in as someone else.
         after = after if security.is_within(after) and not after.startswith(LOGIN) else PATH
         visitor = security.get_cookie(request, security.VISITOR)
         if request.method == "POST":
@@ -71,7 +71,7 @@ class Door:
             if not is_ours or security.is_foreign(request):
                 return self._login_page(request, after, OUTDATED, 403)
             return await self._enter(request, str(form.get("token", "")).strip(), after)
-        # Nor may another site, or another server on this machine.
+        # A login link on another site could do the same, or one on another port of this machine.
         if (key := request.query_params.get("key")) and not security.is_foreign(request):
             return await self._enter(request, key, after)
         try:
@@ -81,7 +81,7 @@ class Door:
         return redirect(request, after)
 
     async def logout(self, request: Request) -> Response:
-        """Makes the browser forget the credential."""
+        """Delete the cookie with the credential."""
 
         async def leave(visit: Visit) -> Response:
             response = redirect(request, LOGIN)
@@ -91,7 +91,7 @@ class Door:
         return await self._guarded(request, leave)
 
     async def live(self, request: Request) -> Response:
-        """The stream of what happens, by which open pages keep themselves up to date."""
+        """The event stream for the live updates of open pages."""
         if security.is_foreign(request):
             return Response(status_code=403)
         try:
@@ -101,7 +101,7 @@ class Door:
             return problems.respond(error)
 
     async def theme(self, request: Request) -> Response:
-        """Keeps the theme that the visitor chooses."""
+        """Store the chosen theme in a cookie."""
 
         async def choose(visit: Visit) -> Response:
             form = await visit.form()
@@ -138,7 +138,7 @@ class Door:
         return response
 
     async def _guarded(self, request: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
-        """Admit a visitor and answer; what fails becomes a page in one place."""
+        """Authenticate the visitor and answer. Every error becomes a page here."""
         credential = security.get_cookie(request, security.ACCESS)
         visitor = security.get_cookie(request, security.VISITOR)
         key = credential or visitor or security.new_visitor()
@@ -167,7 +167,7 @@ class Door:
         return response
 
     async def _unforged(self, visit: Visit, key: str) -> Response | None:
-        """Refuse a form that was not made for this visitor; None lets it pass."""
+        """An error page for a form without this visitor's CSRF token; None if the form is valid."""
         if visit.request.method != "POST":
             return None
         form = await visit.form()
@@ -205,7 +205,7 @@ def _failed(request: Request, visit: Visit | None, error: Exception) -> Response
 
 
 def _problem(request: Request, visit: Visit | None, status: int, title: str, problem: str) -> Response:
-    """A page that says what is wrong; without navigation where it is not known who asks."""
+    """An error page, with the navigation if the visitor is authenticated."""
     if visit is not None:
         return visit.render("error.html", status=status, code=status, title=title, problem=problem)
     return problem_page(request, status, title, problem)

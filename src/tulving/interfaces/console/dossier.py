@@ -1,4 +1,4 @@
-"""What the page of a memory shows of it: its future, its past, and what it belongs to."""
+"""The contents of a memory's page: its forecast, its history and its provenance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tulving.domain import maturity
 from tulving.domain.decay import EXPIRED_BELOW, FADING_BELOW, effective_confidence
 from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.forecast import Forecast
 from tulving.domain.layers import chronological, cut, title
-from tulving.domain.model import KIND_OF, Episode, Fact, Item, Link, Relation, Rule
+from tulving.domain.model import KIND_OF, Episode, Fact, Item, Link, Relation
 from tulving.domain.provenance import FORWARD, Provenance, steps
 from tulving.interfaces.console.presentation import day, path_of, state_of
 
@@ -23,7 +22,7 @@ WORDS: Mapping[Relation, tuple[str, str]] = {
     "contradicts": ("contradicts", "contradicted by"),
     "related_to": ("belongs with", "belongs with"),
 }
-"""How a link is told by its source, and by its target."""
+"""The words for a link, seen from its source and from its target."""
 HAPPENED = {
     "created": "Stored",
     "confirmed": "Confirmed",
@@ -46,19 +45,14 @@ HAPPENED = {
     "marked_helpful": "Marked as helpful",
     "marked_harmful": "Marked as harmful",
 }
-"""Events of a memory in words, by their names without the kind."""
-LADDER = {
-    "candidate": "new, and not yet proven by use",
-    "established": "has helped often enough to be relied on",
-    "proven": "has helped for a long time",
-}
+"""The words for an event, by its name without the kind of the memory."""
 LABEL = 34
-"""Characters of a node."""
+"""The length of a node's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A memory that is linked with the one that is shown, and how."""
+    """A memory that is linked to the one on the page, and how."""
 
     word: str
     item: Item
@@ -76,20 +70,20 @@ class Further:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event in words. An edit shows what became of the content."""
+    """An event in words. For an edit, `before` and `after` are the contents."""
 
     event: Event
     what: str
     details: Sequence[str]
     other: tuple[str, str] | None
-    """The path and the words of another memory that it concerns."""
+    """The path and title of another memory that the event concerns."""
     before: str | None = None
     after: str | None = None
     revision: int = 0
 
 
 def believed(item: Item, now: datetime) -> float | None:
-    """How firmly a memory is believed now; nobody asks that of an episode."""
+    """The effective confidence of a fact or rule now; None for an episode, which has none."""
     if isinstance(item, Episode):
         return None
     return effective_confidence(item.confidence, item.decay_rate, item.last_confirmed_at or item.created_at, now)
@@ -115,7 +109,7 @@ def fading(ahead: Forecast, now: datetime) -> dict[str, Any]:
 
 
 def neighbours(anchor: Item, around: Provenance) -> tuple[list[Neighbour], list[Further]]:
-    """What is linked with a memory, the earlier first, and the links among others."""
+    """The memories that are linked to one, earlier ones first, and the links among others."""
     items = {item.id: item for item in around.items}
     near: list[Neighbour] = []
     further: list[Further] = []
@@ -135,8 +129,8 @@ def neighbours(anchor: Item, around: Provenance) -> tuple[list[Neighbour], list[
 
 
 def graph(anchor: Item, around: Provenance, now: datetime) -> dict[str, Any]:
-    """The same as a picture for graph.js, earlier memories to the left. The runs of models that learned some of them
-    stand before these."""
+    """The same as a graph for graph.js, from earlier to later. It includes the runs of models that learned some of the
+    memories."""
     places = steps(anchor.id, around.links)
     nodes = [_node(item, places.get(item.id, 0), item.id == anchor.id, now) for item in around.items]
     edges = [_edge(link) for link in around.links]
@@ -155,7 +149,7 @@ def graph(anchor: Item, around: Provenance, now: datetime) -> dict[str, Any]:
 def happenings(
     item: Item, events: Sequence[Event], revisions: Sequence[Revision], around: Provenance
 ) -> list[Happening]:
-    """What happened to a memory, the last first."""
+    """The events of a memory, the latest first."""
     titles = {str(each.id): title(each) for each in around.items}
     contents = {each.number: each.content for each in revisions}
     last = max(contents, default=0)
@@ -182,32 +176,10 @@ def happenings(
 
 
 def same_slot(fact: Fact, history: Sequence[Fact]) -> list[Fact]:
-    """Of the facts with a subject and predicate, those that replace each other."""
+    """The facts among these that are in the same slot, and so replace each other."""
     return [
         each for each in history if (each.scope, each.owner, each.entity_id) == (fact.scope, fact.owner, fact.entity_id)
     ]
-
-
-def next_step(rule: Rule) -> str:
-    """What a rule needs to rise."""
-    match rule.maturity:
-        case "candidate":
-            more = max(0, maturity.ESTABLISHED_SUCCESSES - rule.success_count)
-            need = f"It is established after {maturity.ESTABLISHED_SUCCESSES} successes"
-            return f"{need} with a score of {maturity.ESTABLISHED_SCORE} or more: {_lacking(more)}."
-        case "established":
-            more = max(0, maturity.PROVEN_SUCCESSES - rule.success_count)
-            need = f"It is proven after {maturity.PROVEN_SUCCESSES} successes"
-            age = f"of {maturity.PROVEN_SCORE} or more and {maturity.PROVEN_DAYS} days"
-            return f"{need}, with a score {age}: {_lacking(more)}."
-        case "anti_pattern":
-            return "It did harm too often, and now warns against itself."
-        case _:
-            return "It can only fall: each harm weighs as much as four successes."
-
-
-def _lacking(more: int) -> str:
-    return f"{more} more" if more else "it has enough of them"
 
 
 def _details(told: Mapping[str, Any]) -> list[str]:
@@ -236,7 +208,7 @@ def _node(item: Item, step: int, is_here: bool, now: datetime) -> dict[str, Any]
 
 
 def _edge(link: Link) -> dict[str, str]:
-    """An arrow in the direction of time."""
+    """An edge from the earlier to the later memory."""
     forward, back = WORDS[link.relation]
     if FORWARD[link.relation] < 0:
         return {"from": str(link.target_id), "to": str(link.source_id), "word": back}

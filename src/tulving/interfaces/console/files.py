@@ -1,4 +1,4 @@
-"""The console's scripts and styles."""
+"""The static files of the console."""
 
 import os
 
@@ -10,7 +10,7 @@ from tulving.interfaces.console.presentation import STATIC
 
 
 class Files(StaticFiles):
-    """Static files with their entity tags. Under an address with a version they may be kept for ever."""
+    """Static files with ETags. URLs with a version may be cached indefinitely."""
 
     def __init__(self) -> None:
         super().__init__(directory=STATIC)

@@ -1,4 +1,4 @@
-"""What stands around the whole console: headers on every answer, and a page for whatever is refused before a page."""
+"""Middleware around the console: security headers on every response, and error pages for early failures."""
 
 import logging
 from http import HTTPStatus
@@ -18,8 +18,7 @@ UNEXPECTED = "Something failed that should not. The server's log says more."
 
 
 class Guard:
-    """Puts the headers of `security` on pages, files, redirects and refusals alike. Only what says so itself may be
-    kept by a cache."""
+    """Adds the headers of `security` to every response, and `no-store` unless a response sets its own cache control."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -47,7 +46,7 @@ class Guard:
 
 
 def problem_page(request: Request, status: int, title: str, problem: str) -> Response:
-    """A page that says what is wrong, where it is not known who asks."""
+    """An error page without navigation, for visitors who are not authenticated."""
     values = {"code": status, "title": title, "problem": problem, "theme": theme_of(request)}
     return page(presentation.rendered("error.html", visit=None, **values), status)
 

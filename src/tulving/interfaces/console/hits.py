@@ -1,4 +1,4 @@
-"""How hits are explained to people: what each owes its place to, and why others have none."""
+"""Explanations of search results: what each score is made of, and why near misses were left out."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from tulving.domain.relevance import SIGNALS, WEAK, contributions, why
 MINOR = "series-6"
 MAJOR = ("meaning", "window", "words", "session", "speaker")
 CLASSES = {name: f"series-{number}" for number, name in enumerate(MAJOR, 1)}
-"""A signal has the same colour in each bar; those that add little share one."""
+"""A signal has the same colour in every bar; minor ones share a colour."""
 FACTOR_CLASSES = {name: f"series-{number}" for number, name in enumerate(FACTORS, 1)}
 
 LONGEST_QUESTION = 80
@@ -23,7 +23,7 @@ Part = tuple[str, float, str]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A hit in its place: what its score is made of, and the reasons in words."""
+    """A hit with its rank, the parts of its score, and the reasons in words."""
 
     hit: Hit
     place: int
@@ -34,14 +34,14 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A memory that came close, and why it is not among the hits."""
+    """A near miss, and why it is not among the hits."""
 
     hit: Hit
     reason: str
 
 
 def searched(found: Sequence[Hit], meaning: float) -> list[Shown]:
-    """The hits of a search. `meaning` is how far the embedder's similarities count."""
+    """The hits of a search. `meaning` is the weight of the embedder's similarities."""
     return [
         Shown(hit, place, signal_bar(hit, meaning), "What its relevance is made of", _signals(hit))
         for place, hit in enumerate(found, 1)
@@ -49,7 +49,7 @@ def searched(found: Sequence[Hit], meaning: float) -> list[Shown]:
 
 
 def recalled(found: Sequence[Hit], weights: Mapping[str, float]) -> list[Shown]:
-    """The hits of a recall, whose factors have these weights."""
+    """The hits of a recall, with the weights of its factors."""
     shown: list[Shown] = []
     for place, hit in enumerate(found, 1):
         bar = [(name, weights[name] * hit.parts[name], FACTOR_CLASSES[name]) for name in FACTORS if name in hit.parts]
@@ -59,13 +59,13 @@ def recalled(found: Sequence[Hit], weights: Mapping[str, float]) -> list[Shown]:
 
 
 def signal_bar(hit: Hit, meaning: float) -> list[Part]:
-    """What the signals add to the relevance of a hit, the same signal at the same place in each bar."""
+    """The contribution of each signal to the relevance of a hit, in a fixed order."""
     added = contributions(hit.parts, meaning)
     return [(name, added[name], CLASSES.get(name, MINOR)) for name in SIGNALS if name in added]
 
 
 def misses(shown: Found, beyond: Found, min_confidence: float, min_relevance: float, most: int) -> list[Miss]:
-    """Of what is found without conditions, the best that a search with these conditions left out."""
+    """The best hits of an unrestricted search that one with these thresholds left out."""
     known = {hit.id for hit in shown.hits}
     out = [hit for hit in beyond.hits if hit.id not in known]
     return [Miss(hit, _missed(hit, min_confidence, min_relevance, len(shown.hits))) for hit in out[:most]]
@@ -81,7 +81,7 @@ def _missed(hit: Hit, min_confidence: float, min_relevance: float, shown: int) -
 
 
 def _below(share: float) -> str:
-    """Rounded down, so that what is below a limit looks so."""
+    """Rounded down, so that it does not look equal to the threshold."""
     return f"{math.floor(share * 100) / 100:.2f}"
 
 
@@ -112,7 +112,7 @@ def _signals(hit: Hit) -> list[str]:
 
 
 def questions(recent: Sequence[Item], most: int) -> list[str]:
-    """Questions that this memory can answer, made from what it was told last, the newest first."""
+    """Example questions that this memory can answer, made from the newest memories."""
     about: dict[str, Fact] = {}
     for each in recent:
         if isinstance(each, Fact) and each.keyed:

@@ -1,4 +1,4 @@
-"""Which pages there are, and how they are found."""
+"""The pages of the console, and its navigation."""
 
 import pkgutil
 from importlib import import_module
@@ -30,7 +30,7 @@ NAVIGATION = {
         Link("Workers", "/console/workers", "w"),
     ],
 }
-"""The entries in their groups. Those whose page is missing, or needs a right that the visitor lacks, are not shown."""
+"""The entries by group. An entry is hidden if the visitor lacks the right to its page."""
 
 
 def all_pages() -> list[Page]:
@@ -40,7 +40,7 @@ def all_pages() -> list[Page]:
 
 
 def navigation(served: list[Page], principal: Principal) -> dict[str, list[Link]]:
-    """The entries for a visitor."""
+    """The entries that a visitor may see."""
     open_to = {f"/console{page.path}".rstrip("/") for page in served if page.right in principal.rights}
     found = {group: [link for link in links if link.path in open_to] for group, links in NAVIGATION.items()}
     return {group: links for group, links in found.items() if links}

@@ -1,4 +1,4 @@
-"""Templates, and how values look in them."""
+"""Templates, and the filters and functions that format values in them."""
 
 import difflib
 import hashlib
@@ -23,7 +23,7 @@ WEEK = timedelta(days=7)
 
 @cache
 def environment() -> Environment:
-    """The templates. All values are escaped, and a name that is missing is an error."""
+    """The template environment. Values are escaped, and an undefined name is an error."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -38,18 +38,18 @@ def environment() -> Environment:
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A template with values. The macros of parts.html are `parts`, those of icons.html `icons`."""
+    """Render a template. The macros of parts.html are available as `parts`, those of icons.html as `icons`."""
     return environment().get_template(template).render(values | _macros(values))
 
 
 def rendered_block(template: str, block: str, **values: Any) -> str:
-    """One block of a template."""
+    """Render one block of a template."""
     found = environment().get_template(template)
     return "".join(found.blocks[block](found.new_context(values | _macros(values))))
 
 
 def _macros(values: dict[str, Any]) -> dict[str, Any]:
-    """What a template need not import, since a block that is rendered alone imports nothing."""
+    """The macros as variables: a block that is rendered alone does not run the imports of its template."""
     icons = environment().get_template("icons.html").module
     parts = environment().get_template("parts.html").make_module({"visit": values["visit"], "icons": icons})
     return {"parts": parts, "icons": icons}
@@ -57,7 +57,7 @@ def _macros(values: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def asset(name: str) -> str:
-    """The address of a static file, which changes with its content, so that browsers may keep it for ever."""
+    """The URL of a static file, which contains a hash of its content, so that browsers may cache it indefinitely."""
     return f"/console/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
@@ -72,8 +72,8 @@ def path_of(item: Item | Hit) -> str:
 
 
 def state_of(item: Item, now: datetime) -> str:
-    """The state of a memory in a word: that of a fact, the maturity of a rule unless it is out of use or fading, and
-    how far an episode was learned from."""
+    """The state of a memory in a word: the state of a fact, the maturity of a rule unless it is forgotten or fading,
+    and for an episode whether it was learned from, archived, expired or forgotten."""
     match item:
         case Fact():
             return item.state
@@ -90,12 +90,12 @@ def state_of(item: Item, now: datetime) -> str:
 
 
 def clip(text: str, most: int = CLIP) -> str:
-    """A text that is not too long for a list."""
+    """A text, shortened for a list."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def absolute(moment: datetime) -> str:
-    """A moment in full."""
+    """A moment with date, time and time zone."""
     return f"{moment.day} {moment:%b %Y, %H:%M:%S} {moment.tzname() or 'UTC'}"
 
 
@@ -105,7 +105,7 @@ def day(moment: datetime) -> str:
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago a moment was, or how far off it is; a date if that is more than a week."""
+    """The distance of a moment from now; a date if that is more than a week."""
     distance = abs(now - moment)
     if distance > WEEK:
         return day(moment)
@@ -116,12 +116,17 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def thousands(number: float) -> str:
-    """A number that is easy to read."""
+    """A number with thousands separators."""
     return f"{number:,}".replace(",", "\u202f") if isinstance(number, int) else f"{number:,.2f}"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 fact, 2 facts."""
+    return f"{thousands(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """What became of a text, word by word: pieces that were kept (same), added (ins) and taken away (del)."""
+    """A word diff of two texts: pieces that are unchanged (same), added (ins) and removed (del)."""
     before, after = re.findall(r"\s+|\w+|[^\w\s]", old), re.findall(r"\s+|\w+|[^\w\s]", new)
     for change, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if change == "equal":

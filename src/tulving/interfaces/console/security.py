@@ -1,4 +1,4 @@
-"""What keeps the console's visitors safe: headers of every page, cookies, and tokens against forged requests."""
+"""Security of the console: response headers, cookies and CSRF tokens."""
 
 import base64
 import hashlib
@@ -21,17 +21,17 @@ HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not no-referrer: under it browsers send the origin of a form as "null", which the check of origins refuses.
+    # Not no-referrer: with that, browsers send the Origin of a form as "null", which the origin check refuses.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 ACCESS, VISITOR, SAID, THEME = "access", "visitor", "said", "theme"
-"""The cookies: the credential, a random value for visitors without one, a message for the next page, the theme."""
+"""The cookies: the credential, a random key for visitors without one, a message for the next page, the theme."""
 YEAR = 365 * 24 * 3600
 LONGEST_COOKIE = 3_800
-"""Characters that every browser keeps, with room for the cookie's name and attributes."""
+"""The length of a value that every browser accepts, with room for the cookie's name and attributes."""
 _CREDENTIAL = re.compile(r"[A-Za-z0-9_.~+/=-]+")
 
 
@@ -41,9 +41,10 @@ def get_cookie(request: Request, name: str) -> str | None:
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, max_age: int | None = None) -> None:
-    """Keep a value in the browser, for the pages of the console only.
+    """Set a cookie for the console only.
 
-    Lax, not Strict: a link to a memory in a mail or a chat must find its reader logged in. Nothing is changed by GET.
+    SameSite is Lax, not Strict, so that links to memories in a mail or chat open with the reader logged in. GET
+    requests change nothing.
     """
     response.set_cookie(
         _named(request, name),
@@ -57,7 +58,7 @@ def set_cookie(request: Request, response: Response, name: str, value: str, max_
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
-    """Make the browser forget a value."""
+    """Delete a cookie."""
     set_cookie(request, response, name, "", max_age=0)
 
 
@@ -67,29 +68,29 @@ def may_be_kept(credential: str) -> bool:
 
 
 def new_visitor() -> str:
-    """A random value from which tokens are derived for a visitor that has no credential."""
+    """A random key from which CSRF tokens are derived for a visitor without a credential."""
     return secrets.token_urlsafe(32)
 
 
 def form_token(key: str) -> str:
-    """The token that the forms of a visitor carry: derived from what only their browser and the server know, so that
-    every process of a service makes the same one and none has to remember it."""
+    """The CSRF token of a visitor. It is derived from a secret of their browser, so that no process of a service has to
+    store it."""
     return hmac.new(key.encode(), b"form", hashlib.sha256).hexdigest()
 
 
 def is_form_token(key: str, token: Any) -> bool:
-    """Whether a form was made for this visitor."""
+    """Whether this is the CSRF token of a visitor."""
     return isinstance(token, str) and hmac.compare_digest(form_token(key).encode(), token.encode(errors="replace"))
 
 
 def sealed(key: str, value: Any) -> str:
-    """A value for a cookie, which only the holder of the key can have made."""
+    """A signed value for a cookie."""
     body = base64.urlsafe_b64encode(json.dumps(value, ensure_ascii=False).encode(errors="replace")).decode()
     return f"{body}.{_seal(key, body)}"
 
 
 def unsealed(key: str, text: str | None) -> Any:
-    """The value of a sealed cookie; None if there is none or it was made by somebody else."""
+    """The value of a signed cookie; None if it is missing or its signature is invalid."""
     body, _, seal = (text or "").partition(".")
     if not hmac.compare_digest(_seal(key, body).encode(), seal.encode(errors="replace")):
         return None
@@ -97,12 +98,12 @@ def unsealed(key: str, text: str | None) -> Any:
 
 
 def is_foreign(request: Request) -> bool:
-    """Whether a browser says that a page of another origin makes this request."""
+    """Whether the browser reports that a page of another origin makes this request (Sec-Fetch-Site)."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 def is_within(path: Any) -> bool:
-    """Whether a path leads to a page of the console, and not to another host."""
+    """Whether a redirect target is a path of the console, and not of another host."""
     if not isinstance(path, str) or not re.fullmatch(rf"{PATH}(?:[/?][!-\[\]-~]*)?", path):
         return False
     return ".." not in unquote(path.partition("?")[0])
@@ -113,5 +114,5 @@ def _seal(key: str, body: str) -> str:
 
 
 def _named(request: Request, name: str) -> str:
-    """Browsers share the cookies of a host among its ports, so that two servers on one machine need two names."""
+    """The name of a cookie with the port, since browsers share cookies between the ports of a host."""
     return f"tulving_{name}_{request.url.port}" if request.url.port else f"tulving_{name}"

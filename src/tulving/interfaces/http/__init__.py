@@ -1,1 +1,1 @@
-"""Over HTTP: the API, a route for each operation, and the MCP server, stateless. Access is by token."""
+"""The HTTP server: the API with a route for each operation, MCP without sessions, metrics and health."""

@@ -19,8 +19,8 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.http import arguments, batches, openapi, problems
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.events import event_stream
-from tulving.interfaces.http.moving import Transfers
 from tulving.interfaces.http.problems import Problem
+from tulving.interfaces.http.transfers import Transfers
 from tulving.interfaces.wire import answer
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig
@@ -42,7 +42,7 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     paths[f"{PATH}/export"]["GET"], paths[f"{PATH}/import"]["POST"] = transfers.export, transfers.import_
     paths[f"{PATH}/events"]["GET"] = partial(event_stream, access=access, limits=config.http)
     paths[openapi.PATH]["GET"] = Document(config)
-    # A path without parameters comes before one that would match it too.
+    # Starlette takes the first route that matches, so fixed path segments come before parameters.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
     nowhere = (Route(path, Endpoint()) for path in (PATH, f"{PATH}/{{rest:path}}"))
     # An id has no slash, but the name of a rule may.
@@ -51,7 +51,7 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
 
 
 class Endpoint:
-    """One path with its methods, as an ASGI application. Whatever goes wrong is answered as a problem."""
+    """The handlers of one path by method, as an ASGI application. Every error becomes problem details."""
 
     def __init__(self, methods: Mapping[str, Handler] | None = None) -> None:
         self.methods = methods
@@ -62,7 +62,7 @@ class Endpoint:
             response = await self._handler(request)(request)
         except Exception as error:
             response = problems.respond(error)
-        # What a memory says is for its caller alone, and not for the disk of a browser or a proxy.
+        # Memories are private: neither a proxy nor the disk cache of a browser may keep them.
         response.headers.setdefault("Cache-Control", "private, no-cache" if "ETag" in response.headers else "no-store")
         await response(scope, receive, send)
 
@@ -78,7 +78,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A route of an operation."""
+    """The handler of an operation."""
 
     access: Access
     operation: Operation
@@ -104,7 +104,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The route of an operation for many at once."""
+    """The handler of an operation's batch route."""
 
     access: Access
     operation: Operation
@@ -122,7 +122,7 @@ class Batch:
 
 
 class Document:
-    """The OpenAPI document, which everybody may read."""
+    """The handler of the OpenAPI document, which needs no token."""
 
     def __init__(self, config: MemoryModuleConfig) -> None:
         self._config = config
@@ -135,12 +135,12 @@ class Document:
 
 
 def _raise(operation: Operation, error: Exception) -> None:
-    """A model goes on without what failed, but a program looks at the status."""
+    """Let every failure become a status: unlike a model, a program can't go on with a fallback answer."""
     raise error
 
 
 def _status(operation: Operation, result: Any) -> int:
-    """201 if something has been made that was not there."""
+    """201 if the call created something, else 200."""
     match result:
         case Stored():
             return 201 if result.outcome not in ("confirmed", "duplicate") else 200
@@ -152,7 +152,7 @@ def _status(operation: Operation, result: Any) -> int:
 
 
 def _next(request: Request, cursor: str) -> str:
-    """Where the next page is, whatever name the service is reached by."""
+    """The Link header of the next page: a path without a host, since a proxy may serve under another name."""
     asked = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
     return f'<{quote(request.url.path)}?{urlencode([*asked, ("cursor", cursor)])}>; rel="next"'
 

@@ -1,4 +1,4 @@
-"""The web application: the MCP endpoint behind its checks, and the state of the server."""
+"""The ASGI application: MCP, health checks and further routes behind the middleware that they share."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,7 +30,7 @@ log = logging.getLogger("tulving")
 
 PATH = "/mcp"
 TRANSFERS = ("/metrics", "/v1/events", "/v1/export", "/v1/import")
-"""What may take as long as it takes, and has numbers of its own."""
+"""Paths without a time limit; those that stream have concurrency limits of their own."""
 PROGRESS = b'"progressToken"'
 
 
@@ -45,7 +45,7 @@ def application(
     health: Health | None = None,
     watching: Sequence[Middleware] = (),
 ) -> Starlette:
-    """What is served at an address to those who have access: MCP, and `more`. When it is ready, that is announced."""
+    """The application for an address: MCP, health checks and the routes in `more`. `announce` is called at startup."""
     manager = Manager(build_server(config, principal_of), stateless=True, max_request_body_size=BODY_SIZES.high)
     refused = lambda _, error: error.args[0]  # noqa: E731
     checks = [
@@ -81,8 +81,7 @@ def application(
 
 
 class Manager(StreamableHTTPSessionManager):
-    """Answers a request with one JSON object; or with a stream of events, if it asks to be told of the progress and
-    accepts one."""
+    """Answers with one JSON object, or with an event stream if the client accepts one and asked for progress."""
 
     _streams = ContextVar("streams", default=False)
     json_response = property(lambda self: not self._streams.get(), lambda self, value: None)
@@ -95,7 +94,7 @@ class Manager(StreamableHTTPSessionManager):
 
 
 def limited_bodies(app: ASGIApp) -> ASGIApp:
-    """Passes on the requests whose body is as large as their sender may send."""
+    """Middleware that refuses a body larger than the caller's limit."""
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         await RequestBodyLimitMiddleware(app, scope["user"].largest_body)(scope, receive, send)
@@ -104,15 +103,15 @@ def limited_bodies(app: ASGIApp) -> ASGIApp:
 
 
 def whole_requests(app: ASGIApp) -> ASGIApp:
-    """Passes on the requests whose body arrived whole; a client that leaves before that is worth one line of log.
+    """Middleware that drops a request whose client disconnected before the body was complete.
 
-    Comes after `limited_bodies`, which makes one message of the body.
+    It comes after `limited_bodies`, which joins the body into one message.
     """
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
         if message.get("more_body", message["type"] != "http.request"):
-            log.warning("a client went away before its request was whole")
+            log.warning("a client disconnected before its request was complete")
         else:
             await app(scope, replayed([message], receive), send)
 

@@ -1,4 +1,4 @@
-"""The arguments of a call over HTTP: out of the path, the query, the JSON body and the conditions in the headers."""
+"""The arguments of a call over HTTP: from the path, the query, the JSON body and conditional headers."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -15,17 +15,17 @@ from tulving.interfaces.parameters import accept, parameters
 from tulving.services.operations import Operation
 
 IN_QUERY = ("GET", "HEAD", "DELETE")
-"""Methods whose parameters are in the query, since they have no body."""
+"""Methods without a body, whose parameters are in the query string."""
 UNCHANGED = "unchanged_since"
-"""The parameter that `If-Match` stands for."""
+"""The parameter that the header `If-Match` sets."""
 
 
 async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
-    """The arguments of an operation as its method takes them."""
+    """The arguments for the method of an operation."""
     known = parameters(operation)
     is_versioned = any(each.name == UNCHANGED for each in known)
     if "if-match" in request.headers and not is_versioned and operation.effect != "read":
-        raise Problem(400, "invalid-header", "If-Match is not possible here, so nothing was done")
+        raise Problem(400, "invalid-header", "If-Match is not supported here; nothing was done")
     if request.method in IN_QUERY:
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             raise InvalidInput("body", f"is not read with {request.method}", "the arguments in the query")
@@ -42,16 +42,14 @@ async def given(request: Request, operation: Operation, largest_body: int) -> di
 
 
 async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
-    """The body, which may be left out."""
+    """The JSON object in the body; empty without a body."""
     if request.query_params:
         raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is in the query", "a field of the JSON body")
     body = b"".join([part async for part in body_parts(request, largest_body)])
     if not body:
         return {}
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" or request.headers.get("content-encoding", "identity") != "identity":
-        allowed = "application/json"
-        problem = f"the body must be {allowed}, not compressed; Content-Type says {media_type or 'nothing'!r:.80}"
+    if media_type(request) != (allowed := "application/json"):
+        problem = f"the body must be {allowed}, not compressed"
         raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": allowed})
     try:
         read = json.loads(body.decode(), object_pairs_hook=_distinct, parse_constant=_no_constant)
@@ -63,8 +61,15 @@ async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
     return read
 
 
+def media_type(request: Request) -> str:
+    """The type of the body, without parameters; empty if it is compressed."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        return ""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def body_parts(request: Request, most: int) -> AsyncIterator[bytes]:
-    """The body as it arrives, up to a size."""
+    """The body in chunks, at most so many bytes in all."""
     size = 0
     try:
         async for part in request.stream():
@@ -73,11 +78,11 @@ async def body_parts(request: Request, most: int) -> AsyncIterator[bytes]:
                 raise Problem(413, "body-too-large", f"the body has more than {most:,} bytes")
             yield part
     except ClientDisconnect:
-        raise Problem(400, "incomplete-body", "the connection ended before the body was whole") from None
+        raise Problem(400, "incomplete-body", "the client disconnected before the body was complete") from None
 
 
 def etag(result: Any) -> str | None:
-    """The mark of a version of what can be edited: the time of its last change, in quotes."""
+    """The entity tag of something that can be edited: the time of its last change. None for anything else."""
     match result:
         case Episode() | Fact() | Rule() | Entity():
             return f'"{result.updated_at.isoformat()}"'
@@ -87,13 +92,13 @@ def etag(result: Any) -> str | None:
 
 
 def is_known(request: Request, tag: str) -> bool:
-    """Whether the caller has this version already (`If-None-Match`)."""
+    """Whether the caller's copy is up to date (`If-None-Match`)."""
     asked = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
     return tag in asked or asked == ["*"]
 
 
 def _condition(request: Request) -> datetime | None:
-    """The time of the last change that the caller has read (`If-Match`). Any version will do for `*`."""
+    """The version that the caller has read (`If-Match`), as the time of its last change; None for any version."""
     tag = request.headers.get("if-match", "*").strip()
     if tag == "*":
         return None

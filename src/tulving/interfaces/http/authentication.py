@@ -1,4 +1,4 @@
-"""Authentication over HTTP: a request acts for the tenant and with the rights of its token."""
+"""Authentication over HTTP: a credential determines the tenant, the user and the rights of a request."""
 
 import hmac
 import logging
@@ -24,7 +24,7 @@ from tulving.interfaces.http.connections import network
 from tulving.interfaces.http.credentials import BadToken, KeysUnavailable, Refusal, is_foreign
 from tulving.interfaces.http.narrowing import narrowed
 from tulving.interfaces.http.open_streams import OpenStreams
-from tulving.interfaces.http.problems import RETRY_SECONDS, error_response
+from tulving.interfaces.http.problems import RETRY_SECONDS
 from tulving.interfaces.http.rates import MOST_KNOWN, Rates
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
@@ -40,16 +40,17 @@ LOCAL_OWNER = "local owner"
 
 
 class Access:
-    """Who may use the server: the holder of a token as its tenant, the user of an identity `provider` as what the
-    settings make of their claims, the holder of the server's own `key` as the local owner and, while the server is
-    open, a request without any of them as the local caller.
+    """Authenticates requests and applies their rate limits. Accepted are the tokens of the store, those of an identity
+    `provider`, whose claims the settings map to a tenant, user and rights, and the server's own `key`, which stands for
+    the local owner. While the server is open, a request without a credential stands for the local owner too.
 
-    It is open only where that was asked for (`--open`), only on this machine and only while the store has no token;
-    each request asks anew. Once closed it stays closed until the server is started again, even after the last token is
-    revoked. The key is drawn at each start and shown to the person who started the server.
+    A server is open only with `--open`, on a loopback address, and as long as the store has no token, which is checked
+    for each request. Once closed it stays closed until it is restarted, even if the last token is revoked. The key is
+    generated at each start and shown to the person who started the server.
 
-    What a token may have of the server in a minute is counted in this process. So are failures, by where they come
-    from: who only guesses must wait. A credential that was good before need not, since others may share its address.
+    Requests per minute are counted in this process for each token, and failed attempts for each client network. An
+    attempt with a credential that has succeeded before is never throttled: its address may be shared with the one who
+    guesses.
     """
 
     def __init__(
@@ -66,16 +67,16 @@ class Access:
         self._requests, self._failures = Rates(clock), Rates(clock)
         self._good: OrderedDict[str, None] = OrderedDict()
         self.streams = OpenStreams()
-        """The streams that callers have open."""
+        """The event streams that are open."""
 
     async def admit(self, request: HTTPConnection, credential: str | None = None, *, counted: bool = True) -> Principal:
-        """Who makes a request, by the header Authorization or, where a browser keeps it, by the `credential` itself.
-        One that was admitted before is not `counted` again. Raises `Refusal`."""
+        """Authenticate a request by its Authorization header, else by the `credential` of a cookie, and count it
+        against the rate limit if `counted`. Raises `Refusal`."""
         headers = request.headers
         if (authorization := headers.get("authorization")) is not None:
             scheme, _, credential = authorization.partition(" ")
             if scheme.lower() != "bearer":
-                raise unauthorized("the scheme must be Bearer")
+                raise unauthorized("the authorization scheme must be Bearer")
         if credential is not None:
             principal = await self._guarded(credential.strip(), request)
             if counted:
@@ -86,11 +87,11 @@ class Access:
         raise unauthorized()
 
     async def _guarded(self, credential: str, request: HTTPConnection) -> Principal:
-        """Whose credential it is, if not too many from the same place were bad."""
+        """The principal of a credential, unless too many attempts from the same network have failed."""
         place = network(request.client.host) if request.client else ""
         most, mark = self._limits.failures_per_minute, digest(credential)
         if mark not in self._good and (wait := self._failures.wait(place, most)):
-            problem = "too many access tokens from this address were not good"
+            problem = "too many invalid access tokens came from this address"
             raise Refusal(429, "too_many_failures", problem, _retry(wait))
         try:
             principal = await self._with_secret(credential, request.headers)
@@ -138,7 +139,7 @@ class Access:
         user_id: str | None = None,
         token: Token | None = None,
     ) -> Principal:
-        """Somebody from elsewhere, within the limits of their token, or those of the server."""
+        """The principal of a token, with the limits of the token or else of the server."""
         limits, allowance = self._limits, caller.allowance
         assert allowance is not None
         if allowance.tokens_per_day is None:
@@ -164,7 +165,7 @@ class Access:
                 self._is_open = False
         except Exception as error:
             log.error("can't look for tokens: %s", error)
-            # There may be tokens, so this request must not see the store, even if it is back a moment later.
+            # There may be tokens, so this request must not reach the store even if that recovers in the meantime.
             return Principal(partial(_fail, error))
         if not self._is_open:
             raise unauthorized()
@@ -176,7 +177,7 @@ class Access:
 
 
 class McpAuthentication(AuthenticationBackend):
-    """Access for the MCP endpoint. The argument of an `AuthenticationError` is the response."""
+    """Authentication of the MCP endpoint. An `AuthenticationError` carries the response."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -185,17 +186,16 @@ class McpAuthentication(AuthenticationBackend):
         try:
             return AuthCredentials(), await self._access.admit(conn)
         except Refusal as refusal:
-            response = error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
-            raise AuthenticationError(response) from refusal
+            raise AuthenticationError(refusal.respond()) from refusal
 
 
 def principal_of(context: Any) -> Principal:
-    """Who sent the request of a tool call. It is kept in the request's own scope, which no two requests share."""
+    """The principal of a tool call, which the authentication middleware has put into the scope of its request."""
     return context.request.user
 
 
 def unauthorized(problem: str = "") -> Refusal:
-    """A request without a good token, and the challenge of RFC 6750."""
+    """The refusal of a missing or invalid token, with the challenge of RFC 6750."""
     error = "invalid_token" if problem else "token_required"
     reason = f', error="{error}", error_description="{problem}"' if problem else ""
     return Refusal(401, error, problem or "a token is needed", {"WWW-Authenticate": f'Bearer realm="tulving"{reason}'})
@@ -213,12 +213,12 @@ def _principal(
     name: str = "",
     user_id: str | None = None,
 ) -> Principal:
-    """The caller with the id of the request and the key under which it may be repeated."""
-    with suppress(InvalidInput):  # an id that can't be stored is left out
+    """The principal for a caller, whose memory is bound to what the headers of the request say."""
+    with suppress(InvalidInput):  # an id that can't be stored is ignored
         caller = replace(caller, request_id=headers.get("x-request-id"))
     try:
         caller = replace(caller, idempotency_key=headers.get("idempotency-key"))
-    except InvalidInput as error:  # without its key a repeated request would be carried out twice
+    except InvalidInput as error:  # ignoring the key would let a repeated request take effect twice
         problem = f"the header Idempotency-Key: {error.problem}"
         raise Refusal(400, "invalid_idempotency_key", problem) from error
     if user_id is not None and served.memory.bound.owner.user_id not in (None, user_id):

@@ -1,4 +1,4 @@
-"""Batches: many calls of a store verb in one request and one transaction, all or none."""
+"""Batch routes: many calls of a store verb in one request and one transaction, all or none."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _PLACE = re.compile(r"offers\[(\d+)\]\.?(\w*)(.*)", re.DOTALL)
 
 @cache
 def batched(operation: Operation) -> Operation:
-    """The operation that does for a list what this one does for one."""
+    """The operation whose method takes a list of what this one takes once."""
     assert operation.batch is not None
     return replace(
         operation,
@@ -34,13 +34,13 @@ def batched(operation: Operation) -> Operation:
 
 
 def of_an_item(operation: Operation) -> list[Parameter]:
-    """What an item may have: what a single call takes, without what is given once for all of them."""
+    """The parameters of an item: those of a single call, without those that are given once for the whole batch."""
     for_all = {each.name for each in parameters(batched(operation))}
     return [each for each in parameters(operation) if each.name not in for_all]
 
 
 async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
-    """The arguments of the batch, whose items are checked like single calls."""
+    """The arguments of a batch. Its items are checked like single calls."""
     body = await json_object(request, largest_body)
     items = body.pop("items", None)
     if not isinstance(items, list) or not 1 <= len(items) <= MOST_ITEMS:
@@ -54,7 +54,7 @@ def _offer(operation: Operation, at: int, item: object) -> dict[str, Any]:
         raise InvalidInput(f"items[{at}]", "must be an object", _ALLOWED)
     for each in parameters(batched(operation)):
         if each.name in item:
-            raise InvalidInput(f"items[{at}].{each.name}", "is that of the whole batch", "a field beside items")
+            raise InvalidInput(f"items[{at}].{each.name}", "is given once for the whole batch", "a field beside items")
     try:
         taken = accept(operation, item)
     except InvalidInput as error:
@@ -63,14 +63,14 @@ def _offer(operation: Operation, at: int, item: object) -> dict[str, Any]:
 
 
 def named(operation: Operation, error: InvalidInput, offers: Sequence[Mapping[str, Any]]) -> InvalidInput:
-    """The same error with the name that the caller knows the place by."""
+    """The error with the field named as in the request: `items[3].content`."""
     back = {offered: name for name, offered in operation.batch_names.items()}
     if place := _PLACE.fullmatch(error.field):
         at, name, rest = place.groups()
         return InvalidInput(
             f"items[{at}]{'.' if name else ''}{back.get(name, name)}{rest}", error.problem, error.allowed
         )
-    # What is refused in a batch of one, or by the store, is not named by its place: it is the item with that value.
+    # A batch of one, and the store, name the field without an index: the item is the one with the refused value.
     name = re.split(r"\W", error.field, maxsplit=1)[0]
     places = [at for at, offer in enumerate(offers) if name in offer]
     at = next((at for at in places if str(offers[at][name]) in error.problem), places[0] if places else None)

@@ -1,20 +1,20 @@
-"""The tenants with the most calls, counted in bounded memory however many tenants there are."""
+"""The tenants with the most calls, in memory that does not grow with the number of tenants."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 COUNTED = 10
-"""For each tenant that is shown, so many are counted."""
+"""Counters kept for each tenant that is shown."""
 LEAD = 1.25
-"""How many times as often as one that is shown another tenant must have called to take its place: without a lead,
-tenants of about equal size would take turns, each with a new time series."""
+"""A tenant replaces one that is shown when it has this many times as many calls. Otherwise tenants of about equal size
+would keep replacing each other, each time with a new time series."""
 OTHERS = "other"
 
 
 @dataclass(slots=True)
 class Usage:
-    """What a tenant has used."""
+    """Calls and the time they took."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -25,12 +25,11 @@ class Usage:
 
 
 class Busiest:
-    """Figures of the `most` tenants that call most often, and of all others together.
+    """Usage by the `most` tenants with the most calls, and by all others together.
 
-    Each call counts once, for the tenant if it is shown at that time, else for the others: so no figure decreases while
-    it is shown. One that loses its place takes its calls with it. Who calls most often is counted with the Space-Saving
-    algorithm (Metwally et al., 2005): where there is no place for a tenant, it takes that of the one with the fewest
-    calls, and its count.
+    A call counts for its tenant if that is shown at the time, else for the others, so no counter decreases while it is
+    shown. The counters of a tenant that is replaced are dropped. The ranking uses the Space-Saving algorithm (Metwally
+    et al., 2005): when all counters are taken, a new tenant takes over the smallest one, with its count.
     """
 
     def __init__(self, most: int) -> None:
@@ -50,7 +49,7 @@ class Busiest:
             self._shown.get(tenant, self._others).add(seconds)
 
     def figures(self) -> Mapping[str, Usage]:
-        """The figures by now. Here tenants take the places of others, so that a series lives from look to look."""
+        """The current counters. Tenants replace each other only here, so the series are stable between two scrapes."""
         with self._lock:
             self._exchange()
             told = {name: Usage(each.calls, each.seconds) for name, each in self._shown.items() if name != OTHERS}

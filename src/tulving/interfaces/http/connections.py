@@ -1,4 +1,4 @@
-"""Connections over HTTP: how many there may be, and how long a client may keep the server waiting."""
+"""Limits of HTTP connections: how many there may be, and how long a client may keep the server waiting."""
 
 import asyncio
 import ipaddress
@@ -22,23 +22,23 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LONGEST_ADDRESS = 100
 
 LEAST_TAKEN = 64 * 1024
-"""How much of a large response a client must take within the time limit to be given more time."""
+"""Bytes of a response that a client must read within the time limit to be given more time."""
 LEAST_SENT = 1024 * 1024
-"""How much of a large body it must send for that."""
+"""Bytes of a request body that it must send for that."""
 
 
 def limited(limits: HttpConfig, proxies: Sequence[Network] = ()) -> Any:
-    """A factory of Uvicorn's protocol, kept to these limits, for the connections of one server. `proxies` may have
-    as many as all others together: each stands for many clients."""
+    """A factory of Uvicorn's protocol with these limits, for the connections of one server. The limit per address does
+    not apply to `proxies`, which stand for many clients."""
     most = min(limits.max_connections, _half_of_the_files())
     return partial(LimitedConnection, replace(limits, max_connections=most), Counter[str](), proxies)
 
 
 class LimitedConnection(H11Protocol):
-    """A connection that is refused beyond the limits, and ends when the client has kept the server waiting too long.
+    """A connection that is refused beyond the limits, and closed when the client keeps the server waiting too long.
 
-    The server waits for the client while a request is not whole or a response is not taken, and what trickles in or out
-    does not extend the time. While the server works on a response there is no limit.
+    The timeout runs while a request is incomplete or a response is not being read, and a trickle of bytes does not
+    extend it. It does not run while the server works on a response.
     """
 
     _network = ""
@@ -89,14 +89,14 @@ class LimitedConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._rest()  # the response is being taken
+        self._rest()  # the client is reading
         self._watch()
 
     def _is_proxy(self) -> bool:
         return self.client is not None and is_among(self.client[0], self._proxies)
 
     def _watch(self) -> None:
-        """Let the time run while the server waits for the client."""
+        """Start the timeout if the server waits for the client, else stop it."""
         unsent = self.transport.get_write_buffer_size()
         if not unsent and self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._rest()
@@ -113,19 +113,19 @@ class LimitedConnection(H11Protocol):
         self._timer = None
         unsent, seconds = self.transport.get_write_buffer_size(), self._limits.request_timeout
         if self._unsent - unsent >= LEAST_TAKEN or (not unsent and (self.flow.read_paused or self._is_sent_more)):
-            self._watch()  # the response is being taken, the body comes, or the server itself has paused reading
+            self._watch()  # the client reads or sends fast enough, or the server itself has paused reading
         elif unsent:
-            log.warning("closed a connection from %s: its answer was not taken in %g s", self._network, seconds)
+            log.warning("closed a connection from %s: it did not read the response in %g s", self._network, seconds)
             self.transport.abort()
         elif self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]:
-            log.warning("closed a connection from %s: no whole request in %g s", self._network, seconds)
+            log.warning("closed a connection from %s: no complete request in %g s", self._network, seconds)
             self._end("408 Request Timeout" if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) else None)
         else:
             self._end()
 
     @property
     def _is_sent_more(self) -> bool:
-        """Whether a body comes fast enough, which has not been answered yet."""
+        """Whether the body of a request that has not been answered yet arrives fast enough."""
         return (
             self._received >= LEAST_SENT
             and self.conn.their_state is h11.SEND_BODY
@@ -143,22 +143,23 @@ class LimitedConnection(H11Protocol):
 
 
 def network(address: str) -> str:
-    """What is counted as one client: an IPv4 address, or a /64 network of IPv6, all of which one host can have."""
+    """The key under which a client's connections are counted: its IPv4 address, or its IPv6 /64 network, since one host
+    may use all addresses of that."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:  # a proxy may write anything
+    except ValueError:  # X-Forwarded-For may hold anything
         return address[:LONGEST_ADDRESS]
     return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
 
 
 def networks(setting: str | None) -> list[Network]:
-    """Addresses and networks, with commas between them."""
+    """The addresses and networks of a comma-separated list."""
     found: list[Network] = []
     for part in filter(None, (each.strip() for each in (setting or "").split(","))):
         try:
             found.append(ipaddress.ip_network(part))
         except ValueError as error:
-            allowed = "addresses of proxies, such as 127.0.0.1 or 10.0.0.0/8, with commas between them"
+            allowed = "addresses or networks of proxies, such as 127.0.0.1 or 10.0.0.0/8, separated by commas"
             raise ConfigError("proxy_headers", str(error)[:200], allowed) from None
     return found
 
@@ -170,6 +171,6 @@ def is_among(address: str, named: Sequence[Network]) -> bool:
 
 
 def _half_of_the_files() -> int:
-    """How many connections leave the store enough of the file descriptors of this process."""
+    """Half of the process's file descriptors: the store needs some of them too."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 10_000 if most == resource.RLIM_INFINITY else max(most // 2, 1)

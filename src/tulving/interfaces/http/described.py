@@ -1,4 +1,4 @@
-"""Routes that are not made from the registry, as the OpenAPI document describes them."""
+"""Descriptions of the routes that do not come from the registry, for the OpenAPI document."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +9,15 @@ from tulving.interfaces.parameters import Parameter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A route that a module serves by itself, for what is no call with an answer: a stream, a file.
+    """A route that is not the call of an operation, such as a stream or a file.
 
-    The module has one beside each such route, and `openapi.BY_HAND` names it; a test fails for a route under `/v1` that
-    has none. `http` is its method and path, `name` the id of its operation in the document, `text` what it does (the
-    first sentence is its summary), `right` the effect that a caller needs (None: no token). `parameters` are in the
-    path, if it has their names, or in the query. `headers` are those of the request and `answered` those of the
-    response, each with its meaning. `body` and `answer` are the schemas of the request and the response by media type;
-    of a stream, that of one line or event. `problems` are the statuses that it may answer beside those of every route.
+    A module that serves such a route defines one of these, and `openapi.BY_HAND` lists it; a test fails for a route
+    under `/v1` without one. `http` is the method and path, `name` the operation id in the document, `text` the
+    description, whose first sentence is the summary, and `right` the right that a caller needs (None: no token).
+    `parameters` are in the path if it contains their names, else in the query. `headers` are those of the request and
+    `answered` those of the response, each with its description. `body` and `answer` are the schemas of the request and
+    the response by media type; for a stream, the schema of one line or event. `problems` are the error statuses that
+    the route may have in addition to the general ones.
 
         EVENTS = Described(
             http="GET /v1/events",
@@ -28,8 +29,8 @@ class Described:
             answer={"text/event-stream": {"type": "string"}},
         )
 
-    `parameters.parameter` makes a parameter of a name, an annotated type and a default (`inspect.Parameter.empty` where
-    it must be given). `example` is what a request with `example_body` or `example_parameters` may be answered.
+    `parameters.parameter` makes a parameter from a name, an annotated type and a default (`inspect.Parameter.empty` if
+    it is required). `example` is a response to a request with `example_body` or `example_parameters`.
     """
 
     http: str

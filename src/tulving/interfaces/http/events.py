@@ -1,8 +1,8 @@
-"""Messages of the bus as server-sent events: what happens to a memory as it happens, and after a cursor without a gap.
+"""`GET /v1/events`: the messages of the event bus as server-sent events.
 
-The cursor of a message is its id, so that a browser, which sends the last one that it has seen (`Last-Event-ID`), goes
-on where its connection was lost. A stream ends when its client is gone or takes nothing, when its token is no longer
-good, and when the server ends.
+The id of an event is the cursor of its message. After a lost connection a browser sends the last id that it received
+(`Last-Event-ID`), and the stream resumes there without a gap. A stream ends when its client disconnects or stops
+reading, when its token is no longer valid, and when the server shuts down.
 """
 
 import asyncio
@@ -36,26 +36,28 @@ MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LAST = "Last-Event-ID"
 RETRY_MILLISECONDS = 2_000
-"""After how long a browser connects again."""
+"""The delay after which a browser reconnects."""
 TRY_AGAIN_SECONDS = "30"
-"""The same for who has too many streams."""
-SIGN_OF_LIFE = b":\n\n"
+"""The delay after which a caller with too many streams may try again."""
+KEEP_ALIVE = b":\n\n"
 EVENTS = Described(
     http="GET /v1/events",
     name="follow_events",
-    text="Follow what happens to memories, as server-sent events that go on until the caller leaves. The type of an "
-    "event is its topic, its id a cursor after which another stream goes on without a gap, its data a message as JSON.",
+    text="Follow what happens to memories, as server-sent events until the client disconnects. The type of an event is "
+    "its topic, its id a cursor at which another stream resumes without a gap, and its data a message as JSON.",
     parameters=[
         parameter(
             "topics",
-            Annotated[list[str] | None, "Only these topics, or those that begin so; commas may separate them"],
+            Annotated[list[str] | None, "Only these topics or prefixes of topics, repeated or separated by commas"],
             None,
         ),
         parameter(
-            "after", Annotated[str | None, "The id of the last event that was handled; left out: from now on"], None
+            "after",
+            Annotated[str | None, "The id of the last event that was handled; if left out, only new events are sent"],
+            None,
         ),
     ],
-    headers={LAST: "The same as `after`, and newer", **NARROWING},
+    headers={LAST: "The same as `after`, which it overrides", **NARROWING},
     answer={MEDIA_TYPE: {"type": "string"}},
     example='id: 0.42\nevent: rule:updated\ndata: {"topic": "rule:updated", "tenant_id": "default", "cursor": "0.42", '
     '"seq": 42, "occurred_at": "2026-01-01T00:00:00+00:00", "payload": {"name": "careful", "config": {}}}\n\n',
@@ -63,10 +65,10 @@ EVENTS = Described(
 
 
 async def event_stream(request: Request, access: Access, limits: HttpConfig, credential: str | None = None) -> Response:
-    """A stream of the messages that a caller may read, known by the header Authorization or by the `credential` itself.
+    """A stream of the messages that the caller may read, authenticated by the header Authorization or the `credential`.
 
-    The parameters `topics` and `after` are as for `Memory.messages`; the header `Last-Event-ID`, which is newer, comes
-    before `after`.
+    The parameters `topics` and `after` are those of `Memory.messages`. The header `Last-Event-ID` overrides `after`,
+    since browsers send it when they reconnect to the same URL.
     """
     caller = Caller(request, access, credential)
     principal = await caller.admit()
@@ -88,7 +90,7 @@ async def event_stream(request: Request, access: Access, limits: HttpConfig, cre
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for a stream, to be asked again while it lasts."""
+    """The client of a stream, which is authenticated again while the stream is open."""
 
     request: Request
     access: Access
@@ -109,7 +111,7 @@ class Caller:
 
 
 class EventStream(StreamingResponse):
-    """An answer that goes on for as long as the caller listens and may listen."""
+    """A response that lasts for as long as the client is connected and authorized."""
 
     _coming: asyncio.Future[Message | None] | None = None
 
@@ -129,7 +131,7 @@ class EventStream(StreamingResponse):
 
     async def stream_response(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        # An id without data: who loses the connection before the first message goes on from here.
+        # An id without data: a client that loses the connection before the first message resumes here.
         part = f"retry: {RETRY_MILLISECONDS}\nid: {self._begin}\n\n".encode()
         try:
             while part:
@@ -141,7 +143,7 @@ class EventStream(StreamingResponse):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next(self) -> bytes:
-        """The next message, or a sign of life if there is none for a while; empty at the end."""
+        """The next message, or a keep-alive comment if none has come for a while; empty at the end."""
         now = asyncio.get_running_loop().time
         if self._coming is None:
             self._coming = asyncio.ensure_future(anext(self._messages, None))
@@ -154,7 +156,7 @@ class EventStream(StreamingResponse):
                 return b""
             self._check_at = now() + self._seconds
         if not self._coming.done():
-            return SIGN_OF_LIFE
+            return KEEP_ALIVE
         try:
             message = self._coming.result()
         except StoreUnavailable as error:
@@ -171,16 +173,16 @@ class EventStream(StreamingResponse):
 
 
 def sent(message: Message) -> bytes:
-    """A message as a server-sent event of the type of its topic. The content of a memory is cut, as in lists."""
+    """A message as a server-sent event, whose type is the topic. Long contents are cut, as in lists."""
     told = message.to_dict()
     if len(content := told["payload"].get("content") or "") > LONGEST_CONTENT:
         told["payload"] |= {"content": shortened(content, LONGEST_CONTENT), "contentLength": len(content)}
-    # With escapes, so that it is one line whatever a memory says.
+    # JSON escapes line breaks, so the data is always one line.
     return f"id: {message.cursor}\nevent: {message.topic}\ndata: {json.dumps(told)}\n\n".encode()
 
 
 def _asked(request: Request) -> tuple[list[str] | None, str | None]:
-    """The topics, separated by commas or given one by one, and the cursor."""
+    """The topics, repeated or separated by commas, and the cursor."""
     topics: list[str] = []
     after: list[str] = []
     for name, value in request.query_params.multi_items():

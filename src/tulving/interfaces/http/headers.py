@@ -1,4 +1,4 @@
-"""What answers to programs say to browsers and caches, and which web pages may read them."""
+"""Response headers for browsers and caches, and CORS: which web pages may read the answers of the API."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ FOR_PROGRAMS = ("/v1", "/mcp", "/health", "/livez", "/readyz")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 EXPOSED = ("ETag", "Link", "Retry-After", "X-Request-Id", "WWW-Authenticate")
 SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-"""Nobody guesses a type, keeps what is personal, or learns an address from which a link was followed."""
+"""No content sniffing, no copies of private data in caches, no URLs in the Referer of other sites."""
 
 
 class SafeHeaders:
-    """Adds `SAFE` to what is answered to programs, unless the answer says otherwise. The console has its own."""
+    """Adds the headers in `SAFE` to the answers of API routes, unless they set them. The console has its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,8 +31,8 @@ class SafeHeaders:
 
 
 class CrossOrigin(CORSMiddleware):
-    """Lets pages of the allowed origins read what is answered to programs. Browsers ask beforehand, without a token;
-    cookies are never part of it, so the console is not."""
+    """CORS for the API routes: pages of the allowed origins may read their answers. Preflight requests need no token.
+    Credentials are not allowed, so cookies are never sent and the console is out of reach."""
 
     def __init__(self, app: ASGIApp, origins: Any) -> None:
         super().__init__(app, origins, METHODS, ["*"], expose_headers=EXPOSED)
@@ -44,5 +44,5 @@ class CrossOrigin(CORSMiddleware):
 def _is_for_programs(scope: Scope) -> bool:
     if scope["type"] != "http":
         return False
-    # A target without a slash, as `*`, is a path too.
+    # A request target need not begin with a slash: `OPTIONS *`.
     return f"/{scope['path'].removeprefix('/').partition('/')[0]}" in FOR_PROGRAMS

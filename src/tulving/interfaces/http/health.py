@@ -1,4 +1,4 @@
-"""How the server is: for supervisors, load balancers and monitoring."""
+"""Health endpoints for supervisors, load balancers and monitoring."""
 
 import asyncio
 import logging
@@ -13,7 +13,6 @@ from tulving.bootstrap import Served
 from tulving.interfaces.calls import Opened
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.credentials import Refusal
-from tulving.interfaces.http.problems import error_response
 from tulving.ports import Finding
 from tulving.services.health import readiness_of
 
@@ -26,7 +25,7 @@ KNOWN_SECONDS = 1
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found: the findings, or that the store can't be reached."""
+    """The result of a health check: the findings, or that the store can't be reached."""
 
     findings: tuple[Finding, ...] = ()
     reached: bool = True
@@ -38,10 +37,10 @@ class Look:
 
 
 class Health:
-    """Whether the process lives, whether requests should be sent to it, and how well they are answered.
+    """Liveness, readiness and health.
 
-    Who has no right to administer learns which checks found something, and no details: those may name places and
-    tenants. The store is looked at once a second at most, however many ask.
+    Without the right `admin` only the names of the failed checks are shown: their details may name files and tenants.
+    The store is checked once a second at most, and the result is shared by all requests.
     """
 
     def __init__(self, served: Opened[Served], access: Access) -> None:
@@ -51,24 +50,24 @@ class Health:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        """What is answered at `PATHS`."""
+        """The routes at `PATHS`."""
         return [Route(LIVE, self.live), Route(READY, self.ready), Route(HEALTH, self.health)]
 
     def leave(self) -> None:
-        """From now on no more requests should be sent here."""
+        """Report from now on that the server is not ready, since it is about to shut down."""
         self._is_leaving = True
 
     async def live(self, request: Request) -> Response:
-        """That the process answers, whatever the state of the store: no reason to restart it."""
+        """Liveness: the process answers. A store that can't be reached is no reason to restart it."""
         return PlainTextResponse("ok")
 
     async def ready(self, request: Request) -> Response:
-        """Whether to send requests here. They are answered without an embedder too, by keyword."""
+        """Readiness: whether to send requests here. A server without its embedder is ready, and searches by keyword."""
         state = await self._state()
         return PlainTextResponse(state, 503 if state in ("unavailable", "ending") else 200)
 
     async def health(self, request: Request) -> Response:
-        """The state and its reasons: `reasons` for what does not work as it should, `warnings` for what will soon."""
+        """The state, with `reasons` for what does not work, and `warnings` for what is still being prepared."""
         state, look = await self._state(), self._look
         told: dict[str, Any] = {
             "state": state,
@@ -85,7 +84,7 @@ class Health:
                 told["findings"] = [each.to_dict() for each in look.findings]
         except Refusal as refusal:
             if "authorization" in request.headers and refusal.status != 503:
-                return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+                return refusal.respond()
         return JSONResponse(told, 503 if state in ("unavailable", "ending") else 200)
 
     async def _state(self) -> str:

@@ -1,15 +1,15 @@
-"""Host names and web origins: what a server answers to, so that a web page can't reach it by DNS rebinding."""
+"""Protection against DNS rebinding: the host names and web origins that a server accepts."""
 
 import logging
 import re
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tulving.errors import ConfigError
-from tulving.interfaces.http.problems import refusal
+from tulving.interfaces.http.credentials import Refusal
+from tulving.interfaces.http.problems import refused
 
 log = logging.getLogger("tulving")
 
@@ -20,7 +20,7 @@ _LOOPBACK_ORIGIN = re.compile(rf"https?://({'|'.join(map(re.escape, LOOPBACK))})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a server listens, and the further host names and the web origins that it accepts."""
+    """The address of a server, and the host names and web origins that it accepts in addition."""
 
     host: str
     port: int
@@ -31,12 +31,12 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """How it is addressed."""
+        """The base URL."""
         return f"http{'s' if self.is_tls else ''}://{self}"
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it: another host name is one for other machines to call it by."""
+        """Whether only this machine can reach it. Other host names are set for clients elsewhere, as behind a proxy."""
         return self.is_loopback and not self.allowed_hosts
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Endpoint:
 
     @property
     def hosts(self) -> set[str]:
-        """The accepted values of the header Host, where the usual port is left out."""
+        """The accepted values of the header Host, in which clients leave out the default port."""
         names = (*LOOPBACK, *self.allowed_hosts)
         found = {str(self).lower(), *(f"{name}:{self.port}" for name in names)} | self.allowed_hosts
         usual = ":443" if self.is_tls else ":80"
@@ -57,42 +57,42 @@ class Endpoint:
 
 
 class HostCheck:
-    """Refuses requests under a foreign host name or from a foreign web page.
+    """Middleware that refuses requests for an unknown host name, or from a page of an unknown origin.
 
-    A browser says by which name it called (Host) and which page calls (Origin); programs send no Origin. The MCP
-    library's check compares letter case, overlooks an empty or second Origin and guards its own route only;
-    starlette's ignores ports.
+    Browsers send the host name of the URL (Host) and the origin of the page (Origin); other clients send no Origin. The
+    checks of the MCP library and of Starlette are not enough: the former is case-sensitive, ignores an empty or second
+    Origin and covers its own route only; the latter ignores ports.
     """
 
     def __init__(self, app: ASGIApp, address: Endpoint) -> None:
         self._app, self._address, self._hosts = app, address, address.hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(scope) if scope["type"] == "http" else None
-        await (refused or self._app)(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (self._app if refusal is None else refused(scope, refusal))(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
         host, reached = headers.get("host", "").lower(), scope.get("server")
-        # The address that the connection was made to is never a name that a page has of its own.
+        # The socket's own address is safe to accept: DNS rebinding needs a host name.
         if host not in self._hosts and not (reached and host == _with_port(*reached)):
             log.warning("refused a request to the host %.100r: allowed_hosts does not have it", host)
-            return refusal(scope, 421, "misdirected_request", "this server does not answer to that host name")
+            return Refusal(421, "misdirected_request", "this server does not answer to that host name")
         for origin in headers.getlist("origin"):
-            # The forms of the service's own pages name the host that they are sent to, which was checked above.
+            # Forms of the console have its own origin, whose host was checked above.
             if not self._address.accepts_origin(origin) and origin not in (f"http://{host}", f"https://{host}"):
                 log.warning("refused a request from the origin %.100r: allowed_origins does not have it", origin)
-                return refusal(scope, 403, "forbidden_origin", "this server does not answer to pages of that origin")
+                return Refusal(403, "forbidden_origin", "this server does not answer to pages of that origin")
         return None
 
 
 def host_names(setting: str | None) -> frozenset[str]:
-    """The setting `allowed_hosts`: names under which the server is known beside its address."""
+    """The setting `allowed_hosts`: further names of the server."""
     return _listed("allowed_hosts", setting, _HOST, "a host name", "names such as memory.example.com")
 
 
 def origins(setting: str | None) -> frozenset[str]:
-    """The setting `allowed_origins`: where web pages come from that may call the server."""
+    """The setting `allowed_origins`: the origins of web pages that may call the server."""
     return _listed("allowed_origins", setting, rf"https?://{_HOST}", "an origin", "such as https://app.example.com")
 
 

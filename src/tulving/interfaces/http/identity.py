@@ -1,4 +1,4 @@
-"""The tokens of an identity provider (JWT): whether one is good, and who its holder is here."""
+"""The tokens of an identity provider (JWT): verification, and the mapping of claims."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ NEVER = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the holder of a token is: on whose behalf they act, with which rights, and whose memories are theirs."""
+    """What the claims of a token stand for: the caller, the user whose memories they reach, their rights and name."""
 
     caller: Caller
     user_id: str | None
@@ -34,10 +34,10 @@ class Identity:
 
 
 class IdentityProvider:
-    """Accepts the tokens that a provider has signed for us.
+    """Verifies the tokens of one provider.
 
-    Nothing of a token is believed before its signature is checked, except which key to check it with. Its times are
-    compared by the memory's clock.
+    Before the signature is verified, nothing in a token is used but the names of its key and algorithm. Times are
+    compared with the memory's clock.
     """
 
     def __init__(self, config: JwtConfig, tenant_id: str, keys: SigningKeys | None = None) -> None:
@@ -46,14 +46,14 @@ class IdentityProvider:
         self._granted = config.granted
 
     async def identify(self, token: str, now: datetime) -> Identity:
-        """Whose token it is; raises `BadToken` or `KeysUnavailable`."""
+        """The identity of a token's holder. Raises `BadToken` or `KeysUnavailable`."""
         if len(token) > LONGEST:
             raise BadToken("the token is too long")
         claims = await self._verified(token)
         self._check_times(claims, now.timestamp())
         try:
             return self._identity(claims)
-        except InvalidInput as error:  # of the claim nothing is told but which one
+        except InvalidInput as error:  # the value of the claim must not show
             raise BadToken(f"the token has a {error.field} that can't be used") from None
 
     async def _verified(self, token: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class IdentityProvider:
         except jwt.InvalidIssuerError:
             raise BadToken("the token is from another issuer") from None
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-            raise BadToken("the signature of the token is not good, or the token can't be read") from None
+            raise BadToken("the signature of the token is invalid, or the token can't be read") from None
 
     def _header(self, token: str) -> tuple[str, str | None]:
         try:
@@ -88,9 +88,9 @@ class IdentityProvider:
             raise BadToken("the token can't be read") from None
         algorithm, name = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._config.algorithms:
-            raise BadToken("the token is signed in a way that is not accepted")
+            raise BadToken("the signature algorithm of the token is not accepted")
         if "crit" in header:
-            raise BadToken("the token demands what is not supported")
+            raise BadToken("the token has a critical header, which is not supported")
         if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
             raise BadToken("the token can't be read")
         return algorithm, name
@@ -117,7 +117,7 @@ class IdentityProvider:
         return Identity(Caller(tenant, actor, allowance=Allowance(spender)), user, self._rights(claims), actor)
 
     def _rights(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
-        """What the values of the claim stand for, or the default if none of them stands for anything."""
+        """The rights that the values of the claim grant, or the default if none of them is known."""
         given = claims.get(self._config.rights_claim) if self._config.rights_claim else None
         values = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
         found = [self._granted[value] for value in values if isinstance(value, str) and value in self._granted]

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: an observer that counts and measures, and what is looked up when they are read."""
+"""Metrics for Prometheus: an observer that counts and measures, and gauges that are set at each scrape."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,21 +18,21 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from tulving import __version__
-from tulving.interfaces.current import outcome
 from tulving.interfaces.http import families
 from tulving.interfaces.http.busiest import Busiest
 from tulving.interfaces.http.families import FAMILIES, Family
+from tulving.interfaces.observers import outcome
 from tulving.ports import Activity, Happening, Observation, Told
 from tulving.services.vitals import Vitals
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _KINDS = {"counter": Counter, "gauge": Gauge}
-disable_created_metrics()  # a second series for each: Prometheus sees by itself when a counter begins anew
+disable_created_metrics()  # they would double the series, and Prometheus detects counter resets by itself
 _BY_TENANT = (families.TENANT_CALLS, families.TENANT_SECONDS)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of its own."""
+    """An observer that keeps the metrics of one server, in a registry of its own."""
 
     def __init__(self, tenants: int = 10) -> None:
         self.registry = CollectorRegistry()
@@ -62,22 +62,22 @@ class Metrics:
 
     @contextmanager
     def in_flight(self) -> Iterator[None]:
-        """A block in which a request is answered."""
+        """Count a request as in flight within a `with` block."""
         with self._of[families.IN_FLIGHT].track_inprogress():
             yield
 
     def stream(self, change: int) -> None:
-        """An event stream was opened (1) or has ended (-1)."""
+        """Count an event stream that was opened (1) or closed (-1)."""
         self._of[families.STREAMS].inc(change)
 
     def answered(self, method: str, route: str, status: str, seconds: float | None) -> None:
-        """A request was answered; for an event stream, how long it was open says nothing."""
+        """Count an answered request and observe its duration, which is None for an event stream."""
         self._of[families.REQUESTS].labels(method, route, status).inc()
         if seconds is not None:
             self._of[families.REQUEST_TIME].labels(method, route).observe(seconds)
 
     def look(self, vitals: Vitals | None) -> None:
-        """Take over what was looked up in the store; None if it could not be reached."""
+        """Set the gauges of the store; None if it could not be reached."""
         self._of[families.UP].set(vitals is not None)
         if vitals is None:
             return
@@ -93,7 +93,7 @@ class Metrics:
                 self._of[families.JOB_SUCCESS].labels(job.job).set(job.last_run.timestamp())
 
     def text(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def _operation(self, ended: str, seconds: float, about: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ class Metrics:
 
 
 class Measured:
-    """An activity that is being measured."""
+    """The observation of one activity, whose duration is reported at its end."""
 
     __slots__ = ("_about", "_begun", "_ended")
 
@@ -136,7 +136,7 @@ class Measured:
 
 
 class TenantFigures(Collector):
-    """The figures of the tenants that are shown at the time."""
+    """A collector for the metrics of the busiest tenants, whose labels change over time."""
 
     def __init__(self, tenants: Busiest) -> None:
         self._tenants = tenants

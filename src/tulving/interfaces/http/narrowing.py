@@ -1,5 +1,5 @@
-"""For whom a trusted caller speaks: headers that narrow one request to a user, a household, a persona, a project or a
-scope, like a connection that is bound to them."""
+"""Headers by which a trusted client acts on behalf of a user: they narrow one request to a user, household, persona,
+project or scope, like a connection that is bound to them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,8 +23,8 @@ _PARTS = ("user_id", "household_id", "persona_id", "project", "scope")
 
 
 def narrowed(memory: Memory, headers: Headers) -> Memory:
-    """The memory, bound to what the headers name. They never lead beyond what it is bound to already: naming another
-    user than that one is forbidden."""
+    """The memory, bound to what the headers name. They can't widen an existing binding: it is forbidden to name another
+    user than the token or the settings do."""
     owner, bound = memory.bound.owner, memory.bound
     fixed = (owner.user_id, owner.household_id, owner.persona_id, bound.project, bound.scope)
     asked: dict[str, Any] = {}
@@ -32,7 +32,7 @@ def narrowed(memory: Memory, headers: Headers) -> Memory:
         if (value := _named(header, headers.getlist(header))) is None:
             continue
         if mine is not None and value != mine:
-            raise Forbidden(f"{header}: this access is bound to another one")
+            raise Forbidden(f"{header}: this token or server is bound to another one")
         asked[part] = value
     return memory.bind(**asked) if asked else memory
 

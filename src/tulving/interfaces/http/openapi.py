@@ -1,4 +1,4 @@
-"""The OpenAPI document of the HTTP API, made from the registry and from what `described` says of other routes."""
+"""The OpenAPI document of the HTTP API, generated from the registry and the descriptions of other routes."""
 
 import json
 import re
@@ -17,10 +17,10 @@ from tulving.interfaces.http.arguments import IN_QUERY, UNCHANGED
 from tulving.interfaces.http.batches import MOST_ITEMS, batched, of_an_item
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.events import EVENTS
-from tulving.interfaces.http.moving import EXPORT, IMPORT
 from tulving.interfaces.http.narrowing import NARROWING
 from tulving.interfaces.http.shapes import Shapes, among
 from tulving.interfaces.http.tags import TAGS, tag_of
+from tulving.interfaces.http.transfers import EXPORT, IMPORT
 from tulving.interfaces.parameters import Parameter, describe, parameters, returned, schema
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig
@@ -28,13 +28,13 @@ from tulving.settings import MemoryModuleConfig
 PATH = "/v1/openapi.json"
 JSON = "application/json"
 ABOUT = """\
-Every operation of the memory as a route. Reads that ask for something are POST: what people ask is in no address.
+Every operation of the memory has a route. Searches are POST requests, so that queries do not appear in URLs and logs.
 
-A result is an object: a record, or a bare value under the name of what it is. Errors are problem details (RFC 9457); a
-refused value has its `field`, the `problem` and what is `allowed`. Lists that can be long come in pages: a page has a
-`next_cursor` and a Link header while there is another. What can be edited has an ETag; an edit with If-Match is refused
-with 412 if somebody else has changed it since. With an Idempotency-Key a repeated change takes effect once and is
-answered as the first time."""
+A response is a JSON object: a record, or a single value under its name. Errors are problem details (RFC 9457); those
+about a value have its `field`, the `problem` and what is `allowed`. Long lists come in pages: a page has a
+`next_cursor` and a Link header unless it is the last one. Whatever can be edited has an ETag; an edit with If-Match is
+refused with 412 if there is a newer version. A request that is repeated with the same Idempotency-Key takes effect once
+and gets the same response."""
 SELF = Described(
     http=f"GET {PATH}",
     name="openapi",
@@ -45,12 +45,12 @@ SELF = Described(
 PROBLEM_TYPE = Described(
     http=f"GET {problems.TYPES}{{name}}",
     name="problem_type",
-    text="What a type of problem means. The type of each problem is the path of this route; it needs no token.",
+    text="Describe a problem type. The type of each problem is the path of this route. It needs no token.",
     right=None,
     parameters=[
         Parameter(
             name="name",
-            help="The last part of the type of a problem",
+            help="The last segment of the problem type",
             type="string",
             required=True,
             choices=(*problems.TITLES,),
@@ -68,27 +68,27 @@ PROBLEM_TYPE = Described(
     example_parameters={"name": "not-found"},
 )
 BY_HAND: Sequence[Described] = (EVENTS, EXPORT, IMPORT, SELF, PROBLEM_TYPE)
-"""The routes that are not made from the registry."""
+"""The routes that do not come from the registry."""
 
 _EXAMPLES = "examples.json"
 _REQUEST_HEADERS = {
-    "Idempotency-Key": "Up to 200 characters of the caller's choice: the same request again takes effect once and has "
-    "the same answer; another request with the same key is refused",
-    "If-Match": "The ETag of the version that the edit is meant for: 412 if there is another one by now",
-    "If-None-Match": "The ETag of a version that the caller has: 304 without a body if it is still the one",
-    "X-Request-Id": "The caller's own name for the request, kept with what it changes and returned in the answer",
+    "Idempotency-Key": "Up to 200 characters of the client's choice: if the request is repeated with the same key, it "
+    "takes effect once and gets the same response; a different request with the same key is refused",
+    "If-Match": "The ETag of the version to be edited: 412 if there is a newer one",
+    "If-None-Match": "The ETag of the version that the client has: 304 without a body if it is still current",
+    "X-Request-Id": "The client's own id for the request, recorded in the audit events and returned in the response",
     **NARROWING,
 }
 _ONCE_WITHIN = ("start_session",)
-"""Methods that take a key, but are not themselves decorated by `requests.once`."""
+"""Methods that take an idempotency key without being decorated by `requests.once`."""
 _KEPT = ("Idempotency-Key", *NARROWING)
-"""The headers that are refused where they can't be kept."""
+"""Request headers whose values are stored, and refused if they can't be."""
 _SHORT = {"type": "string", "minLength": 1, "maxLength": 200}
 _RESPONSE_HEADERS = {
-    "X-Request-Id": "The name of the request: the caller's own, or a new one",
-    "ETag": "The version of what is answered, for If-Match and If-None-Match",
-    "Link": 'The next page, rel="next"; left out on the last one',
-    "Retry-After": "After how many seconds another attempt may succeed",
+    "X-Request-Id": "The id of the request: the client's own, or a generated one",
+    "ETag": "The version of the response, for If-Match and If-None-Match",
+    "Link": 'The next page, with rel="next"; absent on the last page',
+    "Retry-After": "The number of seconds after which another attempt may succeed",
     "WWW-Authenticate": "How to authenticate (RFC 6750)",
 }
 _PROBLEMS: Mapping[int, tuple[str, str, Mapping[str, str]]] = {
@@ -112,13 +112,13 @@ _PROBLEMS: Mapping[int, tuple[str, str, Mapping[str, str]]] = {
     503: ("unavailable", "the store can't be reached", {}),
     507: ("no-space", "the disk is full", {}),
 }
-"""An example of each problem: its type, what it says, and what else it has."""
-_BATCH = "An item has the fields of a single call, and a refused one is named by its place, as items[3].content."
+"""An example of each problem status: its type, its detail and its further members."""
+_BATCH = "An item has the fields of a single call. Errors name the field of an item, such as items[3].content."
 _ALWAYS = (400, 401, 403, 422, 429, 500, 503)
-_WHOSE = ("tenant_id", "user_id", "household_id", "persona_id")
-"""Names of nothing that is stored: whatever they are, they are known."""
-_BY_MODEL = ("/v1/learn", "/v1/learn/consolidate")
-"""Where a language model is asked."""
+_OWNERS = ("tenant_id", "user_id", "household_id", "persona_id")
+"""Ids that are never unknown."""
+_WITH_MODEL = ("/v1/learn", "/v1/learn/consolidate")
+"""Routes that call a language model."""
 _WITH_ETAG = {Episode, Fact, Rule, Entity, Block}
 
 
@@ -127,13 +127,13 @@ def document(
     examples: Mapping[str, Mapping[str, Any]] | None = None,
     by_hand: Sequence[Described] | None = None,
 ) -> dict[str, Any]:
-    """The document, with the configured defaults and with the examples that come with the package."""
+    """The document, with the configured defaults and the examples in the package."""
     return _Document(config, recorded() if examples is None else examples).made(by_hand or BY_HAND)
 
 
 @cache
 def recorded() -> Mapping[str, Mapping[str, Any]]:
-    """A real call of each operation, by the ids of operations: its `arguments`, `status` and `answer`."""
+    """A recorded call for each operation id: its `arguments`, `status` and `answer`."""
     return json.loads((files("tulving.interfaces.http") / _EXAMPLES).read_text())
 
 
@@ -180,8 +180,8 @@ class _Document:
                     "bearer": {
                         "type": "http",
                         "scheme": "bearer",
-                        "description": "A token of `tulving token create`, or of the configured identity provider. The "
-                        "role that an operation names is the right that the token needs.",
+                        "description": "A token made by `tulving token create` or issued by the configured identity "
+                        "provider. The role of an operation is the right that the token needs.",
                     }
                 },
             },
@@ -200,7 +200,7 @@ class _Document:
             described = {"type": "array", "minItems": 1, "maxItems": MOST_ITEMS, "items": items}
             return {**made, "properties": {"items": described, **made["properties"]}, "required": ["items"]}
 
-        text = f"{_text(describe(single))['summary']}, many at once: in one transaction, all or none. {_BATCH}"
+        text = f"{_text(describe(single))['summary']}, for a list of items in one transaction, all or nothing. {_BATCH}"
         return self._described(operation, parameters(operation), body, text)
 
     def _as_configured(self, operation: Operation) -> Iterator[Parameter]:
@@ -247,13 +247,13 @@ class _Document:
                 content["example"] = example["answer"]
             said[str(status)] = {"description": meaning, "headers": _headers(headers), "content": {JSON: content}}
         if _is_versioned(operation) and operation.http.startswith("GET"):
-            known = "It is still the version that If-None-Match names"
+            known = "The version in If-None-Match is still current"
             said["304"] = {"description": known, "headers": _headers(["X-Request-Id", "ETag"])}
         return said
 
 
 def _is_versioned(operation: Operation) -> bool:
-    """Whether its answer has an ETag."""
+    """Whether the response has an ETag."""
     return not _WITH_ETAG.isdisjoint(among(returned(operation)))
 
 
@@ -335,17 +335,17 @@ def _request_headers(operation: Operation) -> Iterator[str]:
 def _successes(operation: Operation) -> dict[int, str]:
     result = returned(operation)
     if result in (EntityCreated, NewToken) or (result is Session and "{" not in operation.http):
-        return {201: "It was made"}
+        return {201: "Created"}
     if result is Stored or result == list[Stored]:
-        return {201: "It was stored", 200: "It was known already: a duplicate, or confirmed by this"}
+        return {201: "Stored", 200: "Known already: a duplicate, or confirmed by this call"}
     return {200: "Done"}
 
 
 def _statuses(operation: Operation) -> set[int]:
-    """The statuses of problems that an operation may answer."""
+    """The error statuses that an operation may have."""
     method, path = operation.http.split()
     found = {*_ALWAYS}
-    named = any(each.name.endswith(("_id", "ids")) and each.name not in _WHOSE for each in parameters(operation))
+    named = any(each.name.endswith(("_id", "ids")) and each.name not in _OWNERS for each in parameters(operation))
     if named or "{" in path or NoneType in among(returned(operation)):
         found.add(404)
     if method != "GET" and operation.effect != "read":
@@ -354,7 +354,7 @@ def _statuses(operation: Operation) -> set[int]:
         found.add(412)
     if method not in IN_QUERY:
         found |= {413, 415}
-    if path in _BY_MODEL:
+    if path in _WITH_MODEL:
         found |= {501, 502}
     return found
 
@@ -381,13 +381,13 @@ def _problem() -> dict[str, Any]:
     text = {"type": "string"}
     return {
         "type": "object",
-        "description": "Why a request can't be answered (RFC 9457).",
+        "description": "An error (RFC 9457).",
         "properties": {
-            "type": {**text, "description": "The path of a route that says what this type of problem means"},
-            "title": {**text, "description": "What problems of this type have in common"},
+            "type": {**text, "description": "The path of a route that describes this problem type"},
+            "title": {**text, "description": "A summary of the problem type"},
             "status": {"type": "integer"},
             "detail": {**text, "description": "What is wrong with this request"},
-            "field": {**text, "description": "The field whose value is refused"},
+            "field": {**text, "description": "The field with the refused value"},
             "problem": {**text, "description": "What is wrong with the value"},
             "allowed": {**text, "description": "What is allowed instead"},
         },

@@ -1,4 +1,4 @@
-"""Errors over HTTP, as problem details (RFC 9457): what is wrong, in which field, and what is allowed."""
+"""Errors as problem details (RFC 9457): what is wrong, in which field, and what is allowed."""
 
 import json
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Scope
 
 from tulving import errors
@@ -19,12 +19,12 @@ log = logging.getLogger("tulving")
 MEDIA_TYPE = "application/problem+json"
 TYPES = "/v1/problems/"
 SOON, RETRY_SECONDS = "1", "5"
-"""After how many seconds a busy store may have room, and one that can't be reached may be back."""
+"""The Retry-After of a busy server, and of one whose store can't be reached, in seconds."""
 
 
 @dataclass
 class Problem(Exception):
-    """A request that can't be answered. `name` is the last part of its type."""
+    """A problem response. `name` is the last segment of its type."""
 
     status: int
     name: str
@@ -35,34 +35,34 @@ class Problem(Exception):
 
 TITLES = {
     "invalid-json": "The body is not a JSON object",
-    "incomplete-body": "The body ended before it was whole",
+    "incomplete-body": "The body ended before it was complete",
     "invalid-header": "A header can't be read",
     "invalid-idempotency-key": "The header Idempotency-Key can't be kept",
     "token-required": "An access token is needed",
     "invalid-token": "The access token is not valid",
     "forbidden": "The access token lacks the right to this",
-    "forbidden-origin": "Web pages of this origin may not call the service",
-    "not-found": "There is no such memory or other thing for this caller",
+    "forbidden-origin": "Requests from web pages of this origin are refused",
+    "not-found": "It does not exist, or is not visible to this caller",
     "unknown-route": "There is no such route",
     "method-not-allowed": "The route does not have this method",
     "conflict": "What is stored does not allow this",
-    "changed-since": "Somebody else has changed it since it was read",
-    "misdirected-request": "The service does not answer to this host name",
+    "changed-since": "It was changed after it was read",
+    "misdirected-request": "The server does not answer to this host name",
     "body-too-large": "The body is too large",
     "unsupported-media-type": "The body must be of another media type",
     "invalid-input": "A value is refused",
-    "busy": "Too much waits already; nothing was done",
+    "busy": "Too many requests or writes are waiting; nothing was done",
     "timed-out": "The answer took too long",
-    "too-many-requests": "This access token has used up what it may",
-    "too-many-failures": "Too many access tokens from this address were not good",
+    "too-many-requests": "This access token has reached a limit",
+    "too-many-failures": "Too many invalid access tokens came from this address",
     "internal-error": "Something went wrong inside the service",
     "not-installed": "A part of the service that this needs is not installed",
     "model-failed": "The language model did not answer",
-    "unavailable": "The store, or a part of the service, can't be reached now",
+    "unavailable": "The store or another part of the service can't be reached",
     "temporarily-unavailable": "Access tokens can't be checked now",
     "no-space": "The disk of the service is full; nothing was written",
 }
-"""Every type of problem, and what it means."""
+"""The title of every problem type."""
 
 _KINDS: tuple[tuple[type[TulvingError], int, str, str | None], ...] = (
     (errors.ConfigError, 500, "internal-error", None),
@@ -83,14 +83,13 @@ _KINDS: tuple[tuple[type[TulvingError], int, str, str | None], ...] = (
     (errors.ModelUnavailable, 502, "model-failed", None),
     (errors.MissingExtra, 501, "not-installed", None),
 )
-"""The status and type of each error, the first that fits, and when to try again."""
+"""The status, type and Retry-After of each error; the first entry that matches applies."""
 
 
 def respond(error: Exception) -> Response:
-    """The answer to a request that ended in an error. What the caller can't correct is logged, with details that the
-    answer does not have."""
+    """The response for an error. What the caller can't correct is logged with details that the response leaves out."""
     problem = _of(error)
-    if problem.status >= 500 and not isinstance(error, Refusal):  # who refuses says why in the log
+    if problem.status >= 500 and not isinstance(error, Refusal):  # a refusal is logged where it is raised
         log.error("a request failed: %s", error, exc_info=None if isinstance(error, TulvingError) else error)
     told = {
         "type": TYPES + problem.name,
@@ -99,23 +98,17 @@ def respond(error: Exception) -> Response:
         "detail": problem.detail,
         **problem.more,
     }
-    # With escapes, since what a caller sent may be half a character.
+    # With escapes: the message may quote a lone surrogate, which has no UTF-8 encoding.
     return Response(json.dumps(told), problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
-def refusal(scope: Scope, status: int, error: str, problem: str, after: str | None = None) -> Response:
-    """A refusal before any route was reached, in the form of the surface that was asked."""
-    headers = {} if after is None else {"Retry-After": after}
+def refused(scope: Scope, refusal: Refusal) -> Response:
+    """The response to a refusal before routing, in the form of the surface: problem details, text, or that of RFC 6749."""
     if f"{scope['path']}/".startswith("/v1/"):
-        return respond(Refusal(status, error, problem, headers))
+        return respond(refusal)
     if scope["path"].startswith("/console"):
-        return PlainTextResponse(f"{problem}\n", status, headers)
-    return error_response(status, error, problem, **headers)
-
-
-def error_response(status: int, error: str, description: str, **headers: str) -> Response:
-    """A refusal in the form of RFC 6749."""
-    return JSONResponse({"error": error, "error_description": description}, status, headers)
+        return PlainTextResponse(f"{refusal.problem}\n", refusal.status, refusal.headers)
+    return refusal.respond()
 
 
 def _of(error: Exception) -> Problem:

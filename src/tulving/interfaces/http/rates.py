@@ -1,4 +1,4 @@
-"""How often something may happen: a limit per minute for each of many, in bounded memory."""
+"""Rate limits per minute and key, in bounded memory."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,10 +9,10 @@ ROUNDING = 1e-6
 
 
 class Rates:
-    """A limit per minute for each key. A minute's worth may come at once; then it comes back evenly.
+    """A rate limiter (the generic cell rate algorithm): a minute's worth may be used at once and is refilled evenly.
 
-    Each key has one number: until when what it has used would last at an even pace. One whose time has passed has
-    used nothing and need not be kept. Beyond a number of keys the one that was used longest ago is forgotten.
+    Each key has one number, the time until which its use would last at an even rate. A key whose time has passed has
+    its full allowance and is dropped. Beyond `most_known` keys, the least recently used ones are dropped too.
     """
 
     def __init__(self, clock: Callable[[], float], most_known: int = MOST_KNOWN) -> None:
@@ -20,12 +20,12 @@ class Rates:
         self._used_until: OrderedDict[Hashable, float] = OrderedDict()
 
     def wait(self, key: Hashable, per_minute: int) -> float:
-        """After how many seconds the next one is possible; 0.0 if it is now."""
+        """The seconds until the next use is allowed; 0.0 if it is allowed now."""
         wait = self._next(key, per_minute) - MINUTE - self._clock()
         return wait if wait > ROUNDING else 0.0
 
     def take(self, key: Hashable, per_minute: int) -> float:
-        """Use one, if it is possible now; else the seconds until it is."""
+        """Use one and return 0.0 if that is allowed now; else return the seconds until it is."""
         if wait := self.wait(key, per_minute):
             return wait
         self._used_until[key] = self._next(key, per_minute)
@@ -41,5 +41,5 @@ class Rates:
         return max(self._used_until.get(key, 0.0), self._clock()) + MINUTE / per_minute
 
     def _is_over(self) -> bool:
-        """Whether the one that was used longest ago has nothing left to remember."""
+        """Whether the least recently used key has its full allowance again."""
         return bool(self._used_until) and next(iter(self._used_until.values())) <= self._clock()

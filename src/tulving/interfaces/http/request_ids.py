@@ -1,5 +1,4 @@
-"""The id of a request: the caller's own (X-Request-Id), or a new one. Its answer has it, and so have the audit events
-of what it changes."""
+"""Request ids: the client's own (X-Request-Id) or a generated one, for the response and the audit events."""
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,7 +12,7 @@ LONGEST = 200
 
 
 class RequestIds:
-    """Gives each request an id, for all that comes after it in the application."""
+    """Middleware that puts the id into the headers of each request and response."""
 
     def __init__(self, app: ASGIApp, ids: Ids) -> None:
         self._app, self._ids = app, ids

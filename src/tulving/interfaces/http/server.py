@@ -1,4 +1,4 @@
-"""The HTTP server: it listens at an address and runs the application there until the process is told to end."""
+"""The HTTP server: listening, startup checks and graceful shutdown."""
 
 import asyncio
 import ipaddress
@@ -25,10 +25,11 @@ from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.connections import Network, limited
+from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
-from tulving.interfaces.http.problems import RETRY_SECONDS, refusal
-from tulving.interfaces.http.watch import Watch
+from tulving.interfaces.http.observability import Observability
+from tulving.interfaces.http.problems import RETRY_SECONDS, refused
 from tulving.settings import HttpConfig, MemoryModuleConfig
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ log = logging.getLogger("tulving")
 BACKLOG = 2048
 SIGNALS = signal.SIGTERM, signal.SIGINT
 FORCED_SECONDS = 2
-"""How long requests that are cancelled at once may take to end."""
+"""The time for requests to end that are cancelled by a forced shutdown."""
 _ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\]):([0-9]{1,5})")
 
 
@@ -52,15 +53,15 @@ def serve(
     tls: ssl.SSLContext | None = None,
     proxies: Sequence[Network] = (),
 ) -> None:
-    """Serve the memory at an address until the process is told to end; requests under way are answered first: over
-    MCP, and as a `whole` service with its HTTP API and console.
+    """Serve the memory at an address until the process receives a signal: MCP, and for a `whole` service the HTTP API
+    and the console too.
 
-    A request needs a token; `is_open` admits every program on this machine while the store has none. What `proxies` say
-    about their clients is believed.
+    Requests need a token; with `is_open` programs on this machine need none while the store has none. The forwarding
+    headers of `proxies` are trusted.
     """
     host, port = parse_address(address)
     names, pages = host_names(config.allowed_hosts), origins(config.allowed_origins)
-    with listen(host, port) as listener, closing(Watch(config.metrics, traces.configured())) as watch:
+    with listen(host, port) as listener, closing(Observability(config.metrics, traces.configured())) as observability:
         bound, port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
         at = Endpoint(host, port, is_loopback, names, pages, tls is not None)
@@ -71,7 +72,7 @@ def serve(
             raise ConfigError("open", "is not possible behind a proxy", "no --open, or no --proxy-headers")
         if is_open and config.jwt.chosen:
             raise ConfigError("open", "is not possible with an identity provider", "no --open, or no jwt.issuer")
-        asyncio.run(_serve(config, at, listener, is_open, whole, watch, tls, proxies))
+        asyncio.run(_serve(config, at, listener, is_open, whole, observability, tls, proxies))
 
 
 async def _serve(
@@ -80,19 +81,19 @@ async def _serve(
     listener: socket.socket,
     is_open: bool,
     whole: bool,
-    watch: Watch,
+    observability: Observability,
     tls: ssl.SSLContext | None,
     proxies: Sequence[Network],
 ) -> None:
-    async with open_lazily(lambda: open_served(config, watch.observer)) as served:
+    async with open_lazily(lambda: open_served(config, observability.observer)) as served:
         needs_token = not (whole and address.is_local) and not config.jwt.chosen
         has_tokens = await _check_tokens(served, is_open, needs_token)
-        # Who starts a whole service on their own machine sees its console without creating a token first. A log for
-        # programs is no place for a secret.
+        # A person who starts a service locally gets a login link instead of having to create a token. It holds a
+        # secret, so it is not written to a JSON log.
         needs_key = whole and address.is_local and not has_tokens and not is_open and config.logs.format == "text"
         key = new_secret() if needs_key else None
         access = Access(served, is_open, key, config.http, _provider(config))
-        more: list[BaseRoute] = [*watch.routes(served, access, address)]
+        more: list[BaseRoute] = [*observability.routes(served, access, address)]
         said = [f"Tulving serves {address.url}{PATH} {_to_whom(is_open)}"]
         if whole:
             from tulving.interfaces import console
@@ -106,13 +107,14 @@ async def _serve(
             logs.announce(said, config.logs)
 
         health = Health(served, access)
-        app = application(config, served, address, access, more, announce, watching=watch.middleware, health=health)
+        watching = observability.middleware
+        app = application(config, served, address, access, more, announce, watching=watching, health=health)
         server = web_server(app, config.http, access.streams.end, health.leave, tls, proxies)
         for number in SIGNALS:
-            # Uvicorn ends at the signal, and afterwards raises it again for the handler that was there before.
+            # After its shutdown uvicorn raises the signal again for the previous handler.
             signal.signal(number, lambda *_: None)
         await server.serve([listener])
-        for number in SIGNALS:  # only the store is left to be closed, which a kill can't harm
+        for number in SIGNALS:  # only the store is left to be closed, which may safely be interrupted
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -134,7 +136,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at the first address of a host; clients that connect early wait in its queue."""
+    """A listening socket at the first address of a host; early clients wait in its backlog."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
@@ -148,9 +150,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def _check_tokens(served: Opened[Served], is_open: bool, needs_one: bool) -> bool:
-    """Whether the store has a token. A closed server may need one, and an open one must not have any.
+    """Whether the store has a token. Raises if one is needed and missing, or if the server is open and there is one.
 
-    While the store can't be reached the server starts nevertheless: each request asks again.
+    The server starts even if the store can't be reached: each request tries again.
     """
     try:
         has_tokens = await (await served()).authentication.needs_token()
@@ -169,16 +171,17 @@ def _to_whom(is_open: bool) -> str:
     if not is_open:
         return "to those who have a token"
     return (
-        "WITHOUT A TOKEN (--open): to every program on this machine, and to everybody for whom a proxy or tunnel"
-        " forwards requests to it; `tulving token create` closes it"
+        "WITHOUT A TOKEN (--open): to every program on this machine, and to anyone whose requests a proxy or tunnel"
+        " forwards to it; `tulving token create` closes it"
     )
 
 
 class WebServer(uvicorn.Server):
-    """Accepts a few connections at a time out of a long queue.
+    """Uvicorn with a long backlog, a drain phase before shutdown, and forced shutdown by a second signal.
 
-    Asyncio has one number for both, and accepts as many as it says before the first of them can be refused: enough to
-    use up the file descriptors of the process.
+    Asyncio uses the backlog also as the number of connections that it accepts at a time, before any of them can be
+    refused: enough to exhaust the file descriptors of the process. So it is told a small number, and the socket gets a
+    long backlog afterwards.
     """
 
     AT_A_TIME = 8
@@ -191,23 +194,23 @@ class WebServer(uvicorn.Server):
         self._ending, self._leaving, self._drain_time = ending, leaving, drain_time
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A first signal ends the server when what was begun is done, a second one at once, a third one the process."""
+        """Shut down gracefully at the first signal, immediately at the second; the third one kills the process."""
         super().handle_exit(signal.SIGINT, frame)
         if self.force_exit:
             signal.signal(sig, signal.SIG_DFL)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; one that is cut off at the end of the server is no error of the application."""
+        """Run the application; a request that is cancelled by the shutdown is answered 503."""
         try:
             await self._app(scope, receive, send)  # pyright: ignore
         except asyncio.CancelledError:
             if not self.should_exit or scope["type"] != "http":
                 raise
-            log.warning("cut off a request, since the server ends")
-            with suppress(RuntimeError):  # if its answer has begun
-                answer = refusal(scope, 503, "unavailable", "the server ends", RETRY_SECONDS)
-                answer.headers["Connection"] = "close"
-                await answer(scope, receive, send)
+            log.warning("cancelled a request, since the server is shutting down")
+            with suppress(RuntimeError):  # if the response has started
+                headers = {"Retry-After": RETRY_SECONDS, "Connection": "close"}
+                refusal = Refusal(503, "unavailable", "the server is shutting down", headers)
+                await refused(scope, refusal)(scope, receive, send)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -236,8 +239,8 @@ def web_server(
     tls: ssl.SSLContext | None = None,
     proxies: Sequence[Network] = (),
 ) -> uvicorn.Server:
-    """The server beneath the application, kept to the limits. When it is told to end it says so by `leaving`, goes on
-    for a while, calls `ending`, and waits for the answers that are under way."""
+    """The server for an application, with these limits. At shutdown it calls `leaving`, keeps serving for the drain
+    time, calls `ending`, and waits for the open requests."""
     return WebServer(
         uvicorn.Config(
             app,

@@ -1,4 +1,4 @@
-"""The JSON schemas of what the HTTP API answers, read from the types of results: the wire form, with all its fields."""
+"""The JSON schemas of responses, derived from the result types of operations."""
 
 import inspect
 import re
@@ -21,22 +21,22 @@ _STRINGS: Mapping[Any, Mapping[str, str]] = {
     datetime: {"type": "string", "format": "date-time"},
     UUID: {"type": "string", "format": "uuid"},
 }
-_LENGTH = {"type": "integer", "description": "How long the content is, where it was cut among others"}
+_LENGTH = {"type": "integer", "description": "The length of the whole content, if it was cut in a list"}
 
 
 class Shapes:
-    """The schemas of records, each under its name. They grow as types are asked for."""
+    """The schemas of records by name, which are collected as types are looked up."""
 
     def __init__(self) -> None:
         self.named: dict[str, dict[str, Any]] = {}
 
     def answer(self, operation: Operation) -> dict[str, Any]:
-        """What an operation answers. What it would answer without a result is an error over HTTP."""
+        """The schema of an operation's response. A missing result is an error over HTTP, so null is left out."""
         described = self._present(returned(operation))
         return _object({operation.answer: described}, [operation.answer]) if operation.answer else described
 
     def of(self, hint: Any) -> dict[str, Any]:
-        """The schema of the values of a type."""
+        """The schema of a type."""
         described = self._present(hint)
         if NoneType not in among(hint) or not described:
             return described
@@ -46,7 +46,7 @@ class Shapes:
         return {**described, "type": [described["type"], "null"], **words}
 
     def _present(self, hint: Any) -> dict[str, Any]:
-        """The schema of the values of a type that are not null."""
+        """The schema of a type without null."""
         described: list[dict[str, Any]] = []
         for each in (self._single(each) for each in among(hint) if each is not NoneType):
             if each not in described:
@@ -73,7 +73,7 @@ class Shapes:
     def _reference(self, record: Any) -> dict[str, Any]:
         name = record.__name__
         if name not in self.named:
-            self.named[name] = {}  # records may hold themselves
+            self.named[name] = {}  # records may be recursive
             made = self._hit() if record is Hit else self._record(record)
             about = _SCENARIOS.sub("", inspect.getdoc(record) or "").partition("\n\n")[0]
             self.named[name] = {"type": "object", "description": " ".join(about.split()), **made}
@@ -85,7 +85,7 @@ class Shapes:
         properties: dict[str, Any] = {}
         for name, hint in get_type_hints(record).items():
             if name not in hidden:
-                # What is told only if it has a value is never null.
+                # A field that is left out without a value is never null.
                 said = self._present(hint) if name in if_given else self.of(hint)
                 properties[RENAMED.get(name, name) if issubclass(record, Record) else name] = said
         if record is Fact:
@@ -97,7 +97,7 @@ class Shapes:
         return _object(properties, [name for name in properties if name not in optional])
 
     def _hit(self) -> dict[str, Any]:
-        """A memory, without what has no value, and its score."""
+        """The schema of a hit: the fields of any memory that have a value, and the score."""
         said: dict[str, Any] = {"memory_type": {"type": "string", "enum": [*KINDS]}}
         for record in MEMORIES:
             for name, hint in get_type_hints(record).items():
@@ -116,7 +116,7 @@ class Shapes:
 
 
 def among(hint: Any) -> tuple[Any, ...]:
-    """The types that a value may have."""
+    """The members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 

@@ -1,4 +1,4 @@
-"""The public keys of an identity provider (JWKS), from its address or from a file."""
+"""The public keys of an identity provider (JWKS), from a URL or a file."""
 
 import asyncio
 import json
@@ -16,11 +16,11 @@ from tulving.interfaces.http.credentials import KeysUnavailable
 log = logging.getLogger("tulving")
 
 LARGEST, MOST = 256 * 1024, 100
-"""Bytes of a set of keys, and how many of them are looked at."""
+"""The limits of a key set: its bytes, and the number of keys that are read."""
 SECONDS = 5.0
-"""How long the provider may take."""
+"""The timeout of a fetch."""
 LIFETIME, PAUSE = 600.0, 10.0
-"""After how many seconds the keys are fetched again, and how soon that is tried at the earliest."""
+"""Seconds after which the keys are refreshed, and the least time between two attempts."""
 FEWEST_BITS = 2048
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed25519"}
@@ -28,7 +28,7 @@ _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed255
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A public key, and what its owner says of it."""
+    """A public key with its attributes in the key set."""
 
     name: str | None
     kind: str
@@ -37,7 +37,7 @@ class SigningKey:
     key: Any
 
     def suits(self, algorithm: str) -> bool:
-        """Whether it is one for this algorithm."""
+        """Whether the key may be used with this algorithm."""
         return (
             self.kind == _KINDS.get(algorithm[:2])
             and self.algorithm in (None, algorithm)
@@ -46,11 +46,11 @@ class SigningKey:
 
 
 class SigningKeys:
-    """What the provider signs with, as it said last.
+    """The cached key set of the provider.
 
-    The keys are fetched again when they are old, and when a token names one that is not known, but never more often
-    than once in a pause, so that made-up names cost the provider nothing. While it can't be reached the known ones
-    stay. Redirects are not followed: nobody but the named host says what to trust.
+    It is refreshed when it is old and when a token names an unknown key, but at most once per `pause`, so tokens with
+    made-up key ids cause no load on the provider. While a refresh fails the cached keys stay valid. Redirects are not
+    followed: only the configured host is trusted.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class SigningKeys:
         self._fetching: asyncio.Task[None] | None = None
 
     async def key_for(self, algorithm: str, name: str | None) -> SigningKey | None:
-        """The key with a name that is meant for an algorithm; without a name the only one that is."""
+        """The key with this id for this algorithm; without an id, the only key for it."""
         if self._keys is None:
             await self._fetch()
         elif self._clock() - self._fetched_at >= self._lifetime:
-            self._begin()  # nobody waits for it, since there are keys
+            self._begin()  # in the background, since there are keys
         if (found := self._find(algorithm, name)) is None and self._keys is not None:
             await self._fetch()
             found = self._find(algorithm, name)
@@ -86,7 +86,7 @@ class SigningKeys:
         return fitting[0] if fitting and (name is not None or len(fitting) == 1) else None
 
     async def _fetch(self) -> None:
-        """Fetch the keys, together with whoever waits for them already."""
+        """Fetch the keys, or wait for the fetch that is in progress."""
         if (fetching := self._begin()) is not None:
             await asyncio.shield(fetching)
 
@@ -132,19 +132,19 @@ def _beginning(file: Path) -> bytes:
 
 
 def _keys(said: bytes) -> list[SigningKey]:
-    """The keys of a set that signatures can be checked with. Others, such as those for encryption, are left out."""
+    """The signature keys of a key set, without those for encryption and unreadable ones."""
     read = json.loads(said)
     listed = read.get("keys") if isinstance(read, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("it is not a set of keys")
+        raise ValueError("it is not a JSON Web Key Set")
     found = list(filter(None, map(_key, listed[:MOST])))
     if not found:
-        raise ValueError("none of its keys is for signatures")
+        raise ValueError("it has no usable signature key")
     return found
 
 
 def _key(data: Any) -> SigningKey | None:
-    # A secret that is shared ("oct") is never one of ours to check with: who could read it could sign.
+    # Symmetric keys ("oct") are never accepted: whoever can verify with one can also sign.
     if not isinstance(data, dict) or data.get("kty") not in _KINDS.values() or data.get("use", "sig") != "sig":
         return None
     try:

@@ -1,4 +1,4 @@
-"""TLS: the certificate of the server, and the key to it."""
+"""TLS: the certificate of the server and its private key."""
 
 import os
 import ssl
@@ -10,7 +10,7 @@ _NO_PEM = "is not a PEM file, or is damaged"
 
 
 def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """TLS 1.2 or newer with a certificate chain and its key; None without both."""
+    """A context for TLS 1.2 or newer with a certificate chain and its key; None without both."""
     if cert is None and key is None:
         return None
     if cert is None or key is None:
@@ -36,7 +36,7 @@ def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 
 class _Encrypted(Exception):
-    """A key that asks for a passphrase."""
+    """The key has a passphrase."""
 
 
 def _refuse() -> str:
@@ -44,9 +44,9 @@ def _refuse() -> str:
 
 
 def _unreadable(cert: Path) -> ConfigError:
-    """Which of the two files OpenSSL could not read: it does not say."""
+    """The error for the file that OpenSSL could not read, which it does not name."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
     except ssl.SSLError:
-        return ConfigError("tls_cert", _NO_PEM, "a certificate, with those that signed it after it")
+        return ConfigError("tls_cert", _NO_PEM, "a certificate, followed by its chain")
     return ConfigError("tls_key", _NO_PEM, "the private key of the certificate")

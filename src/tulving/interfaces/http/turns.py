@@ -1,4 +1,4 @@
-"""Turns: how many requests are worked on at once, how many wait for that, and how long one may take."""
+"""Admission control: how many requests are handled concurrently, how many wait, and how long one may take."""
 
 import asyncio
 import logging
@@ -7,23 +7,24 @@ from collections.abc import Iterable
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tulving.interfaces.http.problems import RETRY_SECONDS, SOON, refusal
+from tulving.interfaces.http.credentials import Refusal
+from tulving.interfaces.http.problems import RETRY_SECONDS, SOON, refused
 from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
 LARGEST = 4 * 1024 * 1024
 LARGE = 64 * 1024
-"""How much of a body is taken before its request has its turn."""
+"""Bytes of a body that are read before the request takes a turn."""
 
 
 class Turns:
-    """Lets a limited number of requests be worked on at once, and as many wait as the limits say; beyond that a client
-    is told at once to come again.
+    """Middleware that limits the requests in progress, each of which holds a turn, and the queue for a turn. When the
+    queue is full, the answer is 429 at once.
 
-    A request waits for its turn once its body is there, so that clients that send slowly take nobody's. Its turn ends
-    when its answer begins: streams, of which there is a number of their own, go on. One whose answer has not begun in
-    time is answered with 503, and its work is cancelled; the turn ends when the work has. Some `paths` need no turn.
+    A request queues when its body has been read, so a slow upload holds no turn. It gives the turn back when its
+    response starts, so neither does a slow download; streams have limits of their own. A request without a response in
+    time is cancelled and answered 503; it keeps the turn until its work has ended. Some `paths` need no turn.
     """
 
     def __init__(self, app: ASGIApp, limits: HttpConfig, paths: Iterable[str]) -> None:
@@ -36,13 +37,14 @@ class Turns:
             await self._app(scope, receive, send)
             return
         declared = Headers(scope=scope).get("content-length", "0")
-        # What is too large for anybody is refused without being sent.
+        # A body that no token may send is refused before it is read.
         is_refused = declared.isdigit() and int(declared) > max(self._limits.largest_body, LARGEST)
         beginning = [] if is_refused else await _beginning(receive)
         if self._free.locked() and self._waiting >= self._limits.max_waiting:
-            log.warning("refused a request: %d are worked on and %d wait", self._limits.max_working, self._waiting)
-            problem = "too many requests wait already, and nothing was done about this one"
-            await refusal(scope, 429, "busy", problem, SOON)(scope, receive, send)
+            log.warning("refused a request: %d are in progress and %d wait", self._limits.max_working, self._waiting)
+            problem = "too many requests are waiting; nothing was done"
+            refusal = Refusal(429, "busy", problem, {"Retry-After": SOON})
+            await refused(scope, refusal)(scope, receive, send)
             return
         answer = _Answer(send)
         work = asyncio.create_task(self._work(scope, replayed(beginning, receive), answer))
@@ -53,9 +55,10 @@ class Turns:
             if not work.done() and not answer.begun.done():
                 answer.overdue = True
                 work.cancel()
-                log.warning("gave up a request: it was not answered in %g s", self._limits.answer_timeout)
-                problem = "the answer took too long, so the work was cancelled; what it changed is whole or not there"
-                await refusal(scope, 503, "timed_out", problem, RETRY_SECONDS)(scope, receive, send)
+                log.warning("cancelled a request: it was not answered in %g s", self._limits.answer_timeout)
+                problem = "it took too long and was cancelled; its change took effect entirely or not at all"
+                refusal = Refusal(503, "timed_out", problem, {"Retry-After": RETRY_SECONDS})
+                await refused(scope, refusal)(scope, receive, send)
             await asyncio.wait({work})
         except asyncio.CancelledError:
             work.cancel()
@@ -78,7 +81,7 @@ class Turns:
 
 
 class _Answer:
-    """Tells when the answer to a request begins, and sends nothing more of one that is overdue."""
+    """The response to a request: notes when it starts, and is not sent if it is overdue."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -96,7 +99,7 @@ class _Answer:
 
 
 def replayed(messages: list[Message], receive: Receive) -> Receive:
-    """A stream whose first messages were read."""
+    """A receive channel that first repeats messages that were read from it."""
     unread = messages[::-1]
 
     async def replay() -> Message:
@@ -106,7 +109,7 @@ def replayed(messages: list[Message], receive: Receive) -> Receive:
 
 
 async def _beginning(receive: Receive) -> list[Message]:
-    """The body, or as much of it as tells that it is large."""
+    """The first messages of the body: the whole of a small one, or `LARGE` bytes."""
     messages, size = [], 0
     while size < LARGE:
         messages.append(message := await receive())

@@ -1,4 +1,4 @@
-"""Requests of MCP that are no tool calls: prompts, resources and completions ask for what an operation answers."""
+"""Operations that MCP prompts, resources and completions call."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,7 @@ from tulving.interfaces.principal import Principal
 
 
 async def ask(principal: Principal, tool: str, arguments: Mapping[str, Any]) -> Any:
-    """The result of an operation. Nothing is counted as a reference that otherwise would not be, and an error is one of
-    the protocol."""
+    """The result of an operation, without counting references. Errors are raised as errors of the protocol."""
     try:
         return await principal.call(tool, arguments, by_person=True)
     except Exception as error:
@@ -21,5 +20,5 @@ async def ask(principal: Principal, tool: str, arguments: Mapping[str, Any]) -> 
 
 
 def refused(problem: str) -> MCPError:
-    """A request that must be corrected."""
+    """The error for a request that the client must correct."""
     return MCPError(INVALID_PARAMS, problem)

@@ -1,8 +1,9 @@
 """Ask: what the memory answers to a question, by each of its three ways, and why."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
+from datetime import datetime
 from time import perf_counter
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -14,9 +15,9 @@ from tulving.domain.model import KINDS, Found
 from tulving.domain.ranking import MODES
 from tulving.domain.scope import GLOBAL, scope_of
 from tulving.errors import InvalidInput
-from tulving.interfaces.console import hits
+from tulving.interfaces.console import fields, hits
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.services.evaluation import compose, uncounted
+from tulving.services.evaluation import agent_of, compose, trust, uncounted
 from tulving.services.memory import Memory
 from tulving.services.provenance import beginning
 from tulving.services.search import MIN_CONFIDENCE
@@ -62,7 +63,7 @@ class Asked:
     def given(self) -> set[str]:
         """The conditions that differ from what is asked by default."""
         plain = Asked()
-        return {each.name for each in fields(self) if getattr(self, each.name) != getattr(plain, each.name)} - {"q"}
+        return {each.name for each in fields_of(self) if getattr(self, each.name) != getattr(plain, each.name)} - {"q"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Answers:
 async def show(visit: Visit) -> Response:
     """The form and, once something was asked, the answers."""
     memory = uncounted(await visit.memory())
-    asked, answers, problem = Asked(q=visit.query.get("q", "").strip()), None, ""
+    asked, answers, problem = Asked(q=fields.text(visit.query, "q")), None, ""
     examples: list[str] = []
     try:
         asked = read(visit.query)
@@ -116,44 +117,15 @@ async def show(visit: Visit) -> Response:
 
 def read(query: QueryParams) -> Asked:
     """The question in an address."""
-
-    def text(name: str) -> str | None:
-        return query.get(name, "").strip() or None
-
-    def time(name: str) -> datetime | None:
-        if (given := text(name)) is None:
-            return None
-        try:
-            moment = datetime.fromisoformat(given)
-        except ValueError:
-            raise InvalidInput(name, f"{given!r:.40} is not a time", "as 2026-01-31T18:00, in UTC") from None
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-    def number(name: str, kind: type[T], default: Any) -> T | Any:
-        if (given := text(name)) is None:
-            return default
-        try:
-            return kind(given)  # pyright: ignore[reportCallIssue]
-        except ValueError:
-            raise InvalidInput(name, f"{given!r:.40} is not a number", "a number") from None
-
-    return Asked(
-        q=query.get("q", "").strip(),
-        types=[kind for kind in query.getlist("types") if kind],
-        scope=text("scope"),
-        project=text("project"),
-        type=text("type"),
-        tags=[tag.strip() for tag in query.get("tags", "").split(",") if tag.strip()],
-        since=time("since"),
-        until=time("until"),
-        as_of=time("as_of"),
-        mode=text("mode"),
-        limit=number("limit", int, LIMIT),
-        min_confidence=number("min_confidence", float, MIN_CONFIDENCE),
-        min_relevance=number("min_relevance", float, None),
-        budget=number("budget", int, None),
-        butler=text("butler"),
-    )
+    given: dict[str, Any] = {
+        "types": [kind for kind in query.getlist("types") if kind],
+        "tags": fields.tags(query),
+        **{name: fields.text(query, name) for name in ("q", "scope", "project", "type", "mode", "butler")},
+        **{name: fields.moment(query, name) for name in ("since", "until", "as_of")},
+        **{name: fields.whole(query, name) for name in ("limit", "budget")},
+        **{name: fields.number(query, name) for name in ("min_confidence", "min_relevance")},
+    }
+    return Asked(**{name: value for name, value in given.items() if value not in ("", None)})
 
 
 async def _answers(memory: Memory, asked: Asked) -> Answers:
@@ -162,17 +134,16 @@ async def _answers(memory: Memory, asked: Asked) -> Answers:
     of_search = {**conditions, "mode": asked.mode, "type": asked.type}
     search, search_ms = await _timed(memory.search(asked.q, **of_search))
     recall, recall_ms = await _timed(memory.recall(asked.q, **conditions))
-    agent = memory._agent(asked.butler or asked.scope)
+    agent = agent_of(memory, asked.butler or asked.scope)
     composing = compose(memory, asked.q, agent, asked.budget, asked.as_of, asked.min_relevance)
     context, context_ms = await _timed(composing)
     loose = {"limit": min(asked.limit + NEAR, 1000), "min_confidence": 0.0, "min_relevance": 0.0}
     beyond = await memory.search(asked.q, **of_search | loose)
     settings = memory.config.retrieval
     floor = settings.min_relevance if asked.min_relevance is None else asked.min_relevance
-    trust = memory._env.embedding.trust(asked.q)
     return Answers(
         search,
-        hits.searched(search.hits, trust),
+        hits.searched(search.hits, trust(memory, asked.q)),
         search_ms,
         recall,
         hits.recalled(recall.hits, settings.score_weights),

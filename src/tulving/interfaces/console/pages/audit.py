@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +9,7 @@ from starlette.responses import Response
 
 from tulving.domain.events import Event, Trail
 from tulving.domain.model import KINDS
-from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit
 
 AT_A_TIME = 50
@@ -21,7 +20,7 @@ PAGE_OF = {
     "conflict": "/console/conflicts/{}",
 }
 """Where things of a kind are shown."""
-FILTERS = ("event_type", "actor", "item", "run")
+FILTERS, TIMES = ("event_type", "actor", "item", "run"), ("since", "until")
 COMMON = (
     ("", "anything"),
     ("episode", "episodes"),
@@ -41,11 +40,9 @@ COMMON = (
 
 async def show(visit: Visit) -> Response:
     """The trail, the newest change first."""
-    asked = {name: value.strip() for name in FILTERS if (value := visit.query.get(name, "")).strip()}
-    sought: dict[str, Any] = {"run_id" if name == "run" else name: value for name, value in asked.items()}
-    for name in ("since", "until"):
-        if value := visit.query.get(name):
-            sought[name], asked[name] = _moment(name, value), value
+    asked = {name: value for name in (*FILTERS, *TIMES) if (value := fields.text(visit.query, name))}
+    sought: dict[str, Any] = {"run_id" if name == "run" else name: asked.get(name) for name in FILTERS}
+    sought |= {name: fields.moment(visit.query, name) for name in TIMES}
     trail: Trail = await visit.call("memory_audit", **sought, limit=AT_A_TIME, cursor=visit.query.get("cursor") or None)
     kinds = list(COMMON)
     if (kind := asked.get("event_type", "")) not in dict(kinds):
@@ -93,15 +90,6 @@ def _leads(name: str, value: Any) -> str | None:
     except ValueError:
         return None
     return None if id_ is None else f"/console/runs/{id_}" if name == "run" else f"/console/audit?item={id_}"
-
-
-def _moment(name: str, text: str) -> datetime:
-    """A time in UTC, as a form or a link has it."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(name, f"{text!r:.80} is not a time", "a day or a time, such as 2026-03-01T12:00") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 PAGES = [Page("/audit", show)]

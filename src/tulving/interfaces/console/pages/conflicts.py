@@ -10,7 +10,7 @@ from tulving.domain.model import SETTLEMENT_STATUSES, Settlement
 from tulving.domain.stems import stem as stemmed
 from tulving.domain.text import words
 from tulving.errors import NotFound
-from tulving.interfaces import settled
+from tulving.interfaces import wording
 from tulving.interfaces.console.presentation import thousands
 from tulving.interfaces.console.visit import Page, Visit
 from tulving.services.conflicts import ConflictReport
@@ -45,7 +45,7 @@ async def accept(visit: Visit) -> Response:
     """Settle a held conflict as it was proposed."""
     done = await visit.call("memory_accept_conflict", conflict_id=visit.request.path_params["id"])
     undo = ("Take it back", f"{PLACE}/{done.id}/revert") if visit.may("write") else None
-    return visit.go(f"{PLACE}?status=held", f"Settled: {settled.WON[done.outcome]}.", undo)
+    return visit.go(f"{PLACE}?status=held", f"Settled: {wording.WON[done.outcome]}.", undo)
 
 
 async def dismiss(visit: Visit) -> Response:
@@ -83,7 +83,7 @@ def signs(report: ConflictReport) -> Iterator[tuple[str, float, str]]:
 
 def headline(settlement: Settlement) -> str:
     """What became of a conflict, as a heading."""
-    said = settled.headline(settlement)
+    said = wording.headline(settlement)
     return said[:1].upper() + said[1:]
 
 

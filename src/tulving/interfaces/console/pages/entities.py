@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from tulving.domain.model import ENTITY_TYPES, EntitiesMerged, Entity, EntityCreated, Fact, MergePreview
 from tulving.errors import InvalidInput, NotFound
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.pages.facts import Slot, place_of_slot
-from tulving.interfaces.console.pages.profile import moment
 from tulving.interfaces.console.visit import Page, Visit, path_with
 
 PATH = "/console/entities"
@@ -27,7 +27,7 @@ async def show(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Register an entity from the form."""
     form = await visit.form()
-    given = {name: str(form.get(name, "")).strip() for name in ("canonical_name", "entity_type", "aliases")}
+    given = {name: fields.text(form, name) for name in ("canonical_name", "entity_type", "aliases")}
     try:
         made: EntityCreated = await visit.call("entity_create", **given | {"aliases": _names(form)})
     except InvalidInput as error:
@@ -47,9 +47,9 @@ async def update(visit: Visit) -> Response:
         changed: Entity | None = await visit.call(
             "entity_update",
             entity_id=id_,
-            canonical_name=str(form.get("canonical_name", "")).strip(),
+            canonical_name=fields.text(form, "canonical_name"),
             aliases=_names(form),
-            unchanged_since=moment(str(form.get("unchanged_since", ""))),
+            unchanged_since=fields.moment(form, "unchanged_since"),
         )
     except InvalidInput as error:
         return await _page(visit, await _known(visit), str(error), form, 400)
@@ -60,8 +60,8 @@ async def update(visit: Visit) -> Response:
 
 async def merging(visit: Visit) -> Response:
     """Choose what an entity is to be merged into, and see what that would do."""
-    source, target_id = await _known(visit), visit.query.get("into", "").strip()
-    name = visit.query.get("name", "").strip()
+    source, target_id = await _known(visit), fields.text(visit.query, "into")
+    name = fields.text(visit.query, "name")
     preview: MergePreview | None = None
     if target_id:
         preview = await visit.call("entity_merge_preview", source_entity_id=source.id, target_entity_id=target_id)
@@ -89,7 +89,7 @@ async def merge(visit: Visit) -> Response:
 
 
 async def _listing(visit: Visit, given: dict[str, str], problem: str = "", status: int = 200) -> Response:
-    asked = {name: visit.query.get(name, "").strip() for name in ("name", "type")}
+    asked = {name: fields.text(visit.query, name) for name in ("name", "type")}
     page = await visit.call(
         "entity_list",
         name=asked["name"] or None,

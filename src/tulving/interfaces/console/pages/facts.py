@@ -6,15 +6,15 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from tulving.domain.claims import place
 from tulving.domain.decay import PERMANENCE
 from tulving.domain.model import CATEGORIES, FACT_STATES, Fact, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit, path_with
-from tulving.storage.slots import place
 
 PATH = "/console/facts"
 SHOWN = 100
@@ -79,8 +79,8 @@ async def show(visit: Visit) -> Response:
 async def store(visit: Visit) -> Response:
     """Store a fact or a note from the form."""
     form = await visit.form()
-    given = {name: _field(form, name) for name in EMPTY_FORM}
-    is_note = _field(form, "what") == "note"
+    given = {name: fields.text(form, name) for name in EMPTY_FORM}
+    is_note = fields.text(form, "what") == "note"
     try:
         stored = await (_store_note(visit, given) if is_note else _store_fact(visit, given))
     except InvalidInput as error:
@@ -104,24 +104,13 @@ async def _store_note(visit: Visit, given: dict[str, str]) -> Stored:
 
 
 def _shared(given: dict[str, str]) -> dict[str, Any]:
-    tags = [tag for each in given["tags"].split(",") if (tag := each.strip())]
-    scope = given["scope"] or GLOBAL
-    return {"importance": _number("importance", given["importance"]), "scope": scope, "tags": tags, "source": "console"}
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(name, f"{text!r:.40} is not a number", "a number from 0 to 10") from None
-
-
-def _field(form: FormData, name: str) -> str:
-    return str(form.get(name, "")).strip()
+    shared = {"scope": given["scope"] or GLOBAL, "tags": fields.tags(given), "source": "console"}
+    importance = fields.number(given, "importance")
+    return shared if importance is None else {**shared, "importance": importance}
 
 
 async def _listing(visit: Visit, given: dict[str, str], problem: str = "", status: int = 200) -> Response:
-    asked = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    asked = {name: fields.text(visit.query, name) for name in FILTERS}
     notes = asked["tab"] == "notes"
     facts, cursor = await (_found(visit, asked) if asked["text"] else _page(visit, asked))
     return visit.render(
@@ -139,7 +128,6 @@ async def _listing(visit: Visit, given: dict[str, str], problem: str = "", statu
         given=given,
         problem=problem,
         shown=SHOWN,
-        slot_path=lambda fact: path_with(PATH, subject=fact.subject, predicate=fact.predicate),
         subject_path=lambda name: path_with(PATH, subject=name),
     )
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -27,8 +26,8 @@ from tulving.domain.model import (
     Rule,
 )
 from tulving.errors import ChangedSince, InvalidInput, NotFound
-from tulving.interfaces.console import dossier
-from tulving.interfaces.console.presentation import absolute
+from tulving.interfaces.console import dossier, fields, ladder
+from tulving.interfaces.console.presentation import absolute, counted
 from tulving.interfaces.console.visit import Page, Visit, redirect
 from tulving.services.memory import Memory
 from tulving.services.provenance import trace
@@ -70,7 +69,7 @@ async def edit(visit: Visit) -> Response:
     """It was wrong: correct it in place."""
     item, form = await _item(visit), await visit.form()
     try:
-        changed = await visit.call("memory_edit", **_named(item), **_changes(item, form), unchanged_since=_since(form))
+        changed = await visit.call("memory_edit", **_named(item), **_changes(form))
     except (InvalidInput, ChangedSince) as error:
         return await _refused(visit, "edit", form, error)
     if changed == item:
@@ -94,7 +93,7 @@ async def restore(visit: Visit) -> Response:
         if event.payload.get("revision") == number:
             before = event.payload.get("before", {})
             back |= {name: before[column] for column, name in _KEPT.items() if before.get(column) is not None}
-    since = _moment("since", visit.query.get("since"))
+    since = fields.moment(visit.query, "since")
     changed = await visit.call("memory_edit", **_named(item), **back, unchanged_since=since)
     revisions = await visit.call("memory_revisions", **_named(item))
     return visit.go(_path(visit, item), f"It is as it was in version {number}.", _undo(visit, changed, revisions))
@@ -106,10 +105,8 @@ async def replace(visit: Visit) -> Response:
     try:
         if not isinstance(item, Fact) or not item.keyed:
             raise InvalidInput("memory_type", "has no successor", "a fact with subject and predicate")
-        value = str(form.get("value", "")).strip()
-        occurred_at = _moment("occurred_at", form.get("occurred_at"))
         offer = NewFact(
-            content=value,
+            content=fields.text(form, "value"),
             subject=item.subject,
             predicate=item.predicate,
             entity_id=item.entity_id,
@@ -120,7 +117,7 @@ async def replace(visit: Visit) -> Response:
             project=item.project,
             tags=item.tags,
             source="user",
-            occurred_at=occurred_at,
+            occurred_at=fields.moment(form, "occurred_at"),
         )
         [stored] = await (await _as_owner(visit, item)).store_facts([offer])
     except InvalidInput as error:
@@ -147,7 +144,7 @@ async def forget(visit: Visit) -> Response:
     item, form = await _item(visit), await visit.form()
     derived = await visit.call("memory_derived", **_named(item)) if form.get("derived") else []
     await visit.call("memory_forget", **_named(item), derived=bool(derived))
-    also = f", and {_counted(derived)} that came from it alone" if derived else ""
+    also = f", and {counted(len(derived), 'memory', 'memories')} that came from it alone" if derived else ""
     again = "Store it again", _path(visit, item, "/again")
     return visit.go(_path(visit, item), f"Forgotten{also}.", again if visit.may("write") else None)
 
@@ -193,7 +190,7 @@ async def helpful(visit: Visit) -> Response:
 async def harmful(visit: Visit) -> Response:
     """The rule was applied, and did harm."""
     item, form = await _item(visit), await visit.form()
-    rule = await visit.call("memory_mark_harmful", rule_id=item.id, reason=str(form.get("reason", "")).strip() or None)
+    rule = await visit.call("memory_mark_harmful", rule_id=item.id, reason=fields.text(form, "reason") or None)
     return visit.go(_path(visit, item), _marked(item, rule, "harmful"))
 
 
@@ -231,8 +228,8 @@ async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: in
         entity=await memory.get_entity(entity_id) if entity_id is not None else None,
         derived=await visit.call("memory_derived", **_named(item)),
         beside=await memory.timeline(item.id, "episode", AROUND) if kind == "episode" else [],
-        ladder=dossier.LADDER,
-        next_step=dossier.next_step(item) if isinstance(item, Rule) else "",
+        ladder=ladder.MEANS,
+        to_rise=ladder.to_rise(item, visit.now) if isinstance(item, Rule) else "",
         categories=[("", "none"), *CATEGORIES] if getattr(item, "type", None) is None else list(CATEGORIES),
     )
 
@@ -263,10 +260,10 @@ async def _gone(visit: Visit, kind: Kind, id_: str) -> str:
     return f"There is no {kind} {id_}: it never was, or is not yours to see."
 
 
-async def _refused(visit: Visit, form: str, fields: FormData, error: Exception) -> Response:
+async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) -> Response:
     """The page again, with what the visitor had written and what is wrong with it."""
     item = await _item(visit)
-    values = {name: str(value) for name, value in fields.items()}
+    values = {name: str(value) for name, value in sent.items()}
     problem = str(error)
     if isinstance(error, ChangedSince):
         problem = (
@@ -282,39 +279,16 @@ async def _as_owner(visit: Visit, item: Item) -> Memory:
     return memory.bind(user_id=item.user_id, household_id=item.household_id, persona_id=item.persona_id)
 
 
-def _changes(item: Item, form: FormData) -> dict[str, Any]:
-    """What a form says of a memory."""
-    said: dict[str, Any] = {"content": _text(form, "content")}
-    said["tags"] = [tag.strip() for tag in _text(form, "tags").split(",") if tag.strip()]
-    numbers = ["confidence"] if isinstance(item, Fact) else []
-    for name in (*numbers, *([] if isinstance(item, Rule) else ["importance"])):
-        if (given := _text(form, name).strip()) != "":
-            try:
-                said[name] = float(given)
-            except ValueError:
-                raise InvalidInput(name, f"{given!r:.40} is not a number", "a number") from None
-    if isinstance(item, Fact) and (category := _text(form, "category")):
-        said["category"] = category
-    return said
-
-
-def _text(form: FormData, name: str) -> str:
-    """A field as it was before a browser gave it the line ends of forms."""
-    return str(form.get(name, "")).replace("\r\n", "\n")
-
-
-def _since(form: FormData) -> datetime | None:
-    return _moment("unchanged_since", form.get("unchanged_since"))
-
-
-def _moment(name: str, given: Any) -> datetime | None:
-    if not given:
-        return None
-    try:
-        moment = datetime.fromisoformat(str(given))
-    except ValueError:
-        raise InvalidInput(name, f"{given!r:.40} is not a time", "as 2026-01-31T18:00, in UTC") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+def _changes(form: FormData) -> dict[str, Any]:
+    """The arguments of an edit; None for what the form leaves as it is."""
+    return {
+        "content": fields.prose(form, "content"),
+        "tags": fields.tags(form),
+        "importance": fields.number(form, "importance"),
+        "confidence": fields.number(form, "confidence"),
+        "category": fields.text(form, "category") or None,
+        "unchanged_since": fields.moment(form, "unchanged_since"),
+    }
 
 
 def _named(item: Item) -> dict[str, Any]:
@@ -330,10 +304,6 @@ def _path(visit: Visit, item: Item, act: str = "", **more: str) -> str:
 def _undo(visit: Visit, changed: Item, revisions: Sequence[Revision]) -> tuple[str, str]:
     """Brings back the version before the last edit, unless there is another edit by then."""
     return "Undo", _path(visit, changed, f"/restore/{revisions[-1].number}", since=changed.updated_at.isoformat())
-
-
-def _counted(items: Sequence[Item]) -> str:
-    return f"{len(items)} memory" if len(items) == 1 else f"{len(items)} memories"
 
 
 def _marked(before: Item, rule: Rule, how: str) -> str:

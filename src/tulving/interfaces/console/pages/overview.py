@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from tulving.domain.model import KINDS, Item
 from tulving.domain.statistics import Fading, Growth, Overview
-from tulving.interfaces.console.presentation import thousands
+from tulving.interfaces.console.presentation import counted
 from tulving.interfaces.console.visit import Page, Visit
+from tulving.interfaces.wording import JOBS
 from tulving.services.health import JobState, Readiness
 
 LATEST = 8
@@ -20,13 +21,6 @@ RUNS = 4
 FADING = 8
 NEARLY = 0.8
 """The share of the tokens of a day from which on the page warns."""
-JOBS = {
-    "consolidation": "Learns facts and rules from episodes",
-    "decay_sweep": "Lets fade what nothing has confirmed",
-    "timeline_rotation": "Archives old episodes",
-    "episode_cleanup": "Deletes episodes that have expired",
-    "index_maintenance": "Embeds what has no vector yet, and tends the indexes",
-}
 KIND_SERIES = (("Episodes", "episodes", "episode"), ("Facts", "facts", "fact"), ("Rules", "rules", "rule"))
 
 
@@ -146,7 +140,7 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
             yield Concern(f"The job {job.job} failed ({what}).", advice, "/console/workers", "Workers", True)
     if failed := counts.episodes.failed + counts.episodes.dead_letter:
         yield Concern(
-            f"{_many(failed, 'episode')} could not be learned from.",
+            f"{counted(failed, 'episode')} could not be learned from.",
             "The runs say why. Those that failed five times are left alone.",
             "/console/runs",
             "Runs",
@@ -154,23 +148,21 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
         )
     if held := counts.conflicts["held"]:
         advice = "Two notes contradict each other; until you decide, both are in use."
-        yield Concern(f"{_many(held, 'conflict')} for you to decide.", advice, "/console/conflicts", "Decide")
+        yield Concern(f"{counted(held, 'conflict')} for you to decide.", advice, "/console/conflicts", "Decide")
     if proposals := counts.learning["held"]:
         advice = "A model wants to learn this; it waits for your word."
-        yield Concern(f"{_many(proposals, 'proposal')} to review.", advice, "/console/review", "Review")
+        yield Concern(f"{counted(proposals, 'proposal')} to review.", advice, "/console/review", "Review")
     if refuted := counts.rules.needs_inversion:
         advice = "More harm than good came of it, so the next maintenance makes it a warning against itself."
-        yield Concern(f"{_many(refuted, 'rule')} refuted by use.", advice, "/console/rules", "Rules")
+        yield Concern(f"{counted(refuted, 'rule')} refuted by use.", advice, "/console/rules", "Rules")
     if counts.learning["tokens_today"] >= NEARLY * counts.learning["tokens_per_day"]:
         advice = "Learning stops for today at the limit (llm.tokens_per_day)."
         yield Concern("The tokens of today are nearly spent.", advice)
     if pending := _pending(counts):
         advice = "They are found by their words only, until maintenance embeds them. That needs `tulving worker`, or a"
-        yield Concern(f"{_many(pending, 'memory', 'memories')} without a vector.", f"{advice} program that stays open.")
-
-
-def _many(count: int, one: str, many: str = "") -> str:
-    return f"{thousands(count)} {one if count == 1 else many or f'{one}s'}"
+        yield Concern(
+            f"{counted(pending, 'memory', 'memories')} without a vector.", f"{advice} program that stays open."
+        )
 
 
 PAGES = [Page("/", show)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -10,6 +9,7 @@ from starlette.responses import Response
 from tulving.domain.profile import BLOCKS, LABELS, Block, ProfileOwner
 from tulving.domain.text import count_tokens
 from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit, path_with
 
 PATH = "/console/profile"
@@ -78,11 +78,11 @@ async def show(visit: Visit) -> Response:
 async def write(visit: Visit) -> Response:
     """Correct a block, as it was when it was read."""
     form, who = await visit.form(), _who(visit)
-    block = str(form.get("block", ""))
-    known = moment(str(form.get("unchanged_since", "")))
+    block = fields.text(form, "block")
+    known = fields.moment(form, "unchanged_since")
     if known is None and form.get("was_empty"):
         await _check_still_empty(visit, block, who)
-    content = str(form.get("content", "")).replace("\r\n", "\n")
+    content = fields.prose(form, "content")
     changed = await visit.call("profile_set", block=block, content=content, unchanged_since=known, **who)
     label = LABELS.get(block, block)
     return visit.go(_path(who), f"{label} is written." if changed else f"{label} said that already.")
@@ -91,7 +91,7 @@ async def write(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     """Delete a block with all its versions."""
     form, who = await visit.form(), _who(visit)
-    block = str(form.get("block", "")) or None
+    block = fields.text(form, "block") or None
     count = await visit.call("profile_delete", block=block, **who)
     return visit.go(_path(who), f"{count} {'version is' if count == 1 else 'versions are'} deleted.")
 
@@ -103,7 +103,7 @@ async def _check_still_empty(visit: Visit, block: str, who: dict[str, Any]) -> N
 
 
 def _who(visit: Visit) -> dict[str, Any]:
-    return {field: visit.query.get(name, "").strip() or None for name, field in WHO.items()}
+    return {field: fields.text(visit.query, name) or None for name, field in WHO.items()}
 
 
 def _path(who: dict[str, Any]) -> str:
@@ -118,14 +118,6 @@ def _person(owner: ProfileOwner, who: dict[str, Any]) -> Person:
 def _name(who: dict[str, Any]) -> str:
     parts = {"user_id": "", "household_id": "household ", "persona_id": "persona "}
     return " · ".join(f"{prefix}{who[field]}" for field, prefix in parts.items() if who[field])
-
-
-def moment(text: str) -> datetime | None:
-    """When something was changed last, as a form remembers it."""
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        raise InvalidInput("unchanged_since", f"{text!r:.60} is not a time", "as the page has it") from None
 
 
 PAGES = [

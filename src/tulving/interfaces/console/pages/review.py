@@ -9,8 +9,6 @@ from starlette.responses import Response
 from tulving.domain.learning import Proposal
 from tulving.domain.model import Episode, Item
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.services.layers import MOST_DETAILS
-from tulving.services.memory import Memory
 
 PLACE = "/console/review"
 AT_A_TIME, MOST = 50, 500
@@ -49,7 +47,7 @@ async def show(visit: Visit) -> Response:
     """What waits for a decision, the oldest first."""
     held = await visit.call("memory_proposals")
     limit = MOST if visit.query.get("all") else AT_A_TIME
-    cases = await _cases(await visit.memory(), held[:limit])
+    cases = await _cases(visit, held[:limit])
     conflicts = await (await visit.memory()).count_held_conflicts()
     return visit.render("review.html", cases=cases, total=len(held), conflicts=conflicts, does=DOES)
 
@@ -77,12 +75,9 @@ def _chosen(visit: Visit, form: FormData) -> list[str]:
     return [only] if only else [str(each) for each in form.getlist("ids")]
 
 
-async def _cases(memory: Memory, held: list[Proposal]) -> list[Case]:
-    wanted = sorted({id_ for proposal in held for id_ in _concerned(proposal)})
-    found: dict[str, Item] = {}
-    for start in range(0, len(wanted), MOST_DETAILS):
-        details = await memory.look_at([UUID(id_) for id_ in wanted[start : start + MOST_DETAILS]])
-        found |= {str(each.memory.id): each.memory for each in details}
+async def _cases(visit: Visit, held: list[Proposal]) -> list[Case]:
+    wanted = sorted({UUID(id_) for proposal in held for id_ in _concerned(proposal)})
+    found = {str(id_): item for id_, item in (await visit.memories(wanted)).items()}
     cases = []
     for proposal in held:
         evidence = proposal.offer.get("evidence", [])

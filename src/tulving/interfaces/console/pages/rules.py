@@ -8,24 +8,17 @@ from typing import Any
 from starlette.responses import Response
 
 from tulving.domain.decay import PERMANENCE
-from tulving.domain.maturity import Step, next_step, reasons_of
+from tulving.domain.maturity import Mark, reasons_of
 from tulving.domain.model import Page as Listed
 from tulving.domain.model import Rule, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields, ladder
 from tulving.interfaces.console.visit import Page, Visit, path_with
-from tulving.storage.rules import Mark
 
 PATH = "/console/rules"
 SHOWN = 12
 ON_A_PAGE = 50
-LADDER = {
-    "proven": "Helped often and for long enough to be relied on.",
-    "established": "Helped several times, and seldom did harm.",
-    "candidate": "New, or not yet shown to help.",
-    "anti_pattern": "Did harm again and again, and is a warning against itself now.",
-}
-"""The rungs, the highest first, and what they mean."""
 PERMANENCES = [("", "0.01 a day"), *((name, name) for name in PERMANENCE)]
 EMPTY_FORM = {"content": "", "permanence": "", "scope": GLOBAL, "tags": ""}
 
@@ -59,14 +52,14 @@ async def show(visit: Visit) -> Response:
 async def store(visit: Visit) -> Response:
     """Store a rule from the form."""
     form = await visit.form()
-    given = {name: str(form.get(name, "")).strip() for name in EMPTY_FORM}
+    given = {name: fields.text(form, name) for name in EMPTY_FORM}
     try:
         stored: Stored = await visit.call(
             "memory_store_rule",
             content=given["content"],
             scope=given["scope"] or GLOBAL,
             permanence=given["permanence"] or None,
-            tags=[tag for each in given["tags"].split(",") if (tag := each.strip())],
+            tags=fields.tags(given),
         )
     except InvalidInput as error:
         return await _page(visit, given, str(error), 400)
@@ -79,7 +72,7 @@ async def mark(visit: Visit) -> Response:
     form, rule_id = await visit.form(), visit.request.path_params["rule_id"]
     outcome = form.get("outcome")
     if outcome == "harmful":
-        reason = str(form.get("reason", "")).strip() or None
+        reason = fields.text(form, "reason") or None
         rule: Rule = await visit.call("memory_mark_harmful", rule_id=rule_id, reason=reason)
     elif outcome == "helpful":
         rule = await visit.call("memory_mark_helpful", rule_id=rule_id)
@@ -91,7 +84,7 @@ async def mark(visit: Visit) -> Response:
 
 async def _page(visit: Visit, given: Mapping[str, str], problem: str = "", status: int = 200) -> Response:
     memory, wanted = await visit.memory(), visit.query.get("maturity")
-    names = [wanted] if wanted in (*LADDER, "forgotten") else list(LADDER)
+    names = [wanted] if wanted in (*ladder.MEANS, "forgotten") else list(ladder.MEANS)
     limit, scope = ON_A_PAGE if wanted else SHOWN, visit.query.get("scope") or None
     cursor = visit.query.get("cursor")
     asked = {"memory_type": "rule", "scope": scope, "limit": limit, "cursor": cursor}
@@ -117,22 +110,13 @@ async def _page(visit: Visit, given: Mapping[str, str], problem: str = "", statu
 
 def _rung(visit: Visit, name: str, total: int, page: Listed, marks: Mapping[Any, Sequence[Mark]]) -> Rung:
     standings = [
-        Standing(rule, marks.get(rule.id, ()), _in_words(next_step(rule, visit.now)), reasons_of(rule))
+        Standing(rule, marks.get(rule.id, ()), ladder.to_rise(rule, visit.now), reasons_of(rule))
         for rule in page
         if isinstance(rule, Rule)
     ]
     more = path_with(PATH, maturity=name, scope=visit.query.get("scope") or None) if page.next_cursor else None
-    return Rung(name, LADDER.get(name, "Out of use: forgotten by a person, or faded."), total, standings, more)
-
-
-def _in_words(step: Step | None) -> str:
-    """What it takes to rise, for a person."""
-    if step is None:
-        return ""
-    marks = f"{step.marks} more helpful {'mark' if step.marks == 1 else 'marks'}"
-    days = -(-step.days // 1)
-    late = f", the last one in {days:.0f} {'day' if days == 1 else 'days'} or later" if days else ""
-    return f"{marks} to become {step.to}{late}"
+    means = ladder.MEANS.get(name, "Out of use: forgotten by a person, or faded.")
+    return Rung(name, means, total, standings, more)
 
 
 def _worded(maturity: str) -> str:

@@ -8,9 +8,8 @@ from starlette.responses import Response
 from tulving.domain.learning import Run
 from tulving.domain.model import Fact, Item
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.interfaces.learned import skipped, taught
+from tulving.interfaces.wording import skipped, taught
 from tulving.services.conflicts import REWRITTEN
-from tulving.services.layers import MOST_DETAILS
 from tulving.services.reviewing import RunChange, RunReport
 from tulving.storage.undoing import Undone
 
@@ -77,10 +76,7 @@ def what(run: Run) -> str:
 
 async def _report(visit: Visit) -> tuple[RunReport, dict[str, list[Changed]], dict[UUID, Item]]:
     [report] = await visit.call("memory_runs", run_id=visit.request.path_params["id"])
-    memory, found = await visit.memory(), dict[UUID, Item]()
-    ids = [change.memory_id for change in report.changes]
-    for start in range(0, len(ids), MOST_DETAILS):
-        found |= {each.memory.id: each.memory for each in await memory.look_at(ids[start : start + MOST_DETAILS])}
+    found = await visit.memories([change.memory_id for change in report.changes])
     groups: dict[str, list[Changed]] = {}
     replaced = set[UUID]()
     for change in report.changes:

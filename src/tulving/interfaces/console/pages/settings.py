@@ -7,14 +7,14 @@ from starlette.responses import Response
 
 from tulving.config import data_directory, find_project
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.interfaces.in_force import Setting, in_force
+from tulving.interfaces.effective_settings import Setting, effective_settings
 from tulving.location import store_name
 
 
 async def show(visit: Visit) -> Response:
     """The settings, table by table."""
     changed = bool(visit.query.get("changed"))
-    found = in_force(visit.config)
+    found = effective_settings(visit.config)
     shown = [each for each in found if each.source != "default" or not changed]
     file = find_project().settings_file
     places = {

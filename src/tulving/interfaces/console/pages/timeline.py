@@ -14,6 +14,7 @@ from tulving.domain import days as calendar
 from tulving.domain.model import Episode
 from tulving.domain.validity import start
 from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit
 from tulving.services.sessions import SessionReport
 
@@ -42,7 +43,7 @@ class Day:
 
 async def show(visit: Visit) -> Response:
     """Episodes, the latest first."""
-    asked = {name: visit.query.get(name, "").strip() for name in FILTERS}
+    asked = {name: fields.text(visit.query, name) for name in FILTERS}
     wanted, day = _wanted(asked), _day("day", asked["day"])
     if day is not None:
         wanted |= {"since": day, "until": day + calendar.DAY}
@@ -77,7 +78,7 @@ def _wanted(asked: dict[str, str]) -> dict[str, Any]:
     wanted: dict[str, Any] = {name: asked[name] for name in ("type", "project", "source") if asked[name]}
     if asked["session"]:
         wanted["session_id"] = asked["session"]
-    if tags := [tag for each in asked["tags"].split(",") if (tag := each.strip())]:
+    if tags := fields.tags(asked):
         wanted["tags"] = tags
     if asked["gone"]:
         wanted["gone"] = True

@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from tulving.domain.access import ALL_RIGHTS, RIGHTS, NewToken
 from tulving.errors import InvalidInput
+from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit
 
 PLACE = "/console/tokens"
@@ -14,8 +15,6 @@ MEANS = {
     "review": "decide on what models propose",
     "admin": "administer the whole store, with all its tenants",
 }
-
-
 LIMITS = {
     "requests_per_minute": "of each server",
     "model_tokens_per_day": "spent by language models",
@@ -32,7 +31,7 @@ async def show(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     """Make a token and show its secret, this once."""
     form = await visit.form()
-    given = {name: str(form.get(name, "")).strip() for name in ("name", "actor", "tenant", "days", *LIMITS)}
+    given = {name: fields.text(form, name) for name in ("name", "actor", "tenant", "days", *LIMITS)}
     rights = [str(each) for each in form.getlist("rights")]
     try:
         made = await visit.call(
@@ -40,9 +39,9 @@ async def create(visit: Visit) -> Response:
             name=given["name"] or None,
             actor=given["actor"] or None,
             rights=rights,
-            days=_days(given["days"]),
+            days=fields.number(given, "days"),
             tenant_id=given["tenant"] or None,
-            **{name: _whole(name, given[name]) for name in LIMITS},
+            **{name: fields.whole(given, name) for name in LIMITS},
         )
     except InvalidInput as error:
         return await _page(visit, given={**given, "rights": rights}, problem=str(error))
@@ -75,20 +74,6 @@ async def _page(
         is_limited=any(asked[name] for name in LIMITS),
         rights={right: MEANS[right] for right in ALL_RIGHTS},
     )
-
-
-def _days(text: str) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        raise InvalidInput("days", f"{text!r:.40} is not a number", "a number of days, or nothing for ever") from None
-
-
-def _whole(name: str, text: str) -> int | None:
-    try:
-        return int(text) if text else None
-    except ValueError:
-        raise InvalidInput(name, f"{text!r:.40} is not a whole number", "a whole number, or nothing") from None
 
 
 PAGES = [

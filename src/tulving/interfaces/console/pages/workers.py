@@ -6,22 +6,16 @@ from typing import Any
 from starlette.responses import Response
 
 from tulving.interfaces.console.visit import Page, Visit
+from tulving.interfaces.wording import JOBS
 from tulving.services.jobs import JobReport
 
 PLACE = "/console/workers"
-DOES = {
-    "consolidation": "Learns facts and rules from the episodes that wait, with the configured model.",
-    "decay_sweep": "Lets what nobody confirms fade and expire.",
-    "timeline_rotation": "Moves old episodes into the archive.",
-    "episode_cleanup": "Deletes episodes that have expired.",
-    "index_maintenance": "Adds missing vectors, closes abandoned sessions, keeps the indexes small.",
-}
 
 
 async def show(visit: Visit) -> Response:
     """The jobs."""
     jobs = await visit.call("memory_jobs")
-    return visit.render("workers.html", jobs=jobs, does=DOES, result=result, due=due)
+    return visit.render("workers.html", jobs=jobs, job_names=JOBS, result=result, due=due)
 
 
 async def run(visit: Visit) -> Response:

@@ -1,4 +1,4 @@
-// The page Ask: a slider over the time of the memory's life, answers that follow each choice, and short addresses.
+// The page Ask: a slider for `as_of`, results that follow each choice, and URLs without empty parameters.
 
 const form = document.querySelector("[data-ask-form]");
 const moment = form.elements.as_of;
@@ -9,7 +9,7 @@ function told() {
   const at = Number(slider.value) / Number(slider.max);
   if (at >= 1) return { field: "", words: "now" };
   const seconds = Number(slider.dataset.from) + at * (Number(slider.dataset.to) - Number(slider.dataset.from));
-  // To the next minute, which is as fine as the field is: at its beginning the first memory is there.
+  // Rounded up to the minute, the precision of the field, so that the first memory exists at the start of the slider.
   const field = new Date(Math.ceil(seconds / 60) * 60000).toISOString().slice(0, 16);
   return { field, words: `${field.replace("T", " ")} UTC` };
 }
@@ -34,7 +34,7 @@ if (life) {
   });
 }
 
-// A choice is made at once; text is asked by Enter.
+// Choices take effect at once, text fields with Enter.
 form.addEventListener("change", (event) => {
   if (event.target.matches("select, [type=checkbox], [type=range], [type=datetime-local]") && form.elements.q.value.trim()) form.requestSubmit();
 });

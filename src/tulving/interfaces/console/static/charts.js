@@ -1,8 +1,8 @@
-// Draws every [data-chart] with uPlot. The numbers also stand in a table beside it, so a page lacks nothing without this.
+// Draws every [data-chart] with uPlot. Each page also has the numbers in a table, so nothing is missing without scripts.
 //
-// The attribute holds JSON: title; x (labels) and, for a true scale of time, times (seconds); series (name, values, and
-// perhaps colour: a custom property without its dashes); kind (lines, bars or stacked); perhaps unit, low, high, links
-// (where a click on each x leads), marks (x as a place in the list or a time, and a label) and levels (y and a label).
+// The attribute is JSON: title; x (labels) and, for a time scale, times (in seconds); series (name, values and an optional
+// colour, the name of a custom property without dashes); kind (lines, bars or stacked). Optional: unit, low, high, links
+// (a URL for each x), marks (x as an index or a time, and a label) and levels (y and a label).
 
 const PLOTS = { bars: [0.72, 46], stacked: [0.72, 46] };
 const drawn = new Map();
@@ -25,7 +25,7 @@ function written(number) {
   return Number.isInteger(number) ? number.toLocaleString("en").replaceAll(",", "\u202f") : number.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
-// Moments on an axis, by the day, or by the minute where days are wide.
+// Labels of a time axis: days, or minutes if days are wide.
 function dated(plot, seconds, axis, space, step) {
   const wanted = step >= 86400 ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
   if (step >= 28 * 86400) Object.assign(wanted, { day: undefined, year: "numeric" });
@@ -33,7 +33,7 @@ function dated(plot, seconds, axis, space, step) {
   return seconds.map((each) => written.format(each * 1000));
 }
 
-// Of stacked series each is drawn with those below it, the highest first.
+// The values of each series; if stacked, added to those below it, the topmost series first.
 function laid(spec) {
   if (spec.kind !== "stacked") return spec.series.map((each) => each.values);
   const sums = spec.x.map(() => 0);
@@ -129,7 +129,7 @@ function rule(plot, from, to, label, font, color) {
   ctx.restore();
 }
 
-// What stands under the pointer, in words.
+// The tooltip for the values under the pointer.
 function tell(plot, spec, tip) {
   const at = plot.cursor.idx;
   tip.hidden = at === null || at === undefined || plot.cursor.left < 0;
@@ -182,7 +182,7 @@ function drop(frame) {
   drawn.delete(frame);
 }
 
-// Charts come and go when a part of a page is swapped.
+// Draws new charts and drops removed ones after a part of the page was swapped.
 function review() {
   for (const frame of drawn.keys()) if (!frame.isConnected) drop(frame);
   for (const frame of document.querySelectorAll("[data-chart]")) {

@@ -1,9 +1,9 @@
-// What pages have in common: questions before acts, the theme, copying and keys. Every page can be read without it.
+// What all pages share: confirmation dialogs, the theme, copying and shortcuts. Pages work without it.
 
 const root = document.documentElement;
 const token = document.querySelector("meta[name=form-token]")?.content;
 
-// Questions: a form with data-ask, or a button named _ask, asks in a dialog, where without scripts a page would.
+// Confirmation: a form with data-ask, or a button named _ask, opens a dialog. Without scripts the server asks on a page.
 
 function dialog(title, ...parts) {
   const made = document.createElement("dialog");
@@ -53,7 +53,7 @@ document.addEventListener("submit", (event) => {
   no.focus();
 }, true);
 
-// The theme, without a new page.
+// The theme, without a page load.
 
 document.addEventListener("submit", (event) => {
   const toggle = event.submitter;
@@ -69,7 +69,7 @@ document.addEventListener("submit", (event) => {
   fetch(event.target.action, { method: "POST", body: sent, redirect: "manual" });
 });
 
-// Where the visitor has not chosen, the button offers what the system does not have.
+// Without a choice of the visitor, the button offers the opposite of the system's theme.
 const toggle = document.querySelector("[data-theme-toggle]");
 if (toggle && !root.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches) {
   toggle.value = "light";
@@ -106,13 +106,13 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (pressed.textContent = label), 2000);
 });
 
-// Requests of htmx carry what forms have in a hidden field.
+// htmx requests send the CSRF token as a header.
 
 document.addEventListener("htmx:configRequest", (event) => {
   if (token) event.detail.headers["X-Tulving-Form"] = token;
 });
 
-// Keys. Never while somebody types, never with Ctrl, Alt or Meta.
+// Shortcuts. Inactive while the visitor types, and with Ctrl, Alt or Meta.
 
 const ITEMS = "main a.line, main [data-item]";
 const KEYS = [

@@ -1,6 +1,6 @@
-// Draws every [data-graph] with Cytoscape: nodes (id, label, kind, state, step, here, href) from the earlier to the later,
-// and edges (from, to, word). A click opens a node; so does Enter, after the arrow keys have chosen one. What is chosen
-// stands in words in [data-graph-told]. The same is on the page as a list, so that nothing is lacking without this.
+// Draws every [data-graph] with Cytoscape: nodes (id, label, kind, state, step, here, href), from earlier to later, and
+// edges (from, to, word). A click opens a node; arrow keys choose one, and Enter opens it. The chosen node is described in
+// [data-graph-told]. Each page also has the same as a list, so nothing is missing without scripts.
 
 const NARROW = 460;
 const LEAST = 0.66;
@@ -10,12 +10,12 @@ const probe = document.createElement("span");
 probe.hidden = true;
 document.documentElement.append(probe);
 
-// Cytoscape would add a style element, which the policy of the page forbids, if there were none of this name.
+// Cytoscape adds a style element, which the content security policy forbids, unless there is an element with this id.
 const settled = document.createElement("meta");
 settled.id = "__________cytoscape_stylesheet";
 document.head.append(settled);
 
-// Labels break between words, and within those that are too long for a line.
+// Allows line breaks within words that are too long for a line.
 function breakable(text) {
   return text.replace(/\S{18}(?=\S)/gu, "$&\u200b");
 }
@@ -25,7 +25,7 @@ function colour(name) {
   return getComputedStyle(probe).color;
 }
 
-// Columns of steps; in a narrow frame rows. Each is centred.
+// A column for each step, or a row in a narrow frame, all of them centred.
 function laid(nodes, frame) {
   const across = frame.clientWidth >= NARROW;
   const columns = new Map();
@@ -74,7 +74,7 @@ function style() {
         width: 1.4, "line-color": line, "target-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.9, "curve-style": "bezier",
       },
     },
-    // One that passes a column makes a bow around what stands there.
+    // An edge that passes a column is bent around the nodes in it.
     { selector: "edge[?far]", style: { "curve-style": "unbundled-bezier", "control-point-distances": 70, "control-point-weights": 0.5 } },
     { selector: "node.chosen", style: { "underlay-color": accent, "underlay-opacity": 0.3, "underlay-padding": 6 } },
   ];
@@ -116,7 +116,7 @@ function draw(frame) {
   drawn.set(frame, { cy, choose, width: frame.clientWidth, told: frame.dataset.graph });
 }
 
-// All of it, as long as it can be read; else what is around the memory, and the rest by panning.
+// Shows the whole graph if that is readable, else the surroundings of the memory, with panning.
 function fit(cy) {
   cy.fit(undefined, MARGIN);
   const whole = cy.zoom() >= LEAST;
@@ -127,7 +127,7 @@ function fit(cy) {
   cy.userPanningEnabled(!whole);
 }
 
-// Brings a node to the middle, as far as that leaves no room empty that others could fill.
+// Centres a node, as far as that leaves no empty space at the edges.
 function show(cy, node) {
   const box = cy.elements().boundingBox();
   const place = (middle, low, high, size) => {

@@ -1,9 +1,9 @@
-// Keeps the blocks with data-live up to date: what they show changes, an event tells so, and the page is fetched anew.
+// Live updates: when an event concerns a block with data-live, the page is fetched again and the block is replaced.
 //
-// data-live names the kinds of memories that a block shows, or `all`. A block in which somebody types is left alone
-// until they are done.
+// data-live lists the kinds of memories that a block shows, or `all`. A block in which the visitor types is replaced when
+// they are done.
 
-// The kinds of which a message tells; of others the message says it itself.
+// The kind of memory that a topic concerns; null if the message has it.
 const KINDS = {
   "memory:episodic:saved": "episode",
   "memory:episodic:pruned": "episode",
@@ -72,7 +72,7 @@ async function refresh() {
       if (old && now) swap(old, now);
     }
   } catch {
-    // The server is away; the stream connects again when it is back.
+    // The server is unreachable; the event stream reconnects when it is back.
   } finally {
     isFetching = false;
     if (due.size) timer ||= setTimeout(refresh, 5 * PAUSE);
@@ -83,7 +83,7 @@ function place(element, within) {
   return [...within.querySelectorAll(element.tagName)].indexOf(element);
 }
 
-// Puts a block in the place of the old one. What was open stays open, and the focus stays where it was.
+// Replaces a block. Open details stay open, and the focus stays where it was.
 function swap(old, now) {
   if (old.innerHTML === now.innerHTML) return;
   const open = [...old.querySelectorAll("details")].map((each) => each.open);
@@ -107,7 +107,7 @@ function start() {
   source.addEventListener("open", () => tell(true));
   source.addEventListener("error", () => {
     tell(false);
-    // A browser connects again by itself unless it was refused, as when a token has ended or too many pages are open.
+    // Browsers reconnect by themselves, except after a refusal: the token is invalid, or too many streams are open.
     if (source?.readyState === EventSource.CLOSED) {
       stop();
       setTimeout(start, AGAIN);

@@ -1,4 +1,4 @@
-"""`GET /metrics`: the metrics, for those who may read them."""
+"""`GET /metrics`: the metrics, and who may read them."""
 
 import asyncio
 import logging
@@ -13,19 +13,19 @@ from tulving.interfaces.http.authentication import FORWARDED, Access
 from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.hosts import Endpoint
 from tulving.interfaces.http.metrics import TEXT, Metrics
-from tulving.interfaces.http.problems import error_response
+from tulving.services.vitals import read_vitals
 
 log = logging.getLogger("tulving")
 
 PATH = "/metrics"
 LOOK_SECONDS = 5
-SELDOM = 10.0
-"""Seconds for which what was looked up in the store is told again: several readers cost no more than one."""
+LOOK_EVERY = 10.0
+"""Seconds between two looks at the store: several scrapers cost no more than one."""
 
 
-class Reading:
-    """Answers with the metrics. Programs on this machine need no token where only they reach the server, nor anybody
-    where the operator has opened the metrics; else it needs one with the right `admin`: they tell of all tenants."""
+class MetricsRoute:
+    """The metrics in the text format of Prometheus. They name all tenants, so the right `admin` is needed, except for
+    requests from this machine to a server that only this machine can reach, and where `metrics.open` is set."""
 
     def __init__(
         self, metrics: Metrics, served: Opened[Served], access: Access, address: Endpoint, is_open: bool
@@ -34,6 +34,7 @@ class Reading:
         self._address, self._is_open = address, is_open
         self._turn, self._known_until = asyncio.Lock(), 0.0
 
+    @property
     def route(self) -> Route:
         return Route(PATH, self.answer)
 
@@ -41,7 +42,7 @@ class Reading:
         try:
             await self._check(request)
         except Refusal as refusal:
-            return error_response(refusal.status, refusal.error, refusal.problem, **refusal.headers)
+            return refusal.respond()
         await self._look()
         return PlainTextResponse(self._metrics.text(), media_type=TEXT)
 
@@ -60,9 +61,9 @@ class Reading:
                 return
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
-                    vitals = await (await self._served()).vitals.look()
+                    vitals = await read_vitals((await self._served()).memory)
             except Exception as error:
-                log.error("the metrics lack what the store would tell: %s", str(error) or "it did not answer in time")
+                log.error("the metrics of the store are missing: %s", str(error) or "it did not answer in time")
                 vitals = None
             self._metrics.look(vitals)
-            self._known_until = loop.time() + SELDOM
+            self._known_until = loop.time() + LOOK_EVERY

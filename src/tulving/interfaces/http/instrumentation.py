@@ -1,4 +1,4 @@
-"""Around the whole application: each request is measured, and traced and logged if that is asked for."""
+"""Middleware around the whole application: each request is measured, and traced and logged if that is configured."""
 
 import re
 import secrets
@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.interfaces import logs
-from tulving.interfaces.current import CurrentRequest, answering, is_id
+from tulving.interfaces.current_request import CurrentRequest, answering, is_id
 from tulving.interfaces.traces import Traces
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 OTHER = "other"
-"""A method or route that is none of ours: a client could make up any number of them."""
+"""The label for unknown methods and routes, of which clients could make up any number."""
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Watched:
-    """An application and those who watch it. Only the template of a request's path is told to anybody, never the path
-    itself or its query, which may hold what was asked."""
+class Instrumentation:
+    """Measures, traces and logs requests. They are named by the path template of their route, never by the path or the
+    query, which may hold content."""
 
     def __init__(self, app: ASGIApp, metrics: "Metrics | None" = None, traces: Traces | None = None) -> None:
         self._app, self._metrics, self._traces = app, metrics, traces
@@ -53,7 +53,7 @@ class Watched:
                 self._tell(answer, method, self._template(scope), span)
 
     def _template(self, scope: Scope) -> str:
-        """The template of the path that led to what answered."""
+        """The path template of the route that handled the request."""
         if not self._templates:
             self._templates = dict(_templates(scope["app"].routes))
         return self._templates.get(scope.get("endpoint"), OTHER)
@@ -75,7 +75,7 @@ class Watched:
 
 @dataclass(slots=True)
 class _Answer:
-    """What is sent for a request. Its status stays 0 if the client left or the application failed before."""
+    """The response to a request. Its status stays 0 if the client disconnected or the application failed before it."""
 
     onward: Send
     request: CurrentRequest
@@ -95,15 +95,15 @@ class _Answer:
 
 
 def _new_request(headers: Mapping[str, str]) -> CurrentRequest:
-    """A request with the id that it has (`RequestIds`), unless a client has put something else there, and in the
-    client's trace."""
+    """The request with the id that `RequestIds` has put into the headers, if that may be logged, and with the client's
+    trace id."""
     given = headers.get("x-request-id", "")
     trace = _TRACE.fullmatch(headers.get("traceparent", ""))
     return CurrentRequest(given if is_id(given) else secrets.token_hex(8), trace[1] if trace else "")
 
 
 def _templates(routes: Sequence[BaseRoute], prefix: str = "") -> Iterable[tuple[Any, str]]:
-    """What answers a request, and the template of its path."""
+    """Each endpoint with the path template of its route."""
     for route in routes:
         match route:
             case Route():

@@ -1,8 +1,8 @@
 """Export and import of a tenant's memory over HTTP, as the JSON lines of `tulving export`.
 
-The rows go through a file for its owner alone, which is removed with the answer: so an export is one snapshot that no
-slow reader holds open, and what is wrong with it is said before it begins; and an import is taken in whole or not at
-all, which can be said only when it has arrived. Neither is held in memory.
+The rows are spooled to a temporary file, which is removed with the response, so neither transfer is held in memory. A
+slow reader does not keep the snapshot of an export open, and a failing export gets an error status. An import is all or
+nothing, so it begins when the body is complete.
 """
 
 import errno
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tulving.errors import DiskFull, Forbidden, InvalidInput, TulvingError
-from tulving.interfaces.http.arguments import body_parts
+from tulving.interfaces.http.arguments import body_parts, media_type
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.problems import SOON, Problem
@@ -31,14 +31,14 @@ MEDIA_TYPES = (MEDIA_TYPE, "application/jsonl")
 HEADERS = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="tulving-export.jsonl"'}
 PIECE = 256 * 1024
 BEGINNING = 200
-"""Bytes by which an export is known."""
+"""Bytes by which an export is recognized."""
 AT_ONCE = 4
-"""How many of both there may be in a process: each is work on all rows of a tenant."""
+"""Concurrent exports and imports of a process: each reads or writes all rows of a tenant."""
 MEGABYTE = 1024 * 1024
 LONGEST_LINE = 64 * MEGABYTE
 """More than the longest memory needs."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-_LINE = {"type": "object", "description": "A header, and then one row a line: `table` and `row`"}
+_LINE = {"type": "object", "description": "A header line, then a line for each row: `table` and `row`"}
 _COUNTS = {
     "type": "object",
     "additionalProperties": {
@@ -50,16 +50,16 @@ _COUNTS = {
 EXPORT = Described(
     http="GET /v1/export",
     name="export",
-    text="Everything in the caller's memory, as JSON lines: one snapshot, in the format of `tulving export`. It is for "
-    "those who reach the whole tenant.",
+    text="Export everything in the caller's tenant as JSON lines: one snapshot, in the format of `tulving export`. The "
+    "caller must have access to the whole tenant.",
     answer={MEDIA_TYPE: _LINE},
     problems=[507],
 )
 IMPORT = Described(
     http="POST /v1/import",
     name="import",
-    text="Take in an export, all or none: what is there already is skipped, so that it may be sent again. The answer "
-    "counts the rows of each table. It is for those who reach the whole tenant.",
+    text="Import an export, all or nothing. Rows that exist already are skipped, so an import can be repeated. The "
+    "answer counts the rows of each table. The caller must have access to the whole tenant.",
     right="write",
     body=dict.fromkeys(MEDIA_TYPES, _LINE),
     answer={"application/json": _COUNTS},
@@ -75,7 +75,7 @@ class Transfers:
         self._open = 0
 
     async def export(self, request: Request) -> Response:
-        """The rows of a tenant."""
+        """Handle `GET /v1/export`."""
         memory = await self._whole_memory(request, "read")
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
@@ -90,11 +90,10 @@ class Transfers:
             raise
 
     async def import_(self, request: Request) -> Response:
-        """Rows for a tenant."""
+        """Handle `POST /v1/import`."""
         memory = await self._whole_memory(request, "write")
-        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type not in MEDIA_TYPES or request.headers.get("content-encoding", "identity") != "identity":
-            problem = f"the body must be {MEDIA_TYPE}, not compressed"
+        if media_type(request) not in MEDIA_TYPES:
+            problem = f"the body must be {MEDIA_TYPE} and not compressed"
             raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": ", ".join(MEDIA_TYPES)})
         self._begin()
         try:
@@ -113,12 +112,12 @@ class Transfers:
             raise Forbidden(f"this needs the right to {right}, which this access token lacks")
         memory = await principal.memory()
         if not memory.bound.everything:
-            raise Forbidden("this is about a whole tenant, and this access is bound to a part of it")
+            raise Forbidden("this needs access to the whole tenant, and this request is bound to a part of it")
         return memory
 
     async def _receive(self, request: Request, path: Path) -> None:
-        """Write the body to a file as it arrives. What does not begin as an export does is refused at once, and so is a
-        line that would have to be held in memory."""
+        """Write the body to a file as it arrives. A body that is not an export is refused after its first bytes, and a
+        line that is too long to be held in memory as soon as it is."""
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > self._most:
             raise Problem(413, "body-too-large", f"the body has more than {self._most:,} bytes")
@@ -137,7 +136,7 @@ class Transfers:
 
     def _begin(self) -> None:
         if self._open >= AT_ONCE:
-            raise Problem(429, "busy", f"{AT_ONCE} exports and imports are under way already", {"Retry-After": SOON})
+            raise Problem(429, "busy", f"{AT_ONCE} exports and imports are in progress", {"Retry-After": SOON})
         self._open += 1
 
     def _end(self) -> None:
@@ -145,7 +144,7 @@ class Transfers:
 
 
 class Download(StreamingResponse):
-    """A file that has no name any more, and is gone when it has been sent."""
+    """Sends an unlinked file, whose space is freed when it is closed."""
 
     def __init__(self, file: BinaryIO, size: int, ended: Callable[[], None]) -> None:
         headers = {**HEADERS, "Content-Length": str(size)}
@@ -167,7 +166,7 @@ async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder of its owner's alone, for the time of a transfer."""
+    """A temporary folder that only its owner can read, for one transfer."""
     try:
         with tempfile.TemporaryDirectory(prefix="tulving-") as folder:
             yield Path(folder)

@@ -1,4 +1,4 @@
-"""The settings in force, where each comes from, and nothing secret among them."""
+"""The effective settings, the source of each, and secrets masked."""
 
 import os
 import re
@@ -21,19 +21,19 @@ Layers = Sequence[tuple[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting: its name, its value without secrets, and where it comes from."""
+    """A setting: its name, its value with secrets masked, and its source."""
 
     setting: str
     value: Any
     source: str
 
 
-def in_force(effective: MemoryModuleConfig) -> list[Setting]:
-    """The settings that a process works with, and the place where each was set: an option, the environment, the file of
-    the project, or the defaults."""
+def effective_settings(config: MemoryModuleConfig) -> list[Setting]:
+    """The settings that a process uses, each with its source: an option, the environment, the settings file, or the
+    defaults."""
     file, homes = find_project().settings_file, {name: os.environ[name] for name in NOT_SETTINGS if name in os.environ}
     layers = (
-        ("option", _flat(effective)),
+        ("option", _flat(config)),
         ("environment", _flat(load_config())),
         (str(file), _flat(load_config(environ=homes))),
         ("default", _flat(MemoryModuleConfig())),
@@ -42,12 +42,12 @@ def in_force(effective: MemoryModuleConfig) -> list[Setting]:
         Setting(
             name, store_name(value) if name == "url" and is_postgres(value) else shown(value), _source(name, layers)
         )
-        for name, value in _flat(effective).items()
+        for name, value in _flat(config).items()
     ]
 
 
 def shown(value: Any) -> Any:
-    """A value without what looks like a secret in it: keys, and the passwords in addresses."""
+    """A value with what looks like a secret masked: keys, and the passwords in URLs."""
     match value:
         case str():
             return _SCREEN.text("", _without_password(value))[0]
@@ -59,7 +59,7 @@ def shown(value: Any) -> Any:
 
 
 def _without_password(text: str) -> str:
-    """An address without the password and keys that stand in it."""
+    """A URL with its password and the secrets among its query parameters masked."""
     if "://" not in text:
         return text
     try:
@@ -84,7 +84,7 @@ def _flat(record: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _source(name: str, layers: Layers) -> str:
-    """The layer without which the value would be another one."""
+    """The highest layer that changes the value."""
     for (source, here), (_, below) in pairwise(layers):
         if here[name] != below[name]:
             return source
