@@ -215,6 +215,10 @@ class Store(Protocol):
 
     async def read(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 
+    async def look_up(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A short read, which does not wait behind searches if the engine can do that."""
+        ...
+
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: Any = None
     ) -> list[str]: ...

@@ -1,6 +1,7 @@
 """A token that was good is trusted for a moment: not longer, not once it is revoked here, and never a bad one."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from administration import administer, authentication
 from tulving import Memory
 from tulving.bootstrap import new_secret
 from tulving.services import tokens
+from tulving.storage.sqlite.store import READERS
 from tulving.testing import ManualClock
 
 
@@ -89,3 +91,17 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others(memory, secret
     await asyncio.sleep(0)
     first.cancel()
     assert await second
+
+
+@pytest.mark.usefixtures("path")
+async def test_neither_tokens_nor_readiness_wait_behind_searches(memory, secret):
+    free, store = threading.Event(), memory._env.store
+    searches = [asyncio.create_task(store.read(None, lambda conn: free.wait(60))) for _ in range(2 * READERS)]
+    try:
+        await asyncio.sleep(0)
+        assert await authentication(memory).authenticate(secret)
+        assert (await memory.readiness()).state == "ready"
+        assert not any(each.done() for each in searches)
+    finally:
+        free.set()
+        await asyncio.gather(*searches)

@@ -38,8 +38,8 @@ MOST_TRUSTED = 10_000
 class Authentication(Service):
     """What a network server needs to authenticate a caller whose tenant is not known yet.
 
-    A lookup waits like every other read, behind all that the store has to do; so a token that was good is trusted for a
-    moment. What this process revokes it forgets at once; what another one revokes, within `TRUSTED` seconds.
+    A token that was good is trusted for a moment, so that busy callers do not cost a lookup for each request. What this
+    process revokes it forgets at once; what another one revokes, within `TRUSTED` seconds.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -62,7 +62,7 @@ class Authentication(Service):
         """Ask the store once for all who wait. What was revoked meanwhile is not remembered."""
         mine = asyncio.current_task()
         try:
-            token = await self._env.store.read(None, storage.tokens.find, hash_, self._env.clock())
+            token = await self._env.store.look_up(None, storage.tokens.find, hash_, self._env.clock())
             if self._looking.get(hash_) is mine:
                 self._good.pop(hash_, None)
                 if token is not None:
@@ -81,7 +81,7 @@ class Authentication(Service):
 
     async def needs_token(self) -> bool:
         """Whether callers need a token: there is one that was not revoked."""
-        return await self._env.store.read(None, storage.tokens.any_kept)
+        return await self._env.store.look_up(None, storage.tokens.any_kept)
 
 
 class Tokens(Service):

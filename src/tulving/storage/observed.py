@@ -24,6 +24,10 @@ class ObservedStore:
         with self._observer.during("transaction", mode="read", function=_name(query)):
             return await self._store.read(tenant_id, query, *args, **kwargs)
 
+    async def look_up(self, tenant_id: str | None, query: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with self._observer.during("transaction", mode="read", function=_name(query)):
+            return await self._store.look_up(tenant_id, query, *args, **kwargs)
+
 
 def _name(function: Callable[..., Any]) -> str:
     """A function as our code calls it, with its module's last name."""

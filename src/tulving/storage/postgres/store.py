@@ -66,6 +66,8 @@ class PostgresStore:
         """Run a read in one snapshot. It is retried if the schema changes while it runs."""
         return await self._retried(_BEGIN_READ, tenant_id, query, *args, **kwargs)
 
+    look_up = read
+
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: Progress | None = None
     ) -> list[str]:

@@ -169,6 +169,7 @@ class SqliteStore:
         self._thread = threading.Thread(target=self._write_loop, name="tulving-writer", daemon=True)
         self._thread.start()
         self._pool = ThreadPoolExecutor(READERS, "tulving-reader")
+        self._express = ThreadPoolExecutor(1, "tulving-lookup")
 
     async def write(
         self, tenant_id: str | None, transaction: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
@@ -200,12 +201,16 @@ class SqliteStore:
     ) -> T:
         """Run a read in one snapshot, concurrently with the writer. One that is overtaken each time becomes a write:
         then nobody replaces a file that its snapshot names."""
-        if self._closed:
-            raise MemoryClosed
         try:
-            return await asyncio.wrap_future(self._pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
+            return await self._read_in(self._pool, query, *args, **kwargs)
         except Interrupted:
             return await self.write(tenant_id, query, *args, **kwargs)
+
+    async def look_up(
+        self, tenant_id: str | None, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """A short read, in a thread of its own so that it does not wait behind searches."""
+        return await self._read_in(self._express, query, *args, **kwargs)
 
     async def reindex(
         self, method: str | None = None, *, only_outgrown: bool = False, progress: object = None
@@ -242,7 +247,7 @@ class SqliteStore:
         """What an operator should know about the file, its log and its vectors."""
         with named_errors():
             findings = await asyncio.to_thread(self._place.health)
-        return [*findings, await self.read(None, self.vectors.finding)]
+        return [*findings, await self.look_up(None, self.vectors.finding)]
 
     async def ready(self) -> None:
         """Load the vectors of large tenants and wait until their graphs are complete. Searches need not wait for it."""
@@ -265,7 +270,8 @@ class SqliteStore:
         await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(self.vectors.close)
         await asyncio.wrap_future(self._pool.submit(self._keep_vectors))
-        await asyncio.to_thread(self._pool.shutdown)
+        for pool in (self._pool, self._express):
+            await asyncio.to_thread(pool.shutdown)
         for raw in (*self._readers, self._writer.raw):
             raw.close()
 
@@ -282,6 +288,13 @@ class SqliteStore:
         self._place.check_writable()
         if self._damage:
             raise self._damage
+
+    async def _read_in(
+        self, pool: ThreadPoolExecutor, query: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        if self._closed:
+            raise MemoryClosed
+        return await asyncio.wrap_future(pool.submit(self._reread, lambda conn: query(conn, *args, **kwargs)))
 
     def _reread(self, query: Callable[[SqliteConnection], T]) -> T:
         """Read, again in another snapshot if a file that it names was replaced since. Raises `Interrupted` if that
