@@ -161,7 +161,7 @@ def open_memory(*args: Any, **options: Any) -> Opening[Memory]:
     A host may pass the asyncpg pool of its own PostgreSQL database instead; the pool is left open.
 
     `embedder` is a name or an object of your own; `reranker` and `llm` are such objects, instead of the configured
-    ones; an `observer` is told what is done and how long it takes (`ports.Observer`). With `background`, unless the
+    ones; an `observer` measures what is done (`ports.Observer`). With `background`, unless the
     settings disable it, memories that were stored before the embedder was ready get their vectors in the background,
     and due jobs are run. `may_reembed` also opens a store with vectors of another embedder, to convert it.
     """
@@ -187,8 +187,7 @@ def open_administration(*args: Any, **options: Any) -> Opening[Administration]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a network server needs: the memory that it serves, the authentication of its callers, and the whole store,
-    for administrators."""
+    """What a network server needs: the memory, the authentication of callers, and the administration of the store."""
 
     memory: Memory
     authentication: Authentication

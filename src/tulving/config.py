@@ -173,7 +173,7 @@ def _is_number(value: Any) -> bool:
 
 
 NOT_SETTINGS = ("TULVING_HOME", "TULVING_WEIGHTS", "TULVING_TOKEN")
-"""Variables that are read elsewhere: before the settings are loaded, or by a client of a service."""
+"""Variables that are no settings: they are read before the settings are loaded, or by `tulving top`."""
 _OTHERS = ("TULVING_TEST_", "TULVING_BENCH_")
 
 

@@ -82,8 +82,7 @@ class PostgresConfig:
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """The limits of the HTTP server: of its connections, of what it works on at once, and of what each access token may
-    have of it unless the token says otherwise."""
+    """The limits of the HTTP server: connections, concurrent requests, and the default limits of each access token."""
 
     request_timeout: float = 30.0
     max_connections: int = 256
@@ -127,12 +126,12 @@ class HttpConfig:
 
 
 ASYMMETRIC = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split()
-"""The signatures that a JWT may have: of those whose makers alone know the key."""
+"""The signature algorithms that a JWT may use: asymmetric ones only."""
 
 
 @dataclass(frozen=True, slots=True)
 class JwtConfig:
-    """The identity provider whose tokens (JWT) are accepted over HTTP, if any, and what its claims mean here. The
+    """The identity provider whose tokens (JWT) are accepted over HTTP, if any, and the mapping of its claims. The
     entries of `rights` are VALUE=RIGHT,RIGHT."""
 
     issuer: str = ""
@@ -168,7 +167,7 @@ class JwtConfig:
 
     @property
     def granted(self) -> Mapping[str, set[str]]:
-        """The rights that each value of the claim stands for."""
+        """The rights that each value of the claim grants."""
         pairs = (each.rpartition("=") for each in self.rights)
         return {value: {right.strip() for right in rights.split(",")} for value, _, rights in pairs}
 
@@ -435,7 +434,7 @@ class LogsConfig:
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfig:
-    """Who may read the metrics of a server, and how many tenants have figures of their own."""
+    """Who may read the metrics of a server, and how many tenants have metrics of their own."""
 
     open: bool = False
     tenants: int = 10

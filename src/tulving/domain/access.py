@@ -13,13 +13,13 @@ from tulving.domain.scope import Allowance, Caller
 from tulving.errors import InvalidInput
 
 RIGHTS = ("read", "write", "destroy")
-"""A right is the effect of an operation that the token's holder may call. These are an agent's."""
+"""A right is the effect of an operation that the token's holder may call. These are the rights for agents."""
 ALL_RIGHTS = (*RIGHTS, "review", "admin")
-"""Those of people too: to decide on what models propose, and to administer the whole store."""
+"""Including those for people: to decide on what models propose, and to administer the whole store."""
 
 PER_MINUTE, PER_DAY = intake.Between(1, 1_000_000), intake.Between(0, 2**53)
 BODY_SIZES = intake.Between(1024, 1 << 30)
-"""What limits may be: of requests, of the tokens of language models, and of the bytes of a body."""
+"""The bounds of the limits: requests per minute, language model tokens per day, and bytes of a body."""
 
 SECRET_PREFIX = "tulving_"
 _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
@@ -27,7 +27,7 @@ _SECRET = re.compile(SECRET_PREFIX + r"[A-Za-z0-9_-]{43,200}")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Token(Record):
-    """What the store knows of a token. Only its holder knows the secret. A limit that is None is the server's."""
+    """What the store knows of a token. Only its holder knows the secret. A limit of None means that of the server."""
 
     tenant_id: str
     id: UUID
@@ -55,7 +55,7 @@ class Token(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NewToken(Token):
-    """A token with its secret, which nobody can be told later."""
+    """A new token with its secret, which is not stored and can't be shown again."""
 
     _shown = ("tenant_id", "id", "name", "actor", "rights", "expires_at")
 

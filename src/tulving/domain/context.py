@@ -27,7 +27,7 @@ LARGEST_SHARE, SMALLEST_SHARE = 0.25, 40
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A block of memory, how many tokens it has and may have, the hits that it tells, in its order, and the others."""
+    """A context block with its token count and budget, and the hits that it includes, in order, and leaves out."""
 
     text: str
     tokens: int
@@ -61,7 +61,7 @@ def compose(
     tokens: Callable[[str], int] = count_tokens,
     blocks: Mapping[str, str] | None = None,
 ) -> Composed:
-    """What `render` makes, and what it is made of."""
+    """The block that `render` returns, with the hits that it includes and leaves out."""
     hits = sorted(hits, key=lambda hit: stable_order(hit.score, hit.item.created_at, hit.item.id))
     text = _profile(blocks or {}, token_budget, int(token_budget * quotas["profile"]), tokens)
     used = tokens(text) - tokens(HEADER)
@@ -102,7 +102,7 @@ def _profile(blocks: Mapping[str, str], token_budget: int, quota: int, tokens: C
 def _fill(
     text: str, heading: str, lines: Iterable[tuple[str, Of]], budget: int, tokens: Callable[[str], int]
 ) -> tuple[str, list[Of]]:
-    """The text with a section of those lines that there is room for, and of what these are."""
+    """The text with a section of the lines that fit the budget, and the sources of these lines."""
     taken: list[Of] = []
     for line, of in lines:
         longer = text + heading + line

@@ -1,4 +1,4 @@
-"""Cursors: where a page of a listing ended, as a text that callers give back."""
+"""Opaque cursors: the place in a listing at which a page ended, as text."""
 
 import base64
 import json
@@ -14,13 +14,13 @@ Row = TypeVar("Row")
 
 
 def write(*place: Place) -> str:
-    """The place of the last row in the order of a listing."""
+    """The cursor of a place: the sort key of the last row of a page."""
     parts = [part.isoformat() if isinstance(part, datetime) else str(part) for part in place]
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
 
 
 def read(cursor: object, *types: type) -> tuple[Place, ...] | None:
-    """The place that a cursor stands for, whose parts are of these types; None without a cursor."""
+    """The place of a cursor, whose parts have these types; None without a cursor."""
     if cursor is None:
         return None
     try:

@@ -60,8 +60,8 @@ class Event(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """Which events are looked for; None means any. A kind may be given by its beginning: `fact`, `token`. `before` is
-    a place in their order."""
+    """A query of the audit trail; None matches anything. `event_type` may be a prefix: `fact`, `token`. `before` is the
+    sequence number below which the search begins."""
 
     event_type: str | None = None
     actor: str | None = None
@@ -73,19 +73,19 @@ class Sought:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it concerns one memory or one run, which have few events."""
+        """Whether it is about one memory or one run, which have few events."""
         return self.entity_id is not None or self.run_id is not None
 
     @property
-    def is_open(self) -> bool:
-        """Whether any event will do."""
+    def matches_all(self) -> bool:
+        """Whether every event matches."""
         return not self.is_narrow and (self.event_type, self.actor, self.since, self.until) == (None,) * 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Trail(Record, Listing[Event]):
-    """A part of the audit trail, the newest events first, and the sequence of them. `next_cursor` goes on with what
-    happened before, and is None at the beginning of the trail; `reaches` is how far back this part has looked."""
+    """A page of the audit trail, newest events first: a sequence of them. `next_cursor` continues it and is None at the
+    beginning of the trail; `reaches` is the time up to which the page has searched."""
 
     events: list[Event]
     next_cursor: str | None = None

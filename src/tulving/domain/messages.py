@@ -23,7 +23,7 @@ WARNING, HEALTHY = "memory:episodic:warning", "memory:episodic:healthy"
 LEARNED = "memory:semantic:saved"
 MONITORING = "memory:monitoring:warning"
 CHANGED = "audit:changed"
-"""The topic of all other changes, for those who ask for it by name."""
+"""The topic of all other changes, which is sent only to those who name it."""
 TOPIC_OF = {
     "episode_created": SAVED,
     "episode_deleted": PRUNED,
@@ -197,7 +197,7 @@ def _saved(event: Event, context: Context) -> Mapping[str, Any] | None:
 
 
 def _changed(event: Event, context: Context) -> Mapping[str, Any] | None:
-    """What has changed. A connection that is bound to a part of a tenant is told of memories only that it can read."""
+    """What has changed. A connection that is bound to a part of a tenant gets changes of memories that it can read."""
     if not context.bound.everything and (event.entity_type, event.entity_id) not in context.items:
         return None
     run = _text(event.run_id)

@@ -29,7 +29,7 @@ class Provenance:
 
 
 def own_links(item: Item) -> list[Link]:
-    """The links that a memory's own columns tell of."""
+    """The links that follow from a memory's own columns."""
     if not isinstance(item, Fact | Rule):
         return []
     found: list[Link] = []
@@ -41,12 +41,12 @@ def own_links(item: Item) -> list[Link]:
 
 
 def steps(anchor: UUID, links: Sequence[Link]) -> dict[UUID, int]:
-    """How many steps each memory lies before (negative) or after the anchor: where it stands in a picture that is read
-    from left to right. What led to another stands before it, and what is only related to it in the same place."""
+    """How many steps each memory is before (negative) or after the anchor, for a graph that is laid out in time. What
+    led to a memory is before it; what is only related to it is in the same place."""
     ends = dict.fromkeys(id_ for link in links for id_ in (link.source_id, link.target_id))
     ways = [_in_time(link) for link in links if FORWARD[link.relation]]
     found = dict.fromkeys((anchor, *ends), 0)
-    for _ in found:  # as often as the longest way can be; in a circle it ends somewhere
+    for _ in found:  # the longest path has at most so many steps; a cycle ends somewhere
         for earlier, later in ways:
             found[later] = max(found[later], found[earlier] + 1)
     later_ones = {later for _, later in ways}
@@ -62,7 +62,7 @@ def steps(anchor: UUID, links: Sequence[Link]) -> dict[UUID, int]:
 
 
 def distinct(links: Sequence[Link]) -> list[Link]:
-    """The links without repetitions, in order: the same one may be known from a row and from a column."""
+    """The links without duplicates, in order: a link may be known both from its row and from a column."""
     known: dict[tuple[UUID, Relation, UUID], Link] = {}
     for link in links:
         known.setdefault((link.source_id, link.relation, link.target_id), link)

@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """running, failed, ok, or waiting for its first run."""
+        """running, failed, ok, or waiting for the first run."""
         if self.holder:
             return "running"
         if self.last_error:

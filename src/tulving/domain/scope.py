@@ -15,8 +15,8 @@ GLOBAL = "global"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many tokens a caller may have language models spend on a day (None: only the tenant's limit holds), and the
-    name under which they are counted."""
+    """The language model tokens that a caller may spend per day (None: only the tenant's limit applies), and the name
+    under which they are counted."""
 
     spender: str
     tokens_per_day: int | None = None
@@ -26,8 +26,8 @@ class Allowance:
 class Caller:
     """Who makes the call. Comes from authentication or the local owner, never from a verb's argument.
 
-    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once. One from
-    elsewhere may have an `allowance` of its own.
+    `request_id` is a label in the audit events. With an `idempotency_key` a repeated call takes effect once. A
+    caller over a network may have an `allowance` of its own.
     """
 
     tenant_id: str = "default"

@@ -75,7 +75,7 @@ class Overview(Statistics):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DayOfGrowth(Record):
-    """How many memories of each kind were stored on a day, in whatever state they are now."""
+    """How many memories of each kind were stored on a day, regardless of their state now."""
 
     day: datetime
     episodes: int
@@ -85,7 +85,7 @@ class DayOfGrowth(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Growth(Record, Listing[DayOfGrowth]):
-    """The days of a growth, oldest first: a sequence of them."""
+    """The days, oldest first: a sequence of them."""
 
     days: list[DayOfGrowth]
 

@@ -239,7 +239,7 @@ class BlockingMemory:
         """What runs would have done but a person must decide, oldest first."""
         ...
     def accept(self, ids: Sequence[MemoryId] | MemoryId) -> Learned:
-        """Let proposals take effect. One that can't take effect any more is named among the errors, and stays."""
+        """Accept proposals, which then take effect. One that no longer can is listed among the errors and stays."""
         ...
     def reject(self, ids: Sequence[MemoryId] | MemoryId) -> int:
         """Drop proposals, so that no model stores the same again; returns how many."""
@@ -386,8 +386,7 @@ class BlockingMemory:
         """
         ...
     def preview_merge(self, source_entity_id: MemoryId, target_entity_id: MemoryId) -> MergePreview:
-        """Tell what a merge of two entities would do, before it is done: names, facts that would move, and which facts
-        would supersede which."""
+        """Preview a merge of two entities: the names and facts that would move, and those that would be superseded."""
         ...
     def merge_entities(
         self, source_entity_id: MemoryId, target_entity_id: MemoryId, tenant_id: str = "default"
@@ -535,14 +534,14 @@ class BlockingMemory:
     def growth(self, days: int = 28) -> Growth:
         """Count the memories of each kind that were stored on each of the last days (UTC), oldest first.
 
-        Of one day at most 10,000 of each kind are counted.
+        At most 10,000 of each kind are counted per day.
         """
         ...
     def fading(self, days: int = 7, limit: int = 10) -> Fading:
-        """Tell which facts and rules will fade in the next days unless something confirms them: how many begin to fade
-        and how many of those that are fading expire on each day (UTC), and the most important ones.
+        """Forecast which facts and rules will fade in the next days unless something confirms them: how many begin to
+        fade and how many expire on each day (UTC), and the most important ones.
 
-        Of one day at most 10,000 are counted.
+        At most 10,000 are counted per day.
         """
         ...
     def overview(self, scope: str | None = None) -> Overview:
@@ -594,7 +593,7 @@ class BlockingMemory:
         """
         ...
     def message_cursor(self, after: str | None = None) -> str:
-        """Where `messages` begins: at the cursor that is given, if it can come from this store, else at the present."""
+        """The cursor at which `messages` begins: the given one, if it is valid for this store, or the present."""
         ...
     def messages(
         self, topics: Topics = None, *, after: str | None = None, poll: float | None = None
@@ -722,10 +721,9 @@ class BlockingMemory:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
-        """List what is true, by subject and predicate, page by page: the facts that have both, without the notes. Does
-        not count as a reference.
+        """List keyed facts by subject and predicate, page by page, without notes. Does not count as a reference.
 
-        Without a state they are those in use, of which each subject and predicate has one for each owner and namespace.
+        Without a state, those in use are listed: one for each subject and predicate of an owner and namespace.
         """
         ...
     def store_rule(
@@ -1006,7 +1004,7 @@ class BlockingMemory:
         """The settings of this memory."""
         ...
     def observed(self, operation: str) -> AbstractContextManager[Any]:
-        """A block in which a surface calls an operation: the observer of this memory is told."""
+        """A context manager around the call of an operation, for the observer of this memory."""
         ...
     def count_call(self, tool: str) -> None:
         """Count a tool call that a surface makes: a session knows how many there were since it began."""

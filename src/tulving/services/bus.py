@@ -34,7 +34,7 @@ class Bus(Service):
         return self._env.streams.start(self._pass_on(topics, str(end), handler))
 
     async def message_cursor(self, after: str | None = None) -> str:
-        """Where `messages` begins: at the cursor that is given, if it can come from this store, else at the present."""
+        """The cursor at which `messages` begins: the given one, if it is valid for this store, or the present."""
         tenant_id = self.caller.tenant_id
         place = None if after is None else messages.read_cursor(after)
         reached = await self._read(storage.event_stream.reached, tenant_id, place)

@@ -65,7 +65,7 @@ class Context(Search):
         as_of: datetime | None,
         min_relevance: float | None,
     ) -> Composed:
-        """The block, and what it is made of."""
+        """The block with the hits that it includes and leaves out."""
         settings = self._env.config.retrieval
         given = settings.context_token_budget if token_budget is None else token_budget
         budget = intake.whole("token_budget", given, *BUDGETS)

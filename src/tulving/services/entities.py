@@ -213,8 +213,7 @@ class Entities(Service):
         source_entity_id: Annotated[MemoryId, "The id of the entity that would be merged into the target"],
         target_entity_id: Annotated[MemoryId, "The id of the entity that would remain"],
     ) -> MergePreview:
-        """Tell what a merge of two entities would do, before it is done: names, facts that would move, and which facts
-        would supersede which."""
+        """Preview a merge of two entities: the names and facts that would move, and those that would be superseded."""
         source, target = self._ends(source_entity_id, target_entity_id)
         return await self._read(storage.entities.preview, self.caller.tenant_id, source, target)
 
@@ -244,7 +243,7 @@ class Entities(Service):
         return await self._write_once(lambda conn: storage.entities.merge(conn, source, target, audit))
 
     def _ends(self, source_entity_id: MemoryId, target_entity_id: MemoryId) -> tuple[UUID, UUID]:
-        """The two entities of a merge."""
+        """The ids of the source and the target of a merge."""
         if not self.bound.everything:
             problem = "a merge changes facts of the whole tenant, and this connection is bound to a part of it"
             raise InvalidInput("source_entity_id", problem, "a connection to the whole tenant")

@@ -1,4 +1,4 @@
-"""Asking a memory questions in order to see how it answers, not to use the answers."""
+"""Queries that measure or explain a memory, and so count no references."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ VERBS: tuple[Verb, ...] = get_args(Verb)
 
 
 class Uncounted(References):
-    """Counts no references: what is found by measuring was not needed. What others have referred to counts as ever."""
+    """Counts no references, and reads those that other calls have counted."""
 
     def __init__(self, counting: References) -> None:
         self._counting = counting
@@ -34,7 +34,7 @@ class Uncounted(References):
 
 
 def uncounted(memory: Memory) -> Memory:
-    """The same memory, whose recalls leave no trace."""
+    """The same memory, whose recalls count no references."""
     env = replace(memory._env, references=Uncounted(memory._env.references))
     return Memory(env, memory.caller, memory.bound)
 
@@ -80,5 +80,5 @@ async def compose(
     as_of: datetime | None = None,
     min_relevance: float | None = None,
 ) -> Composed:
-    """The block that `Memory.context` would answer, and what it is made of."""
+    """The block that `Memory.context` returns, with the hits that it includes and leaves out."""
     return await memory._block(prompt, butler, token_budget, as_of, min_relevance)

@@ -257,10 +257,9 @@ class Facts(Service):
         limit: Annotated[int, "How many at most", HISTORY] = 100,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
     ) -> Page:
-        """List what is true, by subject and predicate, page by page: the facts that have both, without the notes. Does
-        not count as a reference.
+        """List keyed facts by subject and predicate, page by page, without notes. Does not count as a reference.
 
-        Without a state they are those in use, of which each subject and predicate has one for each owner and namespace.
+        Without a state, those in use are listed: one for each subject and predicate of an owner and namespace.
         """
         if state is not None:
             state = intake.one_of("state", canonical_state(state), STATES)

@@ -18,8 +18,8 @@ from tulving.services.service import Service
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobReport(Record):
-    """A scheduled job: when it is done (`cron`, in UTC; None if it is switched off), how its last run went, and when it
-    is due. `running` is the process that is doing it and `pieces` how many parts of it wait, if it is divided."""
+    """A scheduled job: its schedule (`cron`, in UTC; None if it is switched off), its last run and its next one.
+    `running` is the process that runs it, and `pieces` the number of parts that wait, if it is divided."""
 
     job: str
     state: str
@@ -51,7 +51,7 @@ class Jobs(Service):
 
     @operation("memory_run_job", http="POST /v1/jobs/{job}/run", effect="admin", idempotent=True, standard=False)
     async def run_job(self, job: Annotated[str, "Which job, as memory_jobs lists it"]) -> JobReport:
-        """Let a scheduled job be done now, by the next worker that looks; one that is being done is left alone."""
+        """Schedule a job to run now, on the next free worker. A job that is running already is left alone."""
         crons = self._env.config.schedule.crons()
         name = intake.one_of("job", job, tuple(crons))
         if crons[name] is None:
@@ -63,7 +63,7 @@ class Jobs(Service):
         return next(each for each in await self.list_jobs() if each.job == name)
 
     async def wait_for_jobs(self, longest: float) -> None:
-        """Wait until somebody asks this process for a job, at most so many seconds."""
+        """Wait until a job is requested in this process, at most so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):
                 await self._env.asked.wait()
@@ -71,7 +71,7 @@ class Jobs(Service):
 
 
 def _held(entry: Entry, now: datetime, lease: float) -> Entry:
-    """A job without the holder that has let its lease run out."""
+    """The entry without a holder whose lease has expired."""
     return entry if entry.held_until(now, timedelta(seconds=lease)) else replace(entry, holder=None)
 
 

@@ -141,7 +141,7 @@ class Profiles(Service):
         block: Annotated[BlockName, BLOCK],
         content: Annotated[str, "The whole new text; blank to empty the block"],
         unchanged_since: Annotated[
-            datetime | None, "When it was written last, as you have read it (created_at): refused if it was since"
+            datetime | None, "The created_at that you have read: refused if it was written since"
         ] = None,
         user_id: UserId = None,
         household_id: HouseholdId = None,

@@ -1,4 +1,4 @@
-"""What a person wants to see of one memory: where it comes from and what came of it."""
+"""The provenance of a memory: where it comes from and what came of it."""
 
 from datetime import datetime
 
@@ -20,5 +20,5 @@ async def trace(memory: Memory, kind: Kind, memory_id: MemoryId) -> Provenance |
 
 
 async def beginning(memory: Memory) -> datetime | None:
-    """The earliest time that is remembered; None while nothing is."""
+    """The earliest time of any memory; None while there is none."""
     return await memory._read(storage.statistics.beginning, memory.caller.tenant_id, memory.bound)

@@ -112,7 +112,7 @@ class Reviewing(Learning):
 
     @operation("memory_accept", http="POST /v1/review/accept", effect="review", standard=False)
     async def accept(self, ids: Chosen) -> Learned:
-        """Let proposals take effect. One that can't take effect any more is named among the errors, and stays."""
+        """Accept proposals, which then take effect. One that no longer can is listed among the errors and stays."""
         learned: Learned | None = None
         for proposal in await self._chosen(ids):
             run = await self._known_run(proposal.run_id)

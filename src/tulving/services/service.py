@@ -46,9 +46,7 @@ NamedProgress = Callable[[int, int, str], None]
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]
-UnchangedSince = Annotated[
-    datetime | None, "When it was changed last, as you have read it (updated_at): refused if it was changed since"
-]
+UnchangedSince = Annotated[datetime | None, "The updated_at that you have read: refused if it was changed since"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,7 +87,7 @@ class Env:
     references: References
     streams: Streams
     new_secret: Callable[[], str]
-    """Draws the secret of an access token."""
+    """Generates the secret of an access token."""
     names: "KnownNames" = field(default_factory=lambda: storage.names.KnownNames())
     subscribers: Subscribers = field(default_factory=Subscribers)
     tokens: Callable[[str], int] = count_tokens
@@ -100,7 +98,7 @@ class Env:
     """What ends all this, the last part first."""
     closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
-    """Somebody wants a job to be done now."""
+    """Set when a job is requested."""
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:
@@ -220,7 +218,7 @@ class Service:
         return self._env.config
 
     def observed(self, operation: str) -> AbstractContextManager[Any]:
-        """A block in which a surface calls an operation: the observer of this memory is told."""
+        """A context manager around the call of an operation, for the observer of this memory."""
         return self._env.observer.during("operation", operation=operation, tenant=self.caller.tenant_id)
 
     @property

@@ -38,7 +38,7 @@ class Counting(Service):
     ) -> Statistics:
         """Count the memories of each kind by state, and how long the oldest episode has waited for consolidation."""
         now = self._env.clock()
-        # Each at the same time as the others, since each looks at all rows of its table.
+        # Concurrently, since each reads all rows of its table.
         episodes, facts, rules = await asyncio.gather(*(self._counts(kind, scope, now) for kind in KINDS))
         oldest: datetime | None = episodes.pop("created_at")
         episodes["backlog_age_hours"] = None if oldest is None else max(0.0, (now - oldest) / _HOUR)
@@ -58,7 +58,7 @@ class Counting(Service):
     async def growth(self, days: Annotated[int, "How many days back, today included", DAYS] = 28) -> Growth:
         """Count the memories of each kind that were stored on each of the last days (UTC), oldest first.
 
-        Of one day at most 10,000 of each kind are counted.
+        At most 10,000 of each kind are counted per day.
         """
         wanted = calendar.until(self._env.clock(), intake.whole("days", days, *DAYS))
         counts = await self._read(storage.growth.stored, self.caller.tenant_id, self.bound, wanted)
@@ -75,10 +75,10 @@ class Counting(Service):
         days: Annotated[int, "How many days ahead, today included", DAYS] = 7,
         limit: Annotated[int, "How many memories are listed at most", LISTED] = 10,
     ) -> Fading:
-        """Tell which facts and rules will fade in the next days unless something confirms them: how many begin to fade
-        and how many of those that are fading expire on each day (UTC), and the most important ones.
+        """Forecast which facts and rules will fade in the next days unless something confirms them: how many begin to
+        fade and how many expire on each day (UTC), and the most important ones.
 
-        Of one day at most 10,000 are counted.
+        At most 10,000 are counted per day.
         """
         wanted = calendar.after(self._env.clock(), intake.whole("days", days, *DAYS))
         limit = intake.whole("limit", limit, *LISTED)

@@ -16,8 +16,8 @@ TENANTS = intake.Between(1, 1000)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Tenant(Record):
-    """A tenant: how many memories of each kind it has, in any state, how many tokens can be used for it, and when
-    something in it was changed last."""
+    """A tenant: how many memories of each kind it has, in any state, how many valid access tokens, and the
+    time of its last change."""
 
     tenant_id: str
     memories: dict[Kind, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Tenants(Service):
         limit: Annotated[int, "How many at most", TENANTS] = 100,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
     ) -> TenantPage:
-        """List the tenants by name, with what each has and when it was changed last."""
+        """List the tenants by name, with the number of their memories and tokens and the time of the last change."""
         limit = intake.whole("limit", limit, *TENANTS)
         place = cursors.read(cursor, str)
         found = await self._read(storage.tenants.listing, str(place[0]) if place else "", limit + 1, self._env.clock())

@@ -31,15 +31,15 @@ LONGEST_DAYS = 36_500
 SHORTEST_PREFIX = 4
 REVOKED = "token_revoked"
 TRUSTED = 1.0
-"""Seconds for which a token that was good is not looked up again."""
+"""Seconds for which a valid token is cached."""
 MOST_TRUSTED = 10_000
 
 
 class Authentication(Service):
     """What a network server needs to authenticate a caller whose tenant is not known yet.
 
-    A token that was good is trusted for a moment, so that busy callers do not cost a lookup for each request. What this
-    process revokes it forgets at once; what another one revokes, within `TRUSTED` seconds.
+    Valid tokens are cached for a moment, so that busy callers do not cost a lookup for each request. A token that this
+    process revokes is dropped from the cache at once; one that another process revokes, within `TRUSTED` seconds.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -59,7 +59,7 @@ class Authentication(Service):
         return token if token is not None and token.state(self._env.clock()) == "active" else None
 
     async def _look(self, hash_: str, began: float) -> Token | None:
-        """Ask the store once for all who wait. What was revoked meanwhile is not remembered."""
+        """Look a token up once for all requests that wait for it. One that is revoked in the meantime is not cached."""
         mine = asyncio.current_task()
         try:
             token = await self._env.store.look_up(None, storage.tokens.find, hash_, self._env.clock())
@@ -92,18 +92,18 @@ class Tokens(Service):
         self,
         secret: str | None = None,
         *,
-        name: Annotated[str | None, "What people call it"] = None,
+        name: Annotated[str | None, "Its name for people"] = None,
         actor: Annotated[str | None, "Who acts, in the audit trail; by default its name"] = None,
         rights: Annotated[Sequence[str], "What its holder may do", intake.OneOf(ALL_RIGHTS)] = RIGHTS,
-        days: Annotated[float | None, "After how many days it ends; by default never"] = None,
-        tenant_id: Annotated[str | None, "To which tenant; by default your own"] = None,
-        requests_per_minute: Annotated[int | None, "Of each server; by default as configured", PER_MINUTE] = None,
-        model_tokens_per_day: Annotated[int | None, "Spent by models; by default as configured", PER_DAY] = None,
-        largest_body: Annotated[int | None, "Bytes of a request; by default as configured", BODY_SIZES] = None,
+        days: Annotated[float | None, "Days until it expires; by default never"] = None,
+        tenant_id: Annotated[str | None, "Its tenant; by default your own"] = None,
+        requests_per_minute: Annotated[int | None, "To each server; by default as configured", PER_MINUTE] = None,
+        model_tokens_per_day: Annotated[int | None, "For language models; by default as configured", PER_DAY] = None,
+        largest_body: Annotated[int | None, "Bytes of a request body; by default as configured", BODY_SIZES] = None,
     ) -> NewToken:
-        """Grant the holder of a secret access to a tenant, for some days or until it is revoked.
+        """Create an access token for a tenant, for some days or until it is revoked.
 
-        The answer has the secret, which is drawn anew and shown only this once: no more than its hash is stored.
+        The answer has its secret, which is shown only this once: the store keeps no more than a hash of it.
         """
         now, secret = self._env.clock(), check_secret(self._env.new_secret() if secret is None else secret)
         name = None if name is None else intake.name("name", name, most=200)

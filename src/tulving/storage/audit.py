@@ -1,8 +1,8 @@
 """Reading the audit trail backward: who has changed what, the newest change first.
 
 Events are numbered in the order of their writing, and every search follows an index in that order: that of one memory,
-of one run, or of the tenant. Kinds, actors and times have no index of their own, which each write would have to pay
-for. A search for them looks at so many events at a time, and says how far it has come.
+of one run, or of the tenant. There is no index for kinds, actors and times, since each write would have to maintain it.
+A search for them examines a limited number of events per page, and says how far it has come.
 """
 
 from tulving.domain.events import Event, Sought
@@ -16,7 +16,7 @@ from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
 
 LOOKED_AT = 200_000
-"""How many events a search looks at, unless they are those of one memory or run."""
+"""How many events a search examines per page, unless they are those of one memory or run."""
 _EVENTS = f"SELECT seq, {', '.join(COLUMNS)} FROM memory_events AS e"
 _PLACE = "SELECT seq, occurred_at FROM memory_events AS e WHERE e.tenant_id = :tenant_id"
 _EQUAL = ("actor", "entity_id", "run_id")
@@ -25,9 +25,9 @@ _EQUAL = ("actor", "entity_id", "run_id")
 def search(
     conn: Connection, tenant_id: str, bound: Bound, sought: Sought, limit: int
 ) -> tuple[list[Event], Row | None]:
-    """The newest events that a caller may see, and the event at which the next search goes on, if there may be more."""
+    """The newest events that a caller may see, and the event at which the next page continues, if there may be more."""
     where, params = _condition(tenant_id, bound, sought)
-    most = limit if sought.is_open and bound.everything else LOOKED_AT
+    most = limit if sought.matches_all and bound.everything else LOOKED_AT
     end = None if sought.is_narrow else _place(conn, tenant_id, sought.before, most)
     if end is not None:
         where, params["end"] = f"{where} AND e.seq >= :end", end["seq"]
@@ -70,8 +70,8 @@ def _condition(tenant_id: str, bound: Bound, sought: Sought) -> tuple[str, Row]:
 
 
 def _reached(tenant_id: str, bound: Bound) -> tuple[str, Row]:
-    """What is told to a connection that is bound to a part of the tenant: what became of the memories and runs that it
-    may read. Whose a deleted memory was is not known any more, and the rest concerns the whole tenant."""
+    """The events that a connection bound to a part of the tenant may see: those of the memories and runs that it may
+    read. The owner of a deleted memory is not known any more, and other events concern the whole tenant."""
     of_run, params = runs.reach(bound)
     ways = [
         "e.entity_type = 'run' AND e.entity_id IN"

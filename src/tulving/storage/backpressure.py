@@ -83,7 +83,7 @@ class BoundedWrites:
 
     @property
     def queue(self) -> dict[str, int]:
-        """How many writes wait for the store, how many may, and how many callers wait for a place."""
+        """The writes in the queue, its limit, and the callers that wait for a slot in it."""
         with self._lock:
             return {"inside": self._inside, "allowed": self._allowed, "outside": len(self._queue)}
 

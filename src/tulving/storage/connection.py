@@ -138,7 +138,7 @@ class Connection(Protocol):
         ...
 
     def by_index(self, index: str) -> str:
-        """What follows a table to have it read by an index, where the engine can't tell that this one is the best."""
+        """SQL that follows a table to make it use an index, if the planner of the engine does not choose it."""
         ...
 
     def lock(self, *names: str) -> None:

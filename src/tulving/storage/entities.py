@@ -322,7 +322,7 @@ def _merge_slots(conn: Connection, source_id: UUID, target_id: UUID, audit: Audi
 
 
 def _in_slots(conn: Connection, tenant_id: str, source_id: UUID, target_id: UUID, lock: str = "") -> list[Row]:
-    """The facts in use that are keyed by one of two entities."""
+    """The facts in use that are about one of two entities."""
     return conn.fetch_all(
         "SELECT id, entity_id, scope, owner, predicate, confidence, occurred_at, created_at FROM facts"
         " WHERE tenant_id = :tenant_id"
@@ -332,7 +332,7 @@ def _in_slots(conn: Connection, tenant_id: str, source_id: UUID, target_id: UUID
 
 
 def _pairs(rows: Sequence[Row], source_id: UUID, target_id: UUID) -> list[tuple[Row, Row]]:
-    """Where both have a fact in the same slot: the one that stays, and the one that it supersedes."""
+    """The pairs of facts in the same slot: the one that stays, and the one that it supersedes."""
     theirs = {_slot(row): row for row in rows if row["entity_id"] == target_id}
     pairs: list[tuple[Row, Row]] = []
     for mine in rows:

@@ -1,4 +1,4 @@
-"""How many memories there are of each day."""
+"""Counts of memories by day."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row
 
 MOST_A_DAY = 10_000
-"""No more are counted of one day: a page that shows many days must not cost a look at every memory."""
+"""At most so many are counted per day, so that a chart of many days does not read every memory."""
 
 
 def stored(conn: Connection, tenant_id: str, bound: Bound, days: Sequence[datetime]) -> list[dict[Kind, int]]:

@@ -26,7 +26,7 @@ def entries(conn: Connection) -> list[Entry]:
 
 
 def seen_by_all(conn: Connection) -> list[Entry]:
-    """The same for somebody who must see all tenants."""
+    """The entries, for a caller that must be able to see all tenants."""
     conn.check_sees_all_tenants()
     return entries(conn)
 

@@ -7,8 +7,8 @@ from tulving.ports import Observer, Store
 
 
 class ObservedStore:
-    """Another store, except that an observer is told of each transaction; everything else is the store's own. A store
-    that nobody observes is not wrapped, and so costs nothing more."""
+    """Reports each transaction to an observer, and delegates everything else to another store. Without an observer the
+    store is not wrapped, so that it costs nothing."""
 
     def __init__(self, store: Store, observer: Observer) -> None:
         self._store, self._observer = store, observer
@@ -30,6 +30,6 @@ class ObservedStore:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """A function as our code calls it, with its module's last name."""
+    """The name of a function with the last part of its module."""
     module = getattr(function, "__module__", None) or ""
     return f"{module.rpartition('.')[2]}.{getattr(function, '__qualname__', type(function).__name__)}"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tulving.domain.days import EVER
+from tulving.domain.days import EARLIEST
 from tulving.domain.decay import reviewed
 from tulving.domain.editing import confirmed, is_forgotten
 from tulving.domain.events import AuditOf, Event
@@ -81,7 +81,7 @@ def due_by_day(conn: Connection, tenant_id: str, bound: Bound, days: Sequence[da
     """How many memories will begin to fade and how many will expire on each day. What is overdue counts for the first
     one."""
     counts = [dict.fromkeys(_BECOMING, 0) for _ in days]
-    times = [EVER, *growth.ends(days)[1:]]
+    times = [EARLIEST, *growth.ends(days)[1:]]
     for kind in REVIEWED:
         due, params = _due(conn, kind, tenant_id, bound, times[-1])
         for what, condition in _BECOMING.items():

@@ -68,14 +68,14 @@ def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
 
 
 class Rehearsed(Exception):
-    """What undoing a run would have done, which was rolled back."""
+    """The result of undoing a run, raised to roll it back."""
 
     def __init__(self, undone: Undone) -> None:
         self.undone = undone
 
 
 def rehearse(conn: Connection, run: Run, audit: Audit) -> NoReturn:
-    """Undo a run and roll that back: only so is it sure what undoing it would do."""
+    """Undo a run and roll that back: the only exact preview."""
     raise Rehearsed(undo(conn, run, audit))
 
 

@@ -44,13 +44,13 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     paths[openapi.PATH]["GET"] = Document(config)
     # Starlette takes the first route that matches, so fixed path segments come before parameters.
     ordered = sorted(paths.items(), key=lambda each: [part.startswith("{") for part in each[0].split("/")])
-    nowhere = (Route(path, Endpoint()) for path in (PATH, f"{PATH}/{{rest:path}}"))
+    nowhere = (Route(path, Resource()) for path in (PATH, f"{PATH}/{{rest:path}}"))
     # An id has no slash, but the name of a rule may.
     named = ((path.replace("{name}", "{name:path}"), methods) for path, methods in ordered)
-    return [*(Route(path, Endpoint(methods)) for path, methods in named), *nowhere]
+    return [*(Route(path, Resource(methods)) for path, methods in named), *nowhere]
 
 
-class Endpoint:
+class Resource:
     """The handlers of one path by method, as an ASGI application. Every error becomes problem details."""
 
     def __init__(self, methods: Mapping[str, Handler] | None = None) -> None:

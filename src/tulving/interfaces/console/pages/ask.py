@@ -1,4 +1,4 @@
-"""Ask: what the memory answers to a question, by each of its three ways, and why."""
+"""Ask: what search, recall and context answer to a question, and why."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ from tulving.services.search import MIN_CONFIDENCE
 T = TypeVar("T")
 LIMIT, NEAR, EXAMPLES, RECENT = 10, 5, 5, 20
 STEPS = 400
-"""Of the slider over the time of the memory's life."""
+"""The positions of the slider for `as_of`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question with all its conditions, as the address has them."""
+    """A question with its conditions, from the query parameters."""
 
     q: str = ""
     types: list[str] = field(default_factory=list)
@@ -50,25 +50,25 @@ class Asked:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What a recall takes of it; a search takes more."""
+        """The arguments of a recall; a search takes more."""
         kept = ("scope", "project", "tags", "since", "until", "as_of", "limit", "min_confidence", "min_relevance")
         return {"types": self.types or None, **{name: getattr(self, name) for name in kept}}
 
     @property
     def is_narrow(self) -> bool:
-        """Whether anything but the moment restricts the answers; a context takes no such conditions."""
+        """Whether there are conditions that a context does not take."""
         return bool(self.types or self.project or self.type or self.tags or self.since or self.until)
 
     @property
     def given(self) -> set[str]:
-        """The conditions that differ from what is asked by default."""
+        """The conditions that differ from the defaults."""
         plain = Asked()
         return {each.name for each in fields_of(self) if getattr(self, each.name) != getattr(plain, each.name)} - {"q"}
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The three answers, each with the milliseconds that it took, and what came close."""
+    """The three answers, each with its duration, and the near misses."""
 
     search: Found
     searched: list[hits.Shown]
@@ -80,12 +80,12 @@ class Answers:
     context_ms: float
     near: list[hits.Miss]
     agent: str
-    """For whom the context is, and other agents who have memories of this."""
+    """The agent of the context, and other agents with memories about the question."""
     others: list[str]
 
 
 async def show(visit: Visit) -> Response:
-    """The form and, once something was asked, the answers."""
+    """The form and, with a question, the answers."""
     memory = uncounted(await visit.memory())
     asked, answers, problem = Asked(q=fields.text(visit.query, "q")), None, ""
     examples: list[str] = []
@@ -116,7 +116,7 @@ async def show(visit: Visit) -> Response:
 
 
 def read(query: QueryParams) -> Asked:
-    """The question in an address."""
+    """The question in the query parameters."""
     given: dict[str, Any] = {
         "types": [kind for kind in query.getlist("types") if kind],
         "tags": fields.tags(query),
@@ -129,7 +129,7 @@ def read(query: QueryParams) -> Asked:
 
 
 async def _answers(memory: Memory, asked: Asked) -> Answers:
-    """The answers one after the other, so that none slows another down."""
+    """The answers, one after the other so that their durations are comparable."""
     conditions = asked.conditions
     of_search = {**conditions, "mode": asked.mode, "type": asked.type}
     search, search_ms = await _timed(memory.search(asked.q, **of_search))
@@ -168,7 +168,7 @@ async def _examples(memory: Memory) -> list[str]:
 
 
 def _life(began: datetime | None, now: datetime, as_of: datetime | None) -> dict[str, Any] | None:
-    """The slider: the seconds that it runs over, and where it stands; None while there is nothing to go back to."""
+    """The slider for `as_of`: its range in seconds and its position; None without earlier memories."""
     if began is None or began >= now:
         return None
     share = 1.0 if as_of is None else min(1.0, max(0.0, (as_of - began) / (now - began)))

@@ -19,7 +19,7 @@ PAGE_OF = {
     "run": "/console/runs/{}",
     "conflict": "/console/conflicts/{}",
 }
-"""Where things of a kind are shown."""
+"""The page of an entity by its type."""
 FILTERS, TIMES = ("event_type", "actor", "item", "run"), ("since", "until")
 COMMON = (
     ("", "anything"),
@@ -58,7 +58,7 @@ def place(event: Event) -> str | None:
 
 
 def payload(event: Event) -> Iterator[tuple[str, str, str | None]]:
-    """What an event tells, piece by piece: its name, its value, and the page that an id leads to."""
+    """The payload of an event: names, values, and the pages of ids."""
     for name, value in _flat(event.payload):
         if value is None or value in ("", [], {}):
             continue

@@ -1,4 +1,4 @@
-"""Conflicts: notes that said the same or the opposite, how that was settled, and what a person does about it."""
+"""Conflicts: notes that say the same or the opposite, how they were settled, and decisions on them."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ DAY, HOUR = 86_400, 3_600
 
 
 async def show(visit: Visit) -> Response:
-    """The conflicts, the newest first; those that wait for a person can be asked for."""
+    """The conflicts, the newest first, optionally with one status."""
     status = visit.query.get("status") or None
     if status is not None:
         status = one_of("status", status, SETTLEMENT_STATUSES)
@@ -88,7 +88,7 @@ def headline(settlement: Settlement) -> str:
 
 
 def _said(text: str, stems: Collection[str]) -> str:
-    """The words of a text whose stems are these, and what is there no more, since the text was edited."""
+    """The words of a text with these stems; a stem that an edit has removed stands for itself."""
     said = {stem: word for word in words(text) if (stem := stemmed(word.casefold())) in stems}
     return ", ".join(said.get(stem, stem) for stem in stems)
 

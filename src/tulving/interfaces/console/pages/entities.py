@@ -1,4 +1,4 @@
-"""Entities: whom and what facts are about, by all their names, and two made one."""
+"""Entities: whom and what facts are about, with all their names, and merging two of them."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -41,7 +41,7 @@ async def entity(visit: Visit) -> Response:
 
 
 async def update(visit: Visit) -> Response:
-    """Change the names of an entity, as they were when they were read."""
+    """Change the names of an entity, unless it was changed since it was read."""
     form, id_ = await visit.form(), visit.request.path_params["entity_id"]
     try:
         changed: Entity | None = await visit.call(
@@ -59,7 +59,7 @@ async def update(visit: Visit) -> Response:
 
 
 async def merging(visit: Visit) -> Response:
-    """Choose what an entity is to be merged into, and see what that would do."""
+    """Choose the target of a merge, and preview the merge."""
     source, target_id = await _known(visit), fields.text(visit.query, "into")
     name = fields.text(visit.query, "name")
     preview: MergePreview | None = None
@@ -113,7 +113,7 @@ async def _listing(visit: Visit, given: dict[str, str], problem: str = "", statu
 async def _page(
     visit: Visit, its: Entity, problem: str = "", form: FormData | None = None, status: int = 200
 ) -> Response:
-    """The page of an entity, perhaps with names that could not be given to it."""
+    """The page of an entity, with the values of a form that was refused."""
     facts = await visit.call("memory_facts", entity_id=its.id, limit=FACTS, cursor=visit.query.get("cursor"))
     target = None if its.merged_into is None else await visit.call("entity_get", entity_id=its.merged_into)
     return visit.render(
@@ -142,13 +142,13 @@ async def _known(visit: Visit) -> Entity:
 
 
 def _slots(facts: Sequence[Fact]) -> list[Slot]:
-    """The facts by predicate, whatever they call their subject."""
+    """The facts by predicate, under any name of the subject."""
     ordered = sorted(facts, key=place_of_slot)
     return [Slot(some[0].predicate, some) for _, each in groupby(ordered, place_of_slot) if (some := [*each])]
 
 
 def _names(form: FormData) -> list[str]:
-    """Other names, one on each line."""
+    """The aliases, one per line."""
     return [name for line in str(form.get("aliases", "")).splitlines() if (name := line.strip())]
 
 

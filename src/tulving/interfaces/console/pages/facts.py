@@ -1,4 +1,4 @@
-"""Facts: what is true of whom, what was true before, and notes."""
+"""Facts by subject with their history, and notes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,8 +46,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The facts of one subject and predicate: several if they belong to more than one owner or namespace, or are in
-    other states too."""
+    """The facts of one subject and predicate: several if they have different owners, namespaces or states."""
 
     predicate: str
     facts: list[Fact]
@@ -146,7 +145,7 @@ async def _page(visit: Visit, asked: dict[str, str]) -> tuple[list[Fact], str | 
 
 
 async def _found(visit: Visit, asked: dict[str, str]) -> tuple[list[Fact], None]:
-    """The facts in use that have some words, the best of them."""
+    """The best facts in use for some words."""
     found = await visit.call(
         "memory_search",
         query=asked["text"],
@@ -172,7 +171,7 @@ def _subjects(facts: Sequence[Fact]) -> list[Subject]:
 
 
 def place_of_slot(fact: Fact) -> str:
-    """What the facts of one slot of a subject have in common."""
+    """The sort key by which the facts of a subject are grouped into slots."""
     return place(fact)[1]
 
 

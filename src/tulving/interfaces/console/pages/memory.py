@@ -1,4 +1,4 @@
-"""Memory: one memory in full, where it comes from, what became of it, and the ways to correct it."""
+"""Memory: one memory with its provenance, history and forecast, and the ways to correct it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ PLACE = "/console/memory"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A form that was not accepted: which one, what is wrong, and what the visitor had written."""
+    """A form that was refused: which one, the problem, and the values of the visitor."""
 
     form: str
     problem: str
@@ -48,7 +48,7 @@ class Draft:
 
 
 async def find(visit: Visit) -> Response:
-    """Lead to the memory that an id of any kind, or the beginning of one, stands for."""
+    """Redirect to the memory with an id, or a prefix of one."""
     memory, given = await visit.memory(), visit.request.path_params["id"]
     _, whole = await memory.complete_id(given)
     found = await memory.look_at([whole])
@@ -66,7 +66,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def edit(visit: Visit) -> Response:
-    """It was wrong: correct it in place."""
+    """Correct a memory in place: it was wrong."""
     item, form = await _item(visit), await visit.form()
     try:
         changed = await visit.call("memory_edit", **_named(item), **_changes(form))
@@ -79,7 +79,7 @@ async def edit(visit: Visit) -> Response:
 
 
 async def restore(visit: Visit) -> Response:
-    """Bring a revision back, by another edit."""
+    """Restore a revision by another edit."""
     item = await _item(visit)
     number = int(visit.request.path_params["number"])
     revisions = await visit.call("memory_revisions", **_named(item))
@@ -100,7 +100,7 @@ async def restore(visit: Visit) -> Response:
 
 
 async def replace(visit: Visit) -> Response:
-    """It has changed: store the new value, which takes the place of the old one."""
+    """Store a new value that replaces a fact: it has changed."""
     item, form = await _item(visit), await visit.form()
     try:
         if not isinstance(item, Fact) or not item.keyed:
@@ -132,7 +132,7 @@ async def replace(visit: Visit) -> Response:
 
 
 async def confirm(visit: Visit) -> Response:
-    """It still holds."""
+    """Confirm a memory."""
     item = await _item(visit)
     done = await visit.call("memory_confirm", **_named(item))
     said = "Confirmed: it begins to fade anew from today." if done else "It is out of use, and can't be confirmed."
@@ -140,7 +140,7 @@ async def confirm(visit: Visit) -> Response:
 
 
 async def forget(visit: Visit) -> Response:
-    """It should not be known any more, perhaps with what was learned from it alone."""
+    """Forget a memory, optionally with what was learned from it alone."""
     item, form = await _item(visit), await visit.form()
     derived = await visit.call("memory_derived", **_named(item)) if form.get("derived") else []
     await visit.call("memory_forget", **_named(item), derived=bool(derived))
@@ -173,7 +173,7 @@ async def again(visit: Visit) -> Response:
 
 
 async def delete(visit: Visit) -> Response:
-    """It must not be there any more, not even as history."""
+    """Delete a memory for good."""
     item = await _item(visit)
     await visit.call("memory_delete", **_named(item))
     asked = visit.query.get("q")
@@ -261,7 +261,7 @@ async def _gone(visit: Visit, kind: Kind, id_: str) -> str:
 
 
 async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) -> Response:
-    """The page again, with what the visitor had written and what is wrong with it."""
+    """The page with a refused form, its values and the problem."""
     item = await _item(visit)
     values = {name: str(value) for name, value in sent.items()}
     problem = str(error)
@@ -274,7 +274,7 @@ async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) ->
 
 
 async def _as_owner(visit: Visit, item: Item) -> Memory:
-    """The memory as its owner has it, so that what is stored belongs to the same one."""
+    """The visitor's memory bound to the owner of an item, so that a new one gets the same owner."""
     memory = await visit.memory()
     return memory.bind(user_id=item.user_id, household_id=item.household_id, persona_id=item.persona_id)
 
@@ -296,13 +296,13 @@ def _named(item: Item) -> dict[str, Any]:
 
 
 def _path(visit: Visit, item: Item, act: str = "", **more: str) -> str:
-    """The page of a memory, or one of its acts, that still knows which question led there."""
+    """The path of a memory or one of its actions, with the question that led there."""
     query = ({"q": visit.query["q"]} if visit.query.get("q") else {}) | more
     return f"{PLACE}/{KIND_OF[type(item)]}/{item.id}{act}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
 
 
 def _undo(visit: Visit, changed: Item, revisions: Sequence[Revision]) -> tuple[str, str]:
-    """Brings back the version before the last edit, unless there is another edit by then."""
+    """The label and path of the button that undoes the last edit, unless there is a later one."""
     return "Undo", _path(visit, changed, f"/restore/{revisions[-1].number}", since=changed.updated_at.isoformat())
 
 
@@ -312,7 +312,7 @@ def _marked(before: Item, rule: Rule, how: str) -> str:
 
 
 _KEPT = {"type": "category", "confidence": "confidence"}
-"""What an edit's event keeps of before, as an edit takes it."""
+"""The columns that an event of an edit keeps, and their parameters of an edit."""
 _LEARNED = ("scope", "permanence", "source_butler", "source_episode_id")
 _OF_FACT = (*_LEARNED, "entity_id", "importance", "confidence", "source", "occurred_at")
 _OF_RULE = _LEARNED

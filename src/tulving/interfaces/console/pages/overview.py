@@ -20,13 +20,13 @@ LATEST = 8
 RUNS = 4
 FADING = 8
 NEARLY = 0.8
-"""The share of the tokens of a day from which on the page warns."""
+"""The share of the daily token limit from which on the page warns."""
 KIND_SERIES = (("Episodes", "episodes", "episode"), ("Facts", "facts", "fact"), ("Rules", "rules", "rule"))
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something that somebody should look at: what it is, what to do, and the page for that."""
+    """Something that needs attention: what it is, what to do, and the page for it."""
 
     text: str
     advice: str = ""

@@ -1,4 +1,4 @@
-"""Profile: what is known about a person, as it goes into a prompt, with every version of it."""
+"""Profile: the blocks of text about a person that go into a prompt, with their versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tulving.interfaces.console.visit import Page, Visit, path_with
 
 PATH = "/console/profile"
 WHO = {"user": "user_id", "household": "household_id", "persona": "persona_id"}
-"""The parameters that name whose profile it is, and those of the verbs."""
+"""The query parameters that name the owner, and the arguments of the verbs."""
 VERSIONS = 20
 MEANS = {
     "work": "Role, employer, projects",
@@ -28,7 +28,7 @@ MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A block of a profile with its versions, the latest first, each with the one before it."""
+    """A block of a profile with its versions, the latest first, each with the text before it."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One of those who have a profile."""
+    """An owner of a profile."""
 
     owner: ProfileOwner
     name: str
@@ -48,7 +48,7 @@ class Person:
 
 
 async def show(visit: Visit) -> Response:
-    """The profile of somebody."""
+    """The profile of a person."""
     who, memory = _who(visit), await visit.memory()
     owners: list[ProfileOwner] = await visit.call("profile_owners")
     blocks: list[Written] = []
@@ -76,7 +76,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def write(visit: Visit) -> Response:
-    """Correct a block, as it was when it was read."""
+    """Write a block, unless it was changed since it was read."""
     form, who = await visit.form(), _who(visit)
     block = fields.text(form, "block")
     known = fields.moment(form, "unchanged_since")
@@ -97,7 +97,7 @@ async def delete(visit: Visit) -> Response:
 
 
 async def _check_still_empty(visit: Visit, block: str, who: dict[str, Any]) -> None:
-    """A block that was never written has no time by which the store could tell."""
+    """Raise if a block was written that was empty when it was read: it has no time to compare with."""
     if await visit.call("profile_block", block=block, **who) is not None:
         raise InvalidInput("content", "somebody has written this block since you read it", "read the page again")
 

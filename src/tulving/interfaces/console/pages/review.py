@@ -1,4 +1,4 @@
-"""Review: what models have proposed and a person must decide."""
+"""Review: the proposals of models that wait for a decision."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -24,7 +24,7 @@ DOES = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A proposal with what it is about: the memory that it would change, and the episodes that it comes from."""
+    """A proposal with the memory that it would change and the episodes that it comes from."""
 
     proposal: Proposal
     target: Item | None
@@ -63,14 +63,14 @@ async def accept(visit: Visit) -> Response:
 
 
 async def reject(visit: Visit) -> Response:
-    """Drop proposals, so that no model learns the same again."""
+    """Reject proposals, so that no model learns the same again."""
     if not (chosen := _chosen(visit, await visit.form())):
         return visit.go(PLACE, "Nothing was selected.")
     return visit.go(PLACE, f"{await visit.call('memory_reject', ids=chosen)} rejected. No model learns that again.")
 
 
 def _chosen(visit: Visit, form: FormData) -> list[str]:
-    """The one whose own button was pressed, else those that are selected."""
+    """The proposal whose own button was pressed, else the selected ones."""
     only = visit.query.get("only")
     return [only] if only else [str(each) for each in form.getlist("ids")]
 

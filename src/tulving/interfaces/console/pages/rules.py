@@ -1,4 +1,4 @@
-"""Rules: how to act, on the ladder on which use moves them."""
+"""Rules: how to act, by their rung on the ladder."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ EMPTY_FORM = {"content": "", "permanence": "", "scope": GLOBAL, "tags": ""}
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A rule with its marks, the latest last, and what it takes to rise."""
+    """A rule with its latest marks, oldest first, and what it takes to rise."""
 
     rule: Rule
     marks: Sequence[Mark]
@@ -68,7 +68,7 @@ async def store(visit: Visit) -> Response:
 
 
 async def mark(visit: Visit) -> Response:
-    """Record that a rule was applied, and how that turned out."""
+    """Mark a rule as helpful or harmful."""
     form, rule_id = await visit.form(), visit.request.path_params["rule_id"]
     outcome = form.get("outcome")
     if outcome == "harmful":

@@ -1,4 +1,4 @@
-"""Runs of models: what each has learned, what it has cost, and undoing it."""
+"""Runs of models: what each has learned, its cost, and undoing it."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -26,7 +26,7 @@ GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a run did to a memory, with what it took the place of, both as they are today; None if they are gone."""
+    """A change by a run, with the memory and the one that it replaced as they are now; None if they are gone."""
 
     change: RunChange
     item: Item | None
@@ -43,14 +43,14 @@ async def show(visit: Visit) -> Response:
 
 
 async def look(visit: Visit) -> Response:
-    """One run with all that it changed."""
+    """One run with its changes."""
     report, groups, _ = await _report(visit)
     words = {"taught": taught, "what": what, "skipped": skipped}
     return visit.render("run.html", report=report, groups=groups, undone=None, **words)
 
 
 async def preview(visit: Visit) -> Response:
-    """What undoing a run would do, before it is done."""
+    """A preview of undoing a run."""
     report, groups, items = await _report(visit)
     undone: Undone = await visit.call("memory_undo", run_id=report.run.id, dry_run=True)
     words = {"taught": taught, "what": what, "skipped": skipped}

@@ -1,4 +1,4 @@
-"""Settings: what is in force here, and where it comes from. They are changed where they stand, not here."""
+"""Settings: the effective values and their sources, read only."""
 
 from itertools import groupby
 from typing import Any
@@ -27,7 +27,7 @@ async def show(visit: Visit) -> Response:
 
 
 def told(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value for display."""
     match value:
         case None | "":
             return "none"

@@ -1,4 +1,4 @@
-"""Tenants: who has memories in this store, how many, and since when nothing has changed."""
+"""Tenants: the tenants of the store, what each has, and its last change."""
 
 from starlette.responses import Response
 

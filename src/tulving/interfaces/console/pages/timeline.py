@@ -26,7 +26,7 @@ FILTERS = ("session", "type", "project", "source", "tags", "text", "gone", "day"
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Episodes that followed each other in one session, or outside of any."""
+    """Consecutive episodes of one session, or without a session."""
 
     session_id: UUID | None
     session: SessionReport | None
@@ -74,7 +74,7 @@ async def show(visit: Visit) -> Response:
 
 
 def _wanted(asked: dict[str, str]) -> dict[str, Any]:
-    """The arguments that filter, whatever the day and the words."""
+    """The filter arguments, without the day and the words."""
     wanted: dict[str, Any] = {name: asked[name] for name in ("type", "project", "source") if asked[name]}
     if asked["session"]:
         wanted["session_id"] = asked["session"]
@@ -103,8 +103,8 @@ def _day(name: str, text: str | None) -> datetime | None:
 
 
 def _last(visit: Visit, day: datetime | None, episodes: Sequence[Episode]) -> datetime:
-    """The last day of the chart: the one asked for; else some days after the chosen one, or that of the first episode,
-    since an import may have brought in what is long ago."""
+    """The last day of the chart: the requested one; else some days after the chosen day, or the day of the latest
+    episode, since all of them may be old."""
     today = calendar.midnight(visit.now)
     if (end := _day("end", visit.query.get("end"))) is not None:
         return min(end, today)
@@ -114,7 +114,7 @@ def _last(visit: Visit, day: datetime | None, episodes: Sequence[Episode]) -> da
 
 
 def _ending(visit: Visit, day: datetime) -> str:
-    """This page with a chart that ends on a day."""
+    """The URL of this page with a chart that ends on a day."""
     return visit.with_query(end=f"{day:%Y-%m-%d}", cursor=None)
 
 

@@ -1,4 +1,4 @@
-"""Workers: the scheduled jobs, who is doing them, how they went, and asking for one."""
+"""Workers: the scheduled jobs, their runs, and running one now."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def run(visit: Visit) -> Response:
-    """Let a job be done now."""
+    """Request a job to run now."""
     report = await visit.call("memory_run_job", job=visit.request.path_params["job"])
     name = report.job.replace("_", " ")
     if report.running:
@@ -28,12 +28,12 @@ async def run(visit: Visit) -> Response:
 
 
 def due(job: JobReport, visit: Visit) -> bool:
-    """Whether it waits for a worker that has time for it."""
+    """Whether it is due and waits for a worker."""
     return job.next_run is not None and job.next_run <= visit.now and not job.running
 
 
 def result(job: JobReport) -> Iterator[tuple[str, str]]:
-    """What the last run of a job did, without what it did not."""
+    """The result of the last run, without zeros."""
     for name, value in (job.result or {}).items():
         if value:
             yield name.replace("_", " "), _text(value)
