@@ -7,6 +7,7 @@ from console_parts import BASE, KEY, Visitor
 
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces.console import security
+from tulving.interfaces.console.guard import Guard
 from tulving.interfaces.console.navigation import NAVIGATION, all_pages
 from tulving.interfaces.console.presentation import STATIC
 from tulving.interfaces.console.visit import LARGEST_FORM
@@ -108,6 +109,21 @@ async def test_no_path_leads_out_of_the_folder_of_files(stranger, path):
     assert stranger.status in (303, 404) or stranger.path.startswith("/console/login")
     assert "class Door" not in stranger.page
     assert "root:" not in stranger.page
+
+
+async def test_an_answer_that_breaks_off_is_not_begun_anew():
+    async def breaks_off(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("broken")
+
+    sent = []
+
+    async def send(message):
+        sent.append(message["type"])
+
+    with pytest.raises(RuntimeError, match="broken"):
+        await Guard(breaks_off)({"type": "http", "method": "GET", "path": "/", "headers": []}, None, send)
+    assert sent == ["http.response.start"]
 
 
 def test_the_policy_needs_no_inline_script_or_style():

@@ -255,6 +255,11 @@ async def test_without_the_name_of_a_key_there_must_be_one_only(environ, issuer:
     async with service(jwt=settings(issuer)) as here:
         assert (await here.send("GET", "/v1/health", nameless)).status_code == 401
         assert (await here.send("GET", "/v1/health", issuer.token())).status_code == 200
+    issuer.add("three", "EC")
+    issuer.add("four", "EC of another curve")
+    async with service(jwt=settings(issuer)) as here:
+        nameless = issuer.token("three", headers={"kid": None})
+        assert (await here.send("GET", "/v1/health", nameless)).status_code == 200
 
 
 async def test_without_a_provider_its_tokens_are_unknown(environ, issuer: Provider):
