@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 from administration import administer
-from console_parts import BASE, KEY, WIDE, Browser, Service, Visitor, chromium, flags, opening, serving
+from console_parts import WIDE, Browser, Service, Visitor, application_of, chromium, flags, serving
 from playwright.async_api import Browser as Chromium
 from playwright.async_api import async_playwright
 from starlette.applications import Starlette
@@ -21,14 +21,8 @@ from tulving import Caller, Memory, open_administration
 from tulving.bootstrap import new_secret
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces import console
-from tulving.interfaces.calls import open_lazily
-from tulving.interfaces.http import api
-from tulving.interfaces.http.application import application
-from tulving.interfaces.http.authentication import Access
-from tulving.interfaces.http.hosts import Endpoint
 
 REQUIRED = "TULVING_TEST_BROWSER"
-ADDRESS = Endpoint("127.0.0.1", int(BASE.rsplit(":", 1)[1]))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
@@ -42,12 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 async def app(memory: Memory) -> AsyncIterator[Starlette]:
     """The application with its API and its console, in this process, on the memory of the test."""
-
-    config = memory._env.config
-    async with open_lazily(opening(memory)) as served:
-        access = Access(served, key=KEY)
-        more = [*api.routes(config, access), *console.routes(config, access)]
-        yield application(config, served, ADDRESS, access, more)
+    async with application_of(memory) as made:
+        yield made
 
 
 @pytest.fixture

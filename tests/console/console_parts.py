@@ -19,16 +19,24 @@ from administration import administer, authentication
 from axe_playwright_python.async_playwright import Axe
 from html_tree import Element, Tree
 from playwright.async_api import BrowserContext, Page, Request
+from starlette.applications import Starlette
 
 import tulving
 from tulving import Caller, Memory
 from tulving.bootstrap import Served, new_secret, utc_now
 from tulving.domain.access import ALL_RIGHTS
+from tulving.interfaces import console
+from tulving.interfaces.calls import open_lazily
 from tulving.interfaces.cli import story
+from tulving.interfaces.http import api
+from tulving.interfaces.http.application import application
+from tulving.interfaces.http.authentication import Access
+from tulving.interfaces.http.hosts import Endpoint
 from tulving.services.administration import Administration
 from tulving.settings import MemoryModuleConfig
 
 BASE = "http://127.0.0.1:8321"
+ADDRESS = Endpoint("127.0.0.1", 8321)
 KEY = "tulving_the-key-of-this-server-0123456789"
 SOURCE = str(Path(tulving.__file__).parent.parent)
 PICTURES = "TULVING_TEST_PICTURES"
@@ -45,6 +53,16 @@ def opening(memory: Memory) -> Callable[[], AbstractAsyncContextManager[Served]]
         yield Served(memory, authentication(memory), administer(memory))
 
     return opened
+
+
+@asynccontextmanager
+async def application_of(memory: Memory) -> AsyncIterator[Starlette]:
+    """The application with its API and its console, in this process."""
+    config = memory._env.config
+    async with open_lazily(opening(memory)) as served:
+        access = Access(served, key=KEY)
+        more = [*api.routes(config, access), *console.routes(config, access)]
+        yield application(config, served, ADDRESS, access, more)
 
 
 @contextmanager
@@ -90,16 +108,16 @@ class Visitor:
 
     @property
     def status(self) -> int:
-        return self._last.status_code
+        return self.last.status_code
 
     @property
     def page(self) -> str:
-        return self._last.text
+        return self.last.text
 
     @property
     def path(self) -> str:
         """The address that is shown, with its parameters."""
-        return self._last.url.raw_path.decode()
+        return self.last.url.raw_path.decode()
 
     @property
     def tree(self) -> Element:
@@ -115,7 +133,7 @@ class Visitor:
         return self.tree.one("h1").text
 
     @property
-    def _last(self) -> httpx2.Response:
+    def last(self) -> httpx2.Response:
         assert self.response is not None, "nothing was opened yet"
         return self.response
 
@@ -154,9 +172,9 @@ class Visitor:
         return await self._go(method, button["formaction"] or form["action"], values)
 
     async def _go(self, method: str, address: str, values: list[tuple[str, str]] | None = None) -> "Visitor":
-        target = urljoin(str(self._last.url), address)
+        target = urljoin(str(self.last.url), address)
         assert target.startswith(self.base), f"{target} leaves the console"
-        headers = {"sec-fetch-site": "same-origin", "referer": str(self._last.url)}
+        headers = {"sec-fetch-site": "same-origin", "referer": str(self.last.url)}
         if method == "POST":
             headers |= {"origin": self.base, "content-type": "application/x-www-form-urlencoded"}
             return await self.send("POST", target, content=urlencode(values or []), headers=headers)
@@ -296,7 +314,7 @@ class Browser:
     async def overflow(self) -> int:
         """How many pixels the page is wider than the window."""
         wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        for _ in range(10):  # what is drawn follows the size of the window a moment later
+        for _ in range(100):  # what is drawn follows the size of the window a moment later
             if (found := await self.page.evaluate(wider)) <= 0:
                 return 0
             await self.page.wait_for_timeout(50)

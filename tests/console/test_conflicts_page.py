@@ -86,6 +86,9 @@ async def test_what_is_held_is_decided_only_with_the_right_to_review(entered, me
     await agent.open("/console/conflicts?status=held")
     assert "somebody with the right to review" in agent.text
     assert not {"Accept", "Keep both"} & {*agent.buttons()}
+    reviewer = await entered("read", "review")
+    await reviewer.open("/console/conflicts?status=held")
+    assert "Keep both" in reviewer.buttons()
     reader = await entered("read")
     for verb, right in (("accept", "review"), ("dismiss", "review"), ("revert", "write")):
         await reader.send("POST", f"/console/conflicts/{conflict.id}/{verb}", data={"_token": token_of(reader)})
@@ -93,6 +96,14 @@ async def test_what_is_held_is_decided_only_with_the_right_to_review(entered, me
         assert right in reader.text
         await reader.open("/console")
     assert await contents(memory) == sorted([TEA, NO_TEA])
+
+
+async def test_taking_a_held_one_back_is_offered_to_those_who_may(entered, conflict):
+    reviewer = await entered("read", "review")
+    await reviewer.open("/console/conflicts?status=held")
+    await reviewer.press("Accept")
+    assert "Settled: the new note won." in reviewer.text
+    assert "Take it back" not in reviewer.buttons()
 
 
 async def test_those_of_another_tenant_are_not_there(entered, conflict):

@@ -76,6 +76,7 @@ async def test_pages_and_the_chart_lead_on(visitor, memory, clock):
         clock.advance(hours=1)
     await visitor.open("/console/timeline")
     assert "moment 59" in visitor.text and "moment 9 " not in visitor.text
+    assert visitor.links("Earlier") and not visitor.links("Later"), "nothing happens after today"
     await visitor.follow("Next page")
     assert "moment 9 " in f"{visitor.text} " and "moment 59" not in visitor.text
     await visitor.follow("First page")
@@ -84,6 +85,9 @@ async def test_pages_and_the_chart_lead_on(visitor, memory, clock):
     assert "moment 24" in visitor.text and "moment 23" not in visitor.text and "moment 48" not in visitor.text
     await visitor.follow("Earlier")
     assert "moment 24" in visitor.text, "only the chart moves"
+    assert "Nothing happened from 12 Oct 2025 to 22 Nov 2025." in visitor.text
+    await visitor.follow("Later")
+    assert "2 Jan 2026 is shown" in visitor.text
 
 
 async def test_what_is_gone_is_shown_if_asked_for_and_says_so(visitor, memory, told, clock):

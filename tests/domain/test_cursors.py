@@ -29,6 +29,8 @@ def test_a_place_is_read_as_it_was_written():
         cursors.write("a", datetime(2026, 3, 1), WHO),
         cursors.write("a", WHEN, "no id"),
         cursors.write("a\x00b", WHEN, WHO),
+        cursors.write("\ud800", WHEN, WHO),
+        cursors.write("a", WHEN, WHO, "more"),
         "WzEsMiwzXQ==",
         "eyJhIjogMX0=",
         "bnVsbA==",

@@ -97,6 +97,7 @@ class Provider:
         made = {
             "RSA": lambda: rsa.generate_private_key(65537, bits),
             "EC": lambda: ec.generate_private_key(ec.SECP256R1()),
+            "EC of another curve": lambda: ec.generate_private_key(ec.SECP384R1()),
             "OKP": ed25519.Ed25519PrivateKey.generate,
         }
         self.keys[name] = made[kind]()

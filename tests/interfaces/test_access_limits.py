@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from access_parts import FACT, Service, provider, service, settings
+from access_parts import FACT, KEY, Service, provider, service, settings
 from http_parts import JSON, LIST
 from httpx2 import Response
 from hypothesis import given
@@ -91,7 +91,7 @@ async def test_each_user_of_a_provider_has_a_count_of_their_own(environ):
 
 
 async def test_a_body_is_as_large_as_its_sender_may_send(environ):
-    async with service(http={"largest_body": 2000}) as here:
+    async with service(http={"largest_body": 2000}, key=KEY) as here:
         small, large = await here.create(), await here.create(largest_body=100_000)
         for path, headers, body in (
             ("/v1/facts", {}, FACT),
@@ -106,8 +106,8 @@ async def test_a_body_is_as_large_as_its_sender_may_send(environ):
                     yield text[start : start + 500]
 
             headers = {"content-type": "application/json", **headers}
-            for content in (text, streamed()):
-                refused = await here.send("POST", path, small, content=content, headers=headers)
+            for content, sender in ((text, small), (streamed(), small), (text, KEY)):
+                refused = await here.send("POST", path, sender, content=content, headers=headers)
                 assert refused.status_code == 413, path
             assert (await here.send("POST", path, large, content=text, headers=headers)).status_code < 300, path
             assert (await here.send("POST", path, small, json=body, headers=headers)).status_code < 300, path
@@ -173,6 +173,14 @@ async def test_a_token_that_was_good_before_and_is_revoked_is_a_guess_like_other
         await here.store.administration.revoke_token(str(token.id))
         statuses = [(await here.send("GET", "/v1/health", secret)).status_code for _ in range(4)]
         assert statuses == [401, 401, 429, 429]
+
+
+async def test_a_good_token_with_a_request_that_is_not_is_no_guess(environ):
+    async with service(clock=Time(), http={"failures_per_minute": 1}) as here:
+        secret, reader = await here.create(), await here.create(rights=["write"])
+        for _ in range(3):
+            for asked, token, headers in ((400, secret, {"idempotency-key": ""}), (403, reader, {})):
+                assert (await here.send("GET", "/v1/health", token, headers=headers)).status_code == asked
 
 
 async def test_a_network_of_ipv6_is_one_client(environ):

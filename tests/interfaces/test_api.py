@@ -13,7 +13,7 @@ from api_parts import PROBLEM, Api, served
 from http_parts import JSON, Served
 from service_parts import client_of, service_process
 
-from tulving import Memory
+from tulving import Memory, errors
 from tulving.interfaces.http import openapi, problems
 from tulving.testing import ManualClock
 
@@ -403,6 +403,28 @@ async def test_head_is_get_without_the_body(environ: dict[str, str], token: Call
             assert (head.status_code, head.content) == (200, b"")
             assert head.headers["content-length"] == got.headers["content-length"]
             assert (await web.head("/v1/nothing")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "name", "after"),
+    [
+        (errors.StoreBusy("full"), 429, "busy", "1"),
+        (errors.StoreUnavailable("gone"), 503, "unavailable", "5"),
+        (errors.EmbedderUnavailable("gone"), 503, "unavailable", "5"),
+        (errors.DiskFull("full"), 507, "no-space", None),
+        (errors.SpendLimitReached("spent"), 429, "too-many-requests", "3600"),
+        (errors.ModelUnavailable("busy", wait=2.1), 502, "model-failed", "3"),
+        (errors.ModelUnavailable("gone"), 502, "model-failed", None),
+        (errors.MissingExtra("none"), 501, "not-installed", None),
+        (errors.DamagedStore("the file /secret/place"), 500, "internal-error", None),
+        (ValueError("/secret/place"), 500, "internal-error", None),
+    ],
+)
+def test_a_problem_says_when_to_try_again_and_no_secret(error: Exception, status: int, name: str, after: str | None):
+    answered = problems.respond(error)
+    assert (answered.status_code, answered.headers.get("retry-after")) == (status, after)
+    assert json.loads(answered.body)["type"] == problems.TYPES + name
+    assert b"/secret/place" not in answered.body
 
 
 @BY_SIZE

@@ -145,6 +145,12 @@ async def test_a_body_that_is_too_large_is_refused(environ, temporary, monkeypat
         assert (refused.status_code, refused.json()["type"]) == (413, "/v1/problems/body-too-large")
         status, said = await endlessly(here, secret, begin, b"\n" * 65_536)
         assert (status, said["type"]) == (413, "/v1/problems/body-too-large")
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        head = f"POST /v1/import HTTP/1.1\r\nhost: 127.0.0.1:{here.port}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        writer.write(f"{head}authorization: Bearer {secret}\r\ncontent-length: {MEGABYTE + 1}\r\n\r\n".encode())
+        async with asyncio.timeout(20):
+            assert (await reader.readline()).split()[1] == b"413", "before any of it was sent"
+        writer.transport.abort()
         monkeypatch.setattr(transfers, "LONGEST_LINE", 200_000)
         status, said = await endlessly(here, secret, begin, b"x" * 65_536)
         assert status == 422 and "line" in said["problem"]

@@ -10,6 +10,7 @@ from http_parts import bearer
 from service_parts import service_process
 from watched_service import samples, watched
 
+from tulving import Caller
 from tulving.errors import ModelUnavailable
 from tulving.interfaces.http.busiest import OTHERS, Busiest
 from tulving.interfaces.http.families import FAMILIES
@@ -19,7 +20,7 @@ from tulving.ports import UNOBSERVED, Completion
 from tulving.services.model import LanguageModel
 from tulving.settings import MemoryModuleConfig, MetricsConfig
 from tulving.storage.backpressure import BoundedWrites
-from tulving.testing import ScriptedLlm
+from tulving.testing import ScriptedLlm, WordEmbedder
 from tulving.workers.jobs import Job
 from tulving.workers.schedule import Schedule
 from tulving.workers.scheduler import Scheduler
@@ -38,6 +39,8 @@ async def test_operations_are_measured_by_their_outcome(url):
         assert figures[name, (("operation", "memory_recall"), ("outcome", "ok"))] == 1
         assert figures[name, (("operation", "memory_recall"), ("outcome", "refused"))] == 1
         assert figures["tulving_tenant_calls_total", (("tenant", "default"),)] == 3
+        transactions = "tulving_transaction_duration_seconds_count"
+        assert {dict(labels)["mode"] for name, labels in figures if name == transactions} == {"read", "write"}
         assert figures["tulving_store_up", ()] == 1
         assert figures["tulving_vectors_pending", ()] == 0
 
@@ -135,6 +138,15 @@ async def test_writes_that_share_a_commit_are_a_group(path):
         writes = after["tulving_commit_group_size_sum", ()] - before["tulving_commit_group_size_sum", ()]
         assert writes >= 40
         assert commits < writes
+
+
+async def test_what_waits_for_its_vector_is_counted_in_all_tenants(url):
+    embedder = WordEmbedder()
+    async with watched(url, embedder=embedder) as service:
+        embedder.problem = "not now"
+        for tenant in ("anna", "ben"):
+            await service.memory.bind(caller=Caller(tenant)).store_rule("Ask first")
+        assert await service.figure("tulving_vectors_pending") == 2
 
 
 async def test_the_queue_of_writes_is_told(url):

@@ -69,6 +69,21 @@ async def test_pages_have_every_event_once(memory: Memory):
     assert (pages, len(seen), seen) == (3, 7, sorted(seen, reverse=True))
 
 
+@pytest.mark.parametrize("sought", [{}, {"event_type": "fact"}, {"actor": "ben"}, {"item": "the first"}])
+@pytest.mark.parametrize("limit", [1, 2, 3, 6])
+async def test_pages_of_any_search_have_every_event_once_and_end(memory: Memory, limit: int, sought: dict[str, Any]):
+    ben = memory.bind(caller=Caller("default", "ben"))
+    first = await ben.store_fact("Anna", "drink", "tea")
+    for _ in range(5):
+        await ben.confirm("fact", first.id)
+    sought = {name: first.id if name == "item" else value for name, value in sought.items()}
+    seen, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        page = await memory.audit(limit=limit, cursor=cursor, **sought)
+        seen, cursor, pages = [*seen, *(event.seq for event in page)], page.next_cursor, pages + 1
+    assert (len({*seen}), len(seen), pages) == (6, 6, 6 // limit)
+
+
 async def test_a_search_for_something_rare_says_how_far_it_has_looked(memory: Memory, monkeypatch, clock: ManualClock):
     monkeypatch.setattr(audit, "LOOKED_AT", 4)
     await memory.store_rule("Ask first")
@@ -128,6 +143,7 @@ async def test_who_is_bound_to_a_part_sees_what_concerns_that(memory: Memory):
     told_her = await ann.audit()
     assert {"fact_created", "run_undone", "fact_retracted", "episode_created"} <= {each.event_type for each in told_her}
     assert his.id not in {each.entity_id for each in told_her}
+    assert len(await ann.audit(limit=len(told_her))) == len(told_her), "what others did takes no room"
     assert not {each.event_type for each in told_her} & {"token_created", "rule_created", "rule_deleted"}
     assert await kinds(ben) == ["fact_created"]
     assert await kinds(ben, item=hers.id) == await kinds(ben, run_id=run) == []

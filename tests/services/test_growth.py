@@ -54,8 +54,8 @@ async def test_what_will_fade_is_counted_on_its_day_and_the_most_important_comes
 
 async def test_of_many_that_are_due_the_first_are_compared(memory, monkeypatch):
     monkeypatch.setattr(reviews, "MOST_WEIGHED", 1)
-    await memory.store_fact("tea", "colour", "green", importance=2, permanence="ephemeral", confidence=0.25)
     await memory.store_fact("tea", "price", "high", importance=9, permanence="ephemeral", confidence=0.4)
+    await memory.store_fact("tea", "colour", "green", importance=2, permanence="ephemeral", confidence=0.25)
     assert [each.content for each in (await memory.fading(10)).memories] == ["green"]
 
 

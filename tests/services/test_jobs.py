@@ -86,6 +86,14 @@ async def test_one_that_is_being_done_is_left_alone(memory: Memory, scheduler: S
     assert list(await memory.audit(event_type="job_requested")) == []
 
 
+async def test_who_waits_is_woken_once_for_what_was_asked(memory: Memory):
+    boss = administer(memory)
+    await boss.run_job("decay_sweep")
+    await asyncio.wait_for(boss.wait_for_jobs(3600), 10)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(boss.wait_for_jobs(3600), 0.05)
+
+
 @pytest.mark.parametrize("name", ["timeline_rotation", "unknown", "decay_sweep/x", ""])
 async def test_what_is_switched_off_or_unknown_is_refused(memory: Memory, name: str):
     with pytest.raises(InvalidInput, match="job"):

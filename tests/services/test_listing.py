@@ -206,6 +206,20 @@ async def test_sessions_by_their_ids(memory):
 
 
 @pytest.mark.parametrize("verb", ["episodes", "facts", "list_entities"])
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_pages_are_complete_where_only_ids_tell_entries_apart(memory, verb, limit):
+    """And the ids come in another order than the entries."""
+    memory._env.ids = map(UUID, (f"{number:032x}" for number in range(1000, 0, -1))).__next__
+    for user, kind in (("anna", "person"), ("ben", "place"), ("cleo", "other")):
+        await memory.create_entity("Mira", kind)
+        await memory.bind(user_id=user).store_fact("Mira", "home", "Lisbon")
+        await memory.bind(user_id=user).store_episode("met Mira", butler="a")
+    found = await pages(getattr(memory, verb), limit)
+    ids = [each.entity.id if verb == "list_entities" else each.id for each in found]
+    assert len({*ids}) == len(ids) == 3
+
+
+@pytest.mark.parametrize("verb", ["episodes", "facts", "list_entities"])
 async def test_a_cursor_of_somebody_else_is_refused(memory, verb):
     with pytest.raises(InvalidInput, match="cursor"):
         await getattr(memory, verb)(cursor="nonsense")

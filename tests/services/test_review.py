@@ -255,12 +255,15 @@ async def test_another_owner_or_tenant_or_agent_neither_sees_nor_decides(memory)
     )
     for other in others:
         assert await other.proposals() == []
+        counted = (await other.overview()).learning
+        assert (counted["held"], counted["runs"], counted["last_run"]) == (0, 0, None)
         for id_ in (run, first.id):
             with pytest.raises(NotFound):
                 await other.accept(id_)
             with pytest.raises(NotFound):
                 await other.reject(id_)
     assert len(await memory.proposals()) == 3  # who sees the whole tenant
+    assert (await ann.overview()).learning["held"] == (await memory.overview()).learning["held"] == 3
     await memory.bind(scope="chef").accept(first.id)
     await ann.accept(run)
     assert {item.user_id for item in (await memory.list_memories("fact")).items} == {"ann"}

@@ -68,6 +68,16 @@ async def test_the_newer_of_two_contrary_notes_wins_and_the_other_is_kept_as_his
     assert [hit.item.id for hit in await memory.recall("green tea in the morning", types=["fact"])] == [new.id]
 
 
+async def test_each_conflict_is_read_by_its_id(memory):
+    made = []
+    for what in ("green tea", "black coffee"):
+        await memory.store_note(f"Anna drinks {what} in the morning")
+        made.append((await memory.store_note(f"Anna does not drink {what} in the morning")).conflict.id)
+    for id_ in made:
+        assert (await memory.conflict(id_)).settlement.id == id_
+        assert await memory.bind(user_id="ben").conflict(id_) is None
+
+
 async def test_a_repetition_in_fewer_words_does_not_retire_the_fuller_note(memory, sql, clock):
     full = await memory.store_note(MORE_TEA)
     clock.advance(days=3)

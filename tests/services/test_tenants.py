@@ -22,11 +22,12 @@ async def test_each_has_its_counts_tokens_and_last_change(memory: Memory, clock:
     tokens = [await boss.create_token(tenant_id="ben", days=days) for days in (1, None, None)]
     await boss.revoke_token(str(tokens[1].id))
     clock.advance(days=2)
+    await anna.store_rule("Ask twice")
     anna_, ben, default = await boss.list_tenants()
-    assert (anna_.tenant_id, anna_.memories, anna_.tokens) == ("anna", {"episode": 0, "fact": 1, "rule": 1}, 0)
+    assert (anna_.tenant_id, anna_.memories, anna_.tokens) == ("anna", {"episode": 0, "fact": 1, "rule": 2}, 0)
     assert (ben.tenant_id, sum(ben.memories.values()), ben.tokens) == ("ben", 0, 1)
     assert (default.tenant_id, default.memories["episode"], default.last_change) == ("default", 1, later)
-    assert anna_.last_change is not None and anna_.last_change < later
+    assert anna_.last_change == clock()
 
 
 async def test_pages_by_name(memory: Memory):
@@ -39,6 +40,7 @@ async def test_pages_by_name(memory: Memory):
         seen, cursor, pages = [*seen, *(each.tenant_id for each in page)], page.next_cursor, pages + 1
     assert (pages, sorted(seen)) == (3, sorted(names))
     assert len({*seen}) == len(names)
+    assert (await administer(memory).list_tenants(limit=len(names))).next_cursor is None
 
 
 @pytest.mark.parametrize("given", [{"limit": 0}, {"limit": 1001}, {"cursor": ""}, {"cursor": "\x00"}])

@@ -1,10 +1,11 @@
 """The memories around one: along links and columns, no further than is asked, and none of others."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
-from tulving.services.provenance import MOST, beginning, trace
+from tulving.services.provenance import DEPTH, MOST, beginning, trace
 
 
 def shown(around):
@@ -43,20 +44,40 @@ async def test_the_nearest_are_shown_where_there_are_too_many(memory):
     around = await trace(memory, "episode", said.id)
     assert len(around.items) == MOST
     assert around.partial
+    whole = await trace(memory, "rule", (await memory.store_rule("alone")).id)
+    assert not whole.partial
     ids = {item.id for item in around.items}
     assert all({link.source_id, link.target_id} <= ids for link in around.links)
 
 
+async def test_it_goes_so_many_links_far_and_no_further(memory):
+    rules = [(await memory.store_rule(f"rule {number}")).id for number in range(6)]
+    for one, other in pairwise(rules):
+        await memory.create_link("rule", one, "rule", other, "supports")
+    assert shown(await trace(memory, "rule", rules[0])) == {f"rule {number}" for number in range(DEPTH + 1)}
+
+
 @pytest.mark.parametrize("how", ["link", "column"])
-async def test_what_others_own_is_not_around(memory, how):
+async def test_what_others_own_is_not_even_counted(memory, how):
+    hers = memory.bind(user_id="ann")
+    said = await hers.store_episode("said", butler="b")
+    for number in range(MOST + 5):
+        rule = await memory.store_rule(f"rule {number}", source_episode_id=said.id if how == "column" else None)
+        if how == "link":
+            await memory.create_link("rule", rule.id, "episode", said.id, "derived_from")
+    around = await trace(hers, "episode", said.id)
+    assert (shown(around), around.partial) == ({"said"}, False)
+
+
+@pytest.mark.parametrize("how", ["link", "column"])
+async def test_what_others_own_is_not_around(memory, sql, how):
     hers, his = memory.bind(user_id="ann"), memory.bind(user_id="bob")
     said = await his.store_episode("his secret", butler="b")
     fact = await hers.store_fact("s", "p", "hers")
     if how == "link":
         await memory.create_link("fact", fact.id, "episode", said.id, "derived_from")
     else:
-        fact = await memory.bind(user_id="ann").store_fact("s", "q", "hers")
-        await memory.create_link("episode", said.id, "fact", fact.id, "supports")
+        sql("UPDATE facts SET source_episode_id = ? WHERE id = ?", said.id, fact.id)
     assert shown(await trace(hers, "fact", fact.id)) == {"hers"}
     assert shown(await trace(memory, "fact", fact.id)) == {"hers", "his secret"}
     assert await trace(hers, "episode", said.id) is None

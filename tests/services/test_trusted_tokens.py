@@ -66,6 +66,27 @@ async def test_what_is_revoked_here_ends_at_once(memory, secret):
     assert await here.authenticate(secret) is None
 
 
+async def test_what_is_revoked_while_it_is_looked_up_is_not_remembered(memory, secret, monkeypatch):
+    here, looked, go = authentication(memory), asyncio.Event(), asyncio.Event()
+    [token] = await administer(memory).list_tokens()
+    read = memory._env.store.read
+
+    async def late(*asked: Any) -> Any:
+        found = await read(*asked)
+        looked.set()
+        await go.wait()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory._env.store, "read", late)
+        asked = asyncio.create_task(here.authenticate(secret))
+        await looked.wait()
+    await administer(memory).revoke_token(str(token.id))
+    go.set()
+    await asked
+    assert await here.authenticate(secret) is None
+
+
 async def test_it_expires_by_the_clock(memory, clock: ManualClock, secret):
     here = authentication(memory)
     assert await here.authenticate(secret)
@@ -78,6 +99,7 @@ async def test_a_bad_one_is_never_remembered_and_few_good_ones_are(memory, secre
     here = authentication(memory)
     assert await here.authenticate("tulving_bad") is None
     assert await here.authenticate("tulving_bad") is None and len(lookups) == 2
+    assert not here._good
     for _ in range(5):
         more = new_secret()
         await administer(memory).create_token(more)

@@ -96,7 +96,7 @@ class Counting(Service):
         """The counts of `stats`, what learning has cost (the tokens spent today of those that may be spent), how many
         conflicts are held for a person, and how tool calls in plain text were read."""
         llm, now, tenant_id = self._env.config.llm, self._env.clock(), self.caller.tenant_id
-        learning = await self._read(storage.runs.summary, tenant_id, now)
+        learning = await self._read(storage.runs.summary, tenant_id, self.bound, now)
         held = await self._read(storage.settlements.count_held, tenant_id, self.bound)
         model = self._env.model and self._env.model.name
         counts = await self.stats(scope)

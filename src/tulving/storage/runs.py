@@ -188,13 +188,16 @@ def _is_held(conn: Connection, tenant_id: str, run_id: UUID) -> bool:
     return conn.fetch_one(found, {"tenant_id": tenant_id, "id": run_id}) is not None
 
 
-def summary(conn: Connection, tenant_id: str, now: datetime) -> dict[str, Any]:
-    """How many runs a tenant had and when the last one began, what waits for a person, and what was spent today."""
+def summary(conn: Connection, tenant_id: str, bound: Bound, now: datetime) -> dict[str, Any]:
+    """How many runs a caller may see and when the last one began, what of them waits for a person, and what the tenant
+    has spent today."""
+    reached, params = reach(bound)
+    mine = f"learning_runs WHERE tenant_id = :tenant_id AND {reached}"
     [counts] = conn.fetch_all(
         "SELECT COUNT(*) AS runs, MAX(created_at) AS created_at,"
-        " (SELECT COUNT(*) FROM proposals WHERE tenant_id = :tenant_id) AS held"
-        " FROM learning_runs WHERE tenant_id = :tenant_id",
-        {"tenant_id": tenant_id},
+        f" (SELECT COUNT(*) FROM proposals WHERE tenant_id = :tenant_id AND run_id IN (SELECT id FROM {mine})) AS held"
+        f" FROM {mine}",
+        {"tenant_id": tenant_id, **params},
     )
     last_run = counts.pop("created_at")
     return {**counts, "last_run": last_run, "tokens_today": spent_since(conn, tenant_id, day_of(now))}

@@ -30,7 +30,7 @@ class Turns:
     def __init__(self, app: ASGIApp, limits: HttpConfig, paths: Iterable[str]) -> None:
         self._app, self._limits, self._paths = app, limits, frozenset(paths)
         self._free = asyncio.Semaphore(limits.max_working)
-        self._waiting = 0
+        self._admitted = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._paths:
@@ -40,14 +40,18 @@ class Turns:
         # A body that no token may send is refused before it is read.
         is_refused = declared.isdigit() and int(declared) > max(self._limits.largest_body, LARGEST)
         beginning = [] if is_refused else await _beginning(receive)
-        if self._free.locked() and self._waiting >= self._limits.max_waiting:
-            log.warning("refused a request: %d are in progress and %d wait", self._limits.max_working, self._waiting)
+        working, waiting = self._limits.max_working, self._limits.max_waiting
+        if self._admitted >= working + waiting:
+            log.warning("refused a request: %d are in progress and %d wait", working, waiting)
             problem = "too many requests are waiting; nothing was done"
             refusal = Refusal(429, "busy", problem, {"Retry-After": SOON})
             await refused(scope, refusal)(scope, receive, send)
             return
         answer = _Answer(send)
+        self._admitted += 1
+        answer.begun.add_done_callback(lambda _: self._leave())
         work = asyncio.create_task(self._work(scope, replayed(beginning, receive), answer))
+        work.add_done_callback(lambda _: answer.begin())
         try:
             await asyncio.wait(
                 {work, answer.begun}, timeout=self._limits.answer_timeout, return_when=asyncio.FIRST_COMPLETED
@@ -68,16 +72,12 @@ class Turns:
             work.result()
 
     async def _work(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
+        await self._free.acquire()
         answer.begun.add_done_callback(lambda _: self._free.release())
-        try:
-            await self._app(scope, receive, answer.send)
-        finally:
-            answer.begin()
+        await self._app(scope, receive, answer.send)
+
+    def _leave(self) -> None:
+        self._admitted -= 1
 
 
 class _Answer:
