@@ -103,7 +103,7 @@ def respond(error: Exception) -> Response:
 
 
 def refused(scope: Scope, refusal: Refusal) -> Response:
-    """The response to a refusal before routing, in the form of the surface: problem details, text, or that of RFC 6749."""
+    """The response to a refusal before routing, in the form of the surface that was asked."""
     if f"{scope['path']}/".startswith("/v1/"):
         return respond(refusal)
     if scope["path"].startswith("/console"):
