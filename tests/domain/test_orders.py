@@ -88,6 +88,12 @@ def test_what_is_copied_is_held_from_its_share_on():
     assert reason_to_review(" ".join((*words, "xray", "yankee", "zulu")), [split]) is None, "one sentence must have it"
 
 
+def test_a_quotation_says_that_it_is_cut():
+    whole = "you must " + "x" * (LONGEST_QUOTE - 9)
+    assert reason_to_review("rule", [whole]).endswith(f"“{whole}”")
+    assert reason_to_review("rule", [whole + "y"]).endswith(f"“{whole[:-1]}…”")
+
+
 @given(st.text(), st.lists(st.text(max_size=200), max_size=3))
 def test_a_reason_is_one_short_line(rule, evidence):
     reason = reason_to_review(rule, evidence)

@@ -236,4 +236,5 @@ def _stems(text: str) -> set[str]:
 
 
 def _quote(text: str) -> str:
-    return f"“{' '.join(text[: 2 * LONGEST_QUOTE].split())[:LONGEST_QUOTE]}”"
+    quoted = " ".join(text[: 2 * LONGEST_QUOTE].split())
+    return f"“{quoted}”" if len(quoted) <= LONGEST_QUOTE else f"“{quoted[: LONGEST_QUOTE - 1].rstrip()}…”"
