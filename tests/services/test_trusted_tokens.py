@@ -69,18 +69,19 @@ async def test_what_is_revoked_here_ends_at_once(memory, secret):
 async def test_what_is_revoked_while_it_is_looked_up_is_not_remembered(memory, secret, monkeypatch):
     here, looked, go = authentication(memory), asyncio.Event(), asyncio.Event()
     [token] = await administer(memory).list_tokens()
-    read = memory._env.store.read
+    look_up = memory._env.store.look_up
 
     async def late(*asked: Any) -> Any:
-        found = await read(*asked)
+        found = await look_up(*asked)
         looked.set()
         await go.wait()
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory._env.store, "read", late)
+        patch.setattr(memory._env.store, "look_up", late)
         asked = asyncio.create_task(here.authenticate(secret))
-        await looked.wait()
+        async with asyncio.timeout(10):
+            await looked.wait()
     await administer(memory).revoke_token(str(token.id))
     go.set()
     await asked
