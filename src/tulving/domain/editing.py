@@ -1,19 +1,21 @@
 """A memory as it is after a change: edited, confirmed, forgotten, superseded, completed; and its revisions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 from tulving.domain.decay import next_review_at
+from tulving.domain.events import Event
 from tulving.domain.intake import classify
-from tulving.domain.model import Episode, Fact, Item, Rule
+from tulving.domain.model import Episode, Fact, Item, NewEpisode, NewFact, NewRule, Rule
 from tulving.domain.records import Record
 from tulving.domain.text import content_hash
 from tulving.errors import ChangedSince
 
 Decaying = TypeVar("Decaying", bound=Fact | Rule)
+OFFERS = {Episode: NewEpisode, Fact: NewFact, Rule: NewRule}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -83,8 +85,7 @@ def confirmed(item: Decaying, now: datetime) -> Decaying:
     item = replace(item, last_confirmed_at=now, updated_at=now, status=None, next_review_at=review, ended_at=None)
     if isinstance(item, Fact):
         return replace(item, validity="active")
-    kept = {name: value for name, value in item.metadata.items() if name != "forgotten" or not item.forgotten}
-    return replace(item, forgotten=False, metadata=kept)
+    return replace(item, forgotten=False, metadata=_without_mark(item))
 
 
 def forgotten(item: Item, now: datetime) -> Item:
@@ -111,6 +112,30 @@ def split(fact: Fact, moment: datetime, new_id: UUID, now: datetime) -> tuple[Fa
     return earlier, replace(fact, occurred_at=fact.restated_at, restated_at=None, updated_at=now)
 
 
+def offer_of(item: Item) -> NewEpisode | NewFact | NewRule:
+    """What stores a memory once more as a new one, such as one that was forgotten."""
+    offer = OFFERS[type(item)]
+    kept = {each.name: getattr(item, each.name) for each in fields(offer) if hasattr(item, each.name)}
+    if isinstance(item, Fact):
+        kept |= {"category": item.type} if item.keyed else {"category": item.type, "subject": None, "predicate": None}
+    if isinstance(item, Rule):
+        kept["metadata"] = _without_mark(item)
+    return offer(**kept)
+
+
+def reverting(item: Item, revision: Revision, events: Sequence[Event]) -> dict[str, Any]:
+    """The arguments of an edit that brings a revision back. Category and confidence are in the event of the edit that
+    replaced it."""
+    back: dict[str, Any] = {"content": revision.content, "tags": [*revision.tags]}
+    if not isinstance(item, Rule):
+        back["importance"] = revision.importance
+    for event in events:
+        if event.payload.get("revision") == revision.number:
+            before = event.payload.get("before", {})
+            back |= {"category": before.get("type"), "confidence": before.get("confidence")}
+    return {name: value for name, value in back.items() if value is not None}
+
+
 def is_forgotten(item: Item) -> bool:
     """Whether a person has forgotten it. A rule that has an end was expired by decay."""
     if isinstance(item, Fact):
@@ -133,6 +158,11 @@ def completed(item: Item, now: datetime) -> Item:
 def in_use(item: Item) -> bool:
     """Whether it has been neither forgotten, expired nor replaced."""
     return item.validity == "active" if isinstance(item, Fact) else not item.forgotten
+
+
+def _without_mark(rule: Rule) -> dict[str, Any]:
+    """The metadata of a rule without the mark that forgetting it left there."""
+    return {name: value for name, value in rule.metadata.items() if name != "forgotten" or not rule.forgotten}
 
 
 def _plain(value: Any) -> Any:

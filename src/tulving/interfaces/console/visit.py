@@ -13,14 +13,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tulving.domain.model import Item
-from tulving.errors import Forbidden
 from tulving.interfaces.console import presentation, security
 from tulving.interfaces.principal import Principal
 from tulving.services.layers import MOST_DETAILS
 from tulving.settings import MemoryModuleConfig
 
 if TYPE_CHECKING:
-    from tulving.services.administration import Administration
     from tulving.services.memory import Memory
 
 MESSAGE = 400
@@ -35,8 +33,8 @@ Handler = Callable[["Visit"], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the console: its path below /console, in the syntax of Starlette ("/facts/{fact_id}"), its handler, its
-    methods, and the right that it needs."""
+    """A page of the console: its path below /console in the syntax of Starlette ("/entities/{entity_id}"), its handler,
+    its methods, and the right that it needs."""
 
     path: str
     handler: Handler
@@ -54,7 +52,7 @@ class Link:
 
 
 class Visit:
-    """One request: its visitor, its parameters, and ways to respond.
+    """One request: its visitor, its parameters, and ways to respond. `memory` is the visitor's memory.
 
     Paths in links, forms and `go` are absolute ("/console/facts"). Templates have the visit as `visit`, and the macros
     of parts.html as `parts`.
@@ -70,7 +68,7 @@ class Visit:
         navigation: Mapping[str, list[Link]],
     ) -> None:
         self.request, self.config, self.principal = request, config, principal
-        self._memory, self._key, self.navigation = memory, key, navigation
+        self.memory, self._key, self.navigation = memory, key, navigation
 
     @property
     def query(self) -> QueryParams:
@@ -85,7 +83,7 @@ class Visit:
     @property
     def now(self) -> datetime:
         """The time by the memory's clock."""
-        return self._memory.now()
+        return self.memory.now()
 
     @property
     def is_partial(self) -> bool:
@@ -119,16 +117,6 @@ class Visit:
         """The message of the previous request, which is shown once."""
         return security.unsealed(self._key, security.get_cookie(self.request, security.SAID))
 
-    async def memory(self) -> "Memory":
-        """The memory of the visitor."""
-        return self._memory
-
-    async def administration(self) -> "Administration":
-        """The administration of the whole store, which needs the right `admin`."""
-        if self.principal.administration is None or not self.may("admin"):
-            raise Forbidden("this needs the right to admin")
-        return await self.principal.administration()
-
     async def call(self, tool: str, **arguments: Any) -> Any:
         """Call an operation with the visitor's rights, without counting references."""
         return await self.principal.call(tool, arguments, by_person=True)
@@ -137,7 +125,7 @@ class Visit:
         """The memories with these ids, as far as the visitor may read them."""
         found: dict[UUID, Item] = {}
         for start in range(0, len(ids), MOST_DETAILS):
-            details = await self._memory.look_at([*ids[start : start + MOST_DETAILS]])
+            details = await self.memory.look_at([*ids[start : start + MOST_DETAILS]])
             found |= {each.memory.id: each.memory for each in details}
         return found
 

@@ -86,7 +86,7 @@ class Answers:
 
 async def show(visit: Visit) -> Response:
     """The form and, with a question, the answers."""
-    memory = uncounted(await visit.memory())
+    memory = uncounted(visit.memory)
     asked, answers, problem = Asked(q=fields.text(visit.query, "q")), None, ""
     examples: list[str] = []
     try:

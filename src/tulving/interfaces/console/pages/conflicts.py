@@ -27,7 +27,7 @@ async def show(visit: Visit) -> Response:
         status = one_of("status", status, SETTLEMENT_STATUSES)
     limit = MOST if visit.query.get("all") else AT_A_TIME
     found = await visit.call("memory_conflicts", status=status, limit=limit)
-    waiting = await (await visit.memory()).count_held_conflicts()
+    waiting = await visit.memory.count_held_conflicts()
     more = limit == AT_A_TIME and len(found) == limit
     return _page(visit, found, wanted=status, waiting=waiting, more=more)
 

@@ -9,14 +9,13 @@ from urllib.parse import quote, urlencode
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from tulving.domain.editing import Revision, in_use, is_forgotten
+from tulving.domain.editing import Revision, in_use, is_forgotten, offer_of, reverting
 from tulving.domain.forecast import forecast
 from tulving.domain.layers import title
 from tulving.domain.model import (
     CATEGORIES,
     KIND_OF,
     KINDS,
-    Episode,
     Fact,
     Item,
     Kind,
@@ -49,7 +48,7 @@ class Draft:
 
 async def find(visit: Visit) -> Response:
     """Redirect to the memory with an id, or a prefix of one."""
-    memory, given = await visit.memory(), visit.request.path_params["id"]
+    memory, given = visit.memory, visit.request.path_params["id"]
     _, whole = await memory.complete_id(given)
     found = await memory.look_at([whole])
     if not found:
@@ -82,17 +81,11 @@ async def restore(visit: Visit) -> Response:
     """Restore a revision by another edit."""
     item = await _item(visit)
     number = int(visit.request.path_params["number"])
-    revisions = await visit.call("memory_revisions", **_named(item))
+    events, revisions = await _past(visit, item)
     wanted = next((each for each in revisions if each.number == number), None)
     if wanted is None:
         raise NotFound(f"This {KIND_OF[type(item)]} has no revision {number}.")
-    back: dict[str, Any] = {"content": wanted.content, "tags": list(wanted.tags)}
-    if wanted.importance is not None and not isinstance(item, Rule):
-        back["importance"] = wanted.importance
-    for event in await visit.call("memory_events", **_named(item)):
-        if event.payload.get("revision") == number:
-            before = event.payload.get("before", {})
-            back |= {name: before[column] for column, name in _KEPT.items() if before.get(column) is not None}
+    back = reverting(item, wanted, events)
     since = fields.moment(visit.query, "since")
     changed = await visit.call("memory_edit", **_named(item), **back, unchanged_since=since)
     revisions = await visit.call("memory_revisions", **_named(item))
@@ -119,7 +112,7 @@ async def replace(visit: Visit) -> Response:
             source="user",
             occurred_at=fields.moment(form, "occurred_at"),
         )
-        [stored] = await (await _as_owner(visit, item)).store_facts([offer])
+        [stored] = await _as_owner(visit, item).store_facts([offer])
     except InvalidInput as error:
         return await _refused(visit, "replace", form, error)
     said = {
@@ -127,7 +120,7 @@ async def replace(visit: Visit) -> Response:
         "confirmed": "It says this already, so it is confirmed.",
         "outdated": "It is stored as history: a later value is known.",
     }
-    new = await (await visit.memory()).look("fact", stored.id)
+    new = await visit.call("memory_get", memory_type="fact", memory_id=stored.id)
     return visit.go(_path(visit, new or item), said.get(stored.outcome, f"The new value: {stored.outcome}."))
 
 
@@ -154,20 +147,14 @@ async def again(visit: Visit) -> Response:
     item = await _item(visit)
     if not is_forgotten(item):
         raise InvalidInput("memory_id", "is not forgotten", "one that is")
-    memory = await _as_owner(visit, item)
-    kept: dict[str, Any] = {name: getattr(item, name) for name in ("content", "tags", "project", "session_id")}
-    kept["metadata"] = {name: value for name, value in item.metadata.items() if name != "forgotten"}
-    match item:
-        case Fact():
-            key = {"subject": item.subject, "predicate": item.predicate} if item.keyed else {}
-            of_fact = {name: getattr(item, name) for name in _OF_FACT}
-            [stored] = await memory.store_facts([NewFact(**kept, **key, **of_fact, category=item.type)])
-        case Rule():
-            of_rule = {name: getattr(item, name) for name in _OF_RULE}
-            [stored] = await memory.store_rules([NewRule(**kept, **of_rule)])
-        case Episode():
-            of_episode = {name: getattr(item, name) for name in _OF_EPISODE}
-            [stored] = await memory.store_episodes([NewEpisode(**kept, **of_episode)])
+    memory = _as_owner(visit, item)
+    match offer_of(item):
+        case NewFact() as fact:
+            [stored] = await memory.store_facts([fact])
+        case NewRule() as rule:
+            [stored] = await memory.store_rules([rule])
+        case NewEpisode() as episode:
+            [stored] = await memory.store_episodes([episode])
     new = await memory.look(KIND_OF[type(item)], stored.id)
     return visit.go(_path(visit, new or item), "Stored again, as a new memory.")
 
@@ -180,29 +167,18 @@ async def delete(visit: Visit) -> Response:
     return visit.go(f"/console/ask?{urlencode({'q': asked})}" if asked else "/console", "Deleted for good.")
 
 
-async def helpful(visit: Visit) -> Response:
-    """The rule was applied, and helped."""
-    item = await _item(visit)
-    rule = await visit.call("memory_mark_helpful", rule_id=item.id)
-    return visit.go(_path(visit, item), _marked(item, rule, "helpful"))
-
-
-async def harmful(visit: Visit) -> Response:
-    """The rule was applied, and did harm."""
-    item, form = await _item(visit), await visit.form()
-    rule = await visit.call("memory_mark_harmful", rule_id=item.id, reason=fields.text(form, "reason") or None)
-    return visit.go(_path(visit, item), _marked(item, rule, "harmful"))
-
-
 async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: int = 200) -> Response:
-    memory, kind = await visit.memory(), KIND_OF[type(item)]
-    around = await trace(memory, kind, item.id)
+    kind = KIND_OF[type(item)]
+    around = await trace(visit.memory, kind, item.id)
     if around is None:  # it was deleted just now
         raise NotFound(await _gone(visit, kind, str(item.id)))
     near, further = dossier.neighbours(item, around)
     ahead = forecast(item, visit.now, STEPS) if in_use(item) else None
     events, revisions = await _past(visit, item)
-    history = await memory.history(item.subject, item.predicate, limit=SLOT) if isinstance(item, Fact) else []
+    slot: list[Fact] = []
+    if isinstance(item, Fact) and item.keyed:
+        key = {"subject": item.subject, "predicate": item.predicate}
+        slot = dossier.same_slot(item, await visit.call("memory_history", **key, limit=SLOT))
     entity_id = getattr(item, "entity_id", None)
     return visit.render(
         "memory.html",
@@ -224,10 +200,10 @@ async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: in
         further=further,
         graph=dossier.graph(item, around, visit.now),
         happenings=dossier.happenings(item, events, revisions, around),
-        slot=dossier.same_slot(item, history) if isinstance(item, Fact) and item.keyed else [],
-        entity=await memory.get_entity(entity_id) if entity_id is not None else None,
+        slot=slot,
+        entity=None if entity_id is None else await visit.call("entity_get", entity_id=entity_id),
         derived=await visit.call("memory_derived", **_named(item)),
-        beside=await memory.timeline(item.id, "episode", AROUND) if kind == "episode" else [],
+        beside=await visit.call("memory_timeline", **_named(item), window=AROUND) if kind == "episode" else [],
         ladder=ladder.MEANS,
         to_rise=ladder.to_rise(item, visit.now) if isinstance(item, Rule) else "",
         categories=[("", "none"), *CATEGORIES] if getattr(item, "type", None) is None else list(CATEGORIES),
@@ -243,8 +219,7 @@ async def _item(visit: Visit) -> Item:
     kind, given = visit.request.path_params["kind"], visit.request.path_params["id"]
     if kind not in KINDS:
         raise NotFound(f"There are episodes, facts and rules, but no {kind}s.")
-    memory = await visit.memory()
-    _, whole = await memory.complete_id(given, (kind,))
+    _, whole = await visit.memory.complete_id(given, (kind,))
     item = await visit.call("memory_get", memory_type=kind, memory_id=whole)
     if item is None:
         raise NotFound(await _gone(visit, kind, whole))
@@ -273,10 +248,9 @@ async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) ->
     return await _page(visit, item, Draft(form, problem, values), 409 if isinstance(error, ChangedSince) else 400)
 
 
-async def _as_owner(visit: Visit, item: Item) -> Memory:
+def _as_owner(visit: Visit, item: Item) -> Memory:
     """The visitor's memory bound to the owner of an item, so that a new one gets the same owner."""
-    memory = await visit.memory()
-    return memory.bind(user_id=item.user_id, household_id=item.household_id, persona_id=item.persona_id)
+    return visit.memory.bind(user_id=item.user_id, household_id=item.household_id, persona_id=item.persona_id)
 
 
 def _changes(form: FormData) -> dict[str, Any]:
@@ -306,18 +280,6 @@ def _undo(visit: Visit, changed: Item, revisions: Sequence[Revision]) -> tuple[s
     return "Undo", _path(visit, changed, f"/restore/{revisions[-1].number}", since=changed.updated_at.isoformat())
 
 
-def _marked(before: Item, rule: Rule, how: str) -> str:
-    rose = isinstance(before, Rule) and before.maturity != rule.maturity
-    return f"Marked as {how}." + (f" It is {rule.maturity.replace('_', ' ')} now." if rose else "")
-
-
-_KEPT = {"type": "category", "confidence": "confidence"}
-"""The columns that an event of an edit keeps, and their parameters of an edit."""
-_LEARNED = ("scope", "permanence", "source_butler", "source_episode_id")
-_OF_FACT = (*_LEARNED, "entity_id", "importance", "confidence", "source", "occurred_at")
-_OF_RULE = _LEARNED
-_OF_EPISODE = ("butler", "importance", "title", "type", "source", "occurred_at")
-
 _ONE = "/memory/{kind}/{id}"
 PAGES = [
     Page("/memory/{id}", find),
@@ -326,8 +288,6 @@ PAGES = [
     Page(f"{_ONE}/restore/{{number:int}}", restore, ("POST",), "write"),
     Page(f"{_ONE}/replace", replace, ("POST",), "write"),
     Page(f"{_ONE}/confirm", confirm, ("POST",), "write"),
-    Page(f"{_ONE}/helpful", helpful, ("POST",), "write"),
-    Page(f"{_ONE}/harmful", harmful, ("POST",), "write"),
     Page(f"{_ONE}/again", again, ("POST",), "write"),
     Page(f"{_ONE}/forget", forget, ("POST",), "destroy"),
     Page(f"{_ONE}/delete", delete, ("POST",), "destroy"),

@@ -1,6 +1,5 @@
 """Overview: how much is remembered, how it grows and fades, and what needs attention."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -37,17 +36,13 @@ class Concern:
 
 async def show(visit: Visit) -> Response:
     """The state of the memory at a glance."""
-    memory = await visit.memory()
-    found: list[Any] = await asyncio.gather(
-        memory.overview(),
-        visit.call("memory_growth", days=28),
-        visit.call("memory_fading", days=7, limit=FADING),
-        memory.readiness(),
-        memory.jobs(),
-        visit.call("memory_runs", limit=RUNS),
-        *(visit.call("memory_list", memory_type=kind, limit=LATEST) for kind in KINDS),
-    )
-    counts, growth, fading, readiness, jobs, runs, *latest = found
+    memory = visit.memory
+    counts = await visit.call("memory_stats")
+    growth: Growth = await visit.call("memory_growth", days=28)
+    fading: Fading = await visit.call("memory_fading", days=7, limit=FADING)
+    readiness, jobs = await memory.readiness(), await memory.jobs()
+    runs = await visit.call("memory_runs", limit=RUNS)
+    latest = [await visit.call("memory_list", memory_type=kind, limit=LATEST) for kind in KINDS]
     items: list[Item] = nlargest(LATEST, (item for page in latest for item in page), key=attrgetter("created_at"))
     return visit.render(
         "overview.html",
@@ -155,14 +150,12 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
     if refuted := counts.rules.needs_inversion:
         advice = "More harm than good came of it, so the next maintenance makes it a warning against itself."
         yield Concern(f"{counted(refuted, 'rule')} refuted by use.", advice, "/console/rules", "Rules")
-    if counts.learning["tokens_today"] >= NEARLY * counts.learning["tokens_per_day"]:
+    if 0 < NEARLY * counts.learning["tokens_per_day"] <= counts.learning["tokens_today"]:
         advice = "Learning stops for today at the limit (llm.tokens_per_day)."
         yield Concern("The tokens of today are nearly spent.", advice)
     if pending := _pending(counts):
-        advice = "They are found by their words only, until maintenance embeds them. That needs `tulving worker`, or a"
-        yield Concern(
-            f"{counted(pending, 'memory', 'memories')} without a vector.", f"{advice} program that stays open."
-        )
+        advice = "They are found by words only until `tulving worker`, or a program that stays open, embeds them."
+        yield Concern(f"{counted(pending, 'memory', 'memories')} without a vector.", advice)
 
 
 PAGES = [Page("/", show)]

@@ -49,7 +49,7 @@ class Person:
 
 async def show(visit: Visit) -> Response:
     """The profile of a person."""
-    who, memory = _who(visit), await visit.memory()
+    who, memory = _who(visit), visit.memory
     owners: list[ProfileOwner] = await visit.call("profile_owners")
     blocks: list[Written] = []
     for name in BLOCKS:

@@ -48,7 +48,7 @@ async def show(visit: Visit) -> Response:
     held = await visit.call("memory_proposals")
     limit = MOST if visit.query.get("all") else AT_A_TIME
     cases = await _cases(visit, held[:limit])
-    conflicts = await (await visit.memory()).count_held_conflicts()
+    conflicts = await visit.memory.count_held_conflicts()
     return visit.render("review.html", cases=cases, total=len(held), conflicts=conflicts, does=DOES)
 
 

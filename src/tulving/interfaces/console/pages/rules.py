@@ -1,6 +1,5 @@
 """Rules: how to act, by their rung on the ladder."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,13 +82,13 @@ async def mark(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, given: Mapping[str, str], problem: str = "", status: int = 200) -> Response:
-    memory, wanted = await visit.memory(), visit.query.get("maturity")
+    memory, wanted = visit.memory, visit.query.get("maturity")
     names = [wanted] if wanted in (*ladder.MEANS, "forgotten") else list(ladder.MEANS)
     limit, scope = ON_A_PAGE if wanted else SHOWN, visit.query.get("scope") or None
     cursor = visit.query.get("cursor")
     asked = {"memory_type": "rule", "scope": scope, "limit": limit, "cursor": cursor}
     counts = await memory.count_rules(scope)
-    pages = await asyncio.gather(*(visit.call("memory_list", state=name, **asked) for name in names))
+    pages = [await visit.call("memory_list", state=name, **asked) for name in names]
     marks = await memory.rule_marks([rule.id for page in pages for rule in page])
     totals = [getattr(counts, name) for name in names]
     rungs = [_rung(visit, *each, marks) for each in zip(names, totals, pages, strict=True)]

@@ -38,7 +38,7 @@ async def show(visit: Visit) -> Response:
     limit = MOST if visit.query.get("all") else AT_A_TIME
     found = await visit.call("memory_runs", limit=limit)
     more = limit == AT_A_TIME and len(found) == limit
-    learning = (await (await visit.memory()).overview()).learning
+    learning = (await visit.call("memory_stats")).learning
     return visit.render("runs.html", found=found, more=more, learning=learning, taught=taught, what=what)
 
 

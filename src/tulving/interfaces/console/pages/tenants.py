@@ -10,7 +10,7 @@ AT_A_TIME = 50
 async def show(visit: Visit) -> Response:
     """The tenants by name."""
     page = await visit.call("memory_tenants", limit=AT_A_TIME, cursor=visit.query.get("cursor") or None)
-    own = (await visit.memory()).caller.tenant_id
+    own = visit.memory.caller.tenant_id
     return visit.render("tenants.html", page=page, own=own)
 
 

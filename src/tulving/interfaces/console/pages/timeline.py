@@ -51,7 +51,7 @@ async def show(visit: Visit) -> Response:
         wanted["query"] = asked["text"]
     page = await visit.call("memory_episodes", **wanted, limit=SHOWN, cursor=visit.query.get("cursor"))
     episodes: list[Episode] = [*page]
-    memory = await visit.memory()
+    memory = visit.memory
     sessions = await memory.get_sessions({each.session_id for each in episodes if each.session_id})
     last = _last(visit, day, episodes)
     shown = calendar.until(last, CHARTED)
@@ -89,7 +89,7 @@ async def _session(visit: Visit, session_id: str) -> SessionReport | None:
     if not session_id:
         return None
     with suppress(InvalidInput):
-        return await (await visit.memory()).get_session(session_id)
+        return await visit.memory.get_session(session_id)
     return None
 
 

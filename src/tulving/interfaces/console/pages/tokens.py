@@ -59,7 +59,7 @@ async def _page(
 ) -> Response:
     tenant = visit.query.get("tenant") or None
     tokens = [*reversed(await visit.call("memory_tokens", tenant_id=tenant))]
-    own = (await visit.memory()).caller.tenant_id
+    own = visit.memory.caller.tenant_id
     empty = {"name": "", "actor": "", "tenant": tenant or own, "days": "90", "rights": RIGHTS}
     asked = empty | dict.fromkeys(LIMITS, "") | (given or {})
     return visit.render(
