@@ -19,6 +19,9 @@ CLIP = 280
 """Characters of a memory in a list."""
 AGO = (("d", 86_400), ("h", 3_600), ("min", 60))
 WEEK = timedelta(days=7)
+GRAINS = (r"\w+|\s+|[^\w\s]", r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+", r".+")
+"""What a diff compares, from fine to coarse: words, sentences, the whole text."""
+MOST_PIECES = 500
 
 
 @cache
@@ -126,9 +129,16 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """A word diff of two texts: pieces that are unchanged (same), added (ins) and removed (del)."""
-    before, after = re.findall(r"\s+|\w+|[^\w\s]", old), re.findall(r"\s+|\w+|[^\w\s]", new)
-    for change, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    """A diff of two texts: pieces that are unchanged (same), added (ins) and removed (del).
+
+    The pieces are words. In long texts they are sentences or, if even those are many, the whole text: the time that a
+    diff takes can grow with the square of its pieces, and every request waits for it.
+    """
+    for grain in GRAINS:
+        before, after = re.findall(grain, old, re.DOTALL), re.findall(grain, new, re.DOTALL)
+        if max(len(before), len(after)) <= MOST_PIECES:
+            break
+    for change, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
         if change == "equal":
             yield "same", "".join(before[a:b])
             continue
