@@ -123,11 +123,11 @@ def _queried(request: Request, lists: set[str]) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r:.80} is given twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r:.80} is given twice")
+        found[name] = value
     return found
 
 
