@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from access_parts import BASE, FACT, service
 from http_parts import JSON
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -118,21 +119,68 @@ async def test_exports_and_imports_take_no_turn_and_have_their_time(environ, mon
         ).status_code == 200
 
 
-async def test_who_sends_slowly_takes_nobodys_turn():
-    slow, arrived = Slow(), asyncio.Event()
+@pytest.mark.parametrize("begun", [b"a", b"a" * 2 * LARGE], ids=["little", "much"])
+async def test_who_sends_slowly_takes_nobodys_turn(begun: bytes):
+    reached, arrived = asyncio.Event(), asyncio.Event()
+
+    async def reading(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/v1/slow":
+            reached.set()
+            await Request(scope, receive).body()
+        await PlainTextResponse("done")(scope, receive, send)
 
     async def body() -> AsyncIterator[bytes]:
-        yield b"a"
+        yield begun
         await arrived.wait()
         yield b"b" * LARGE
 
-    slow.go.set()
-    async with client(limited(slow, max_working=1, max_waiting=0)) as web:
-        sending = asyncio.create_task(web.post("/v1/x", content=body()))
+    async with client(limited(reading, max_working=1, max_waiting=0, answer_timeout=0.2)) as web:
+        sending = asyncio.create_task(web.post("/v1/slow", content=body()))
+        if len(begun) > LARGE:
+            await reached.wait()
         for _ in range(5):
             assert (await web.get("/v1/x")).status_code == 200
+        await asyncio.sleep(0.3)
         arrived.set()
-        assert (await sending).status_code == 200
+        assert (await sending).status_code == 200, "the time for the answer begins when the body has arrived"
+
+
+async def test_a_large_body_that_has_arrived_waits_for_its_turn():
+    slow, arrived = Slow(), asyncio.Event()
+
+    async def reading(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+        await slow(scope, receive, send)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"a" * 2 * LARGE
+        await arrived.wait()
+        yield b"b"
+
+    turns = limited(reading, max_working=1, max_waiting=1)
+    async with client(turns) as web:
+        sending = asyncio.create_task(web.post("/v1/large", content=body()))
+        first = asyncio.create_task(web.get("/v1/x"))
+        await until(lambda: slow.working == 1)
+        arrived.set()
+        await until(lambda: turns.queue.is_full)
+        assert (await web.get("/v1/x")).status_code == 429
+        assert slow.most == 1
+        slow.go.set()
+        assert [each.status_code for each in await asyncio.gather(first, sending)] == [200, 200]
+        await until(lambda: turns.queue.length == 0)
+
+
+async def test_a_large_body_may_be_refused_before_it_has_arrived():
+    async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("no", 401)(scope, receive, send)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"a" * 2 * LARGE
+
+    async with client(limited(refusing, max_working=1, max_waiting=0)) as web:
+        for _ in range(3):
+            assert (await web.post("/v1/x", content=body())).status_code == 401
 
 
 async def test_a_body_arrives_as_it_was_sent():

@@ -13,9 +13,8 @@ from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
-LARGEST = 4 * 1024 * 1024
 LARGE = 64 * 1024
-"""Bytes of a body that are read before the request takes a turn."""
+"""Bytes of a body that are read before the application is called."""
 
 
 class Turns:
@@ -29,35 +28,34 @@ class Turns:
 
     def __init__(self, app: ASGIApp, limits: HttpConfig, paths: Iterable[str]) -> None:
         self._app, self._limits, self._paths = app, limits, frozenset(paths)
-        self._free = asyncio.Semaphore(limits.max_working)
-        self._admitted = 0
+        self.queue = _Queue(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._paths:
             await self._app(scope, receive, send)
             return
         declared = Headers(scope=scope).get("content-length", "0")
-        # A body that no token may send is refused before it is read.
-        is_refused = declared.isdigit() and int(declared) > max(self._limits.largest_body, LARGEST)
-        beginning = [] if is_refused else await _beginning(receive)
-        working, waiting = self._limits.max_working, self._limits.max_waiting
-        if self._admitted >= working + waiting:
-            log.warning("refused a request: %d are in progress and %d wait", working, waiting)
+        # A body that may be too large is not waited for: the application refuses it, or reads all of it.
+        may_be_refused = declared.isdigit() and int(declared) > self._limits.largest_body
+        beginning = [] if may_be_refused else await _beginning(receive)
+        if self.queue.is_full:
+            log.warning("refused a request: %s", self.queue)
             problem = "too many requests are waiting; nothing was done"
             refusal = Refusal(429, "busy", problem, {"Retry-After": SOON})
             await refused(scope, refusal)(scope, receive, send)
             return
-        answer = _Answer(send)
-        self._admitted += 1
-        answer.begun.add_done_callback(lambda _: self._leave())
-        work = asyncio.create_task(self._work(scope, replayed(beginning, receive), answer))
-        work.add_done_callback(lambda _: answer.begin())
+        turn = _Turn(self.queue, send)
+        if beginning and not beginning[-1].get("more_body", False):
+            turn.join()
+        work = asyncio.create_task(self._work(scope, replayed(beginning, turn.received(receive)), turn))
+        work.add_done_callback(lambda _: turn.end())
         try:
+            await asyncio.wait({work, turn.joined, turn.ended}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait(
-                {work, answer.begun}, timeout=self._limits.answer_timeout, return_when=asyncio.FIRST_COMPLETED
+                {work, turn.ended}, timeout=self._limits.answer_timeout, return_when=asyncio.FIRST_COMPLETED
             )
-            if not work.done() and not answer.begun.done():
-                answer.overdue = True
+            if not work.done() and not turn.ended.done():
+                turn.overdue = True
                 work.cancel()
                 log.warning("cancelled a request: it was not answered in %g s", self._limits.answer_timeout)
                 problem = "it took too long and was cancelled; its change took effect entirely or not at all"
@@ -68,34 +66,75 @@ class Turns:
             work.cancel()
             await asyncio.wait({work})
             raise
-        if not (answer.overdue and (work.cancelled() or work.exception())):
+        if not (turn.overdue and (work.cancelled() or work.exception())):
             work.result()
 
-    async def _work(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        await self._free.acquire()
-        answer.begun.add_done_callback(lambda _: self._free.release())
-        await self._app(scope, receive, answer.send)
-
-    def _leave(self) -> None:
-        self._admitted -= 1
+    async def _work(self, scope: Scope, receive: Receive, turn: "_Turn") -> None:
+        if turn.joined.done():
+            await turn.take()
+        await self._app(scope, receive, turn.send)
 
 
-class _Answer:
-    """The response to a request: notes when it starts, and is not sent if it is overdue."""
+class _Queue:
+    """The requests that hold a turn, and those that wait for one."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self, limits: HttpConfig) -> None:
+        self._limits = limits
+        self.length = 0
+        self.free = asyncio.Semaphore(limits.max_working)
+
+    @property
+    def is_full(self) -> bool:
+        return self.length >= self._limits.max_working + self._limits.max_waiting
+
+    def __str__(self) -> str:
+        return f"{self._limits.max_working} are in progress and {self._limits.max_waiting} wait"
+
+
+class _Turn:
+    """The turn of one request. It ends when the response starts; one that is overdue is not sent."""
+
+    def __init__(self, queue: _Queue, send: Send) -> None:
+        self._queue, self._send = queue, send
+        loop = asyncio.get_running_loop()
+        self.joined: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
         self.overdue = False
 
-    def begin(self) -> None:
-        if not self.begun.done():
-            self.begun.set_result(None)
+    def join(self) -> None:
+        """Join the queue."""
+        self._queue.length += 1
+        self.ended.add_done_callback(lambda _: self._leave())
+        self.joined.set_result(None)
+
+    async def take(self) -> None:
+        """Wait until it is this request's turn."""
+        await self._queue.free.acquire()
+        self.ended.add_done_callback(lambda _: self._queue.free.release())
+
+    def end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def received(self, receive: Receive) -> Receive:
+        """A receive channel that takes the turn when the rest of the body has been read."""
+
+        async def rest() -> Message:
+            message = await receive()
+            if not (message.get("more_body", False) or self.joined.done() or self.ended.done()):
+                self.join()
+                await self.take()
+            return message
+
+        return rest
 
     async def send(self, message: Message) -> None:
         if not self.overdue:
-            self.begin()
+            self.end()
             await self._send(message)
+
+    def _leave(self) -> None:
+        self._queue.length -= 1
 
 
 def replayed(messages: list[Message], receive: Receive) -> Receive:
