@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -35,6 +35,7 @@ PROBLEMS: list[tuple[type[Exception], int, str]] = [
 ]
 UNKNOWN = "The page does not exist, or what it showed is gone."
 OUTDATED = "This form is out of date, or was not made by this console. Go back, reload the page and try again."
+STALE = "This link is not of the running server. Open the one that it printed at its start, or log in with a token."
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -63,7 +64,7 @@ class Door:
         """The form for a token, and the link with a key that `tulving serve` prints."""
         after = request.query_params.get("next", PATH)
         # Never back to this page: its link with a key could log the visitor in as someone else.
-        after = after if security.is_within(after) and not after.startswith(LOGIN) else PATH
+        after = after if security.is_within(after) and not unquote(after).startswith(LOGIN) else PATH
         visitor = security.get_cookie(request, security.VISITOR)
         if request.method == "POST":
             form = await form_of(request)
@@ -71,8 +72,11 @@ class Door:
             if not is_ours or security.is_foreign(request):
                 return self._login_page(request, after, OUTDATED, 403)
             return await self._enter(request, str(form.get("token", "")).strip(), after)
-        # A login link on another site could do the same, or one on another port of this machine.
-        if (key := request.query_params.get("key")) and not security.is_foreign(request):
+        # Only the server's own key, and not from another site: a link must not log the visitor in as someone else.
+        key = request.query_params.get("key")
+        if key and not security.is_foreign(request):
+            if not self._access.is_key(key):
+                return self._login_page(request, after, STALE, 401)
             return await self._enter(request, key, after)
         try:
             await self._access.admit(request, security.get_cookie(request, security.ACCESS))

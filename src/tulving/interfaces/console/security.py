@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import posixpath
 import re
 import secrets
 from typing import Any
@@ -106,7 +107,8 @@ def is_within(path: Any) -> bool:
     """Whether a redirect target is a path of the console, and not of another host."""
     if not isinstance(path, str) or not re.fullmatch(rf"{PATH}(?:[/?][!-\[\]-~]*)?", path):
         return False
-    return ".." not in unquote(path.partition("?")[0])
+    plain = unquote(path.partition("?")[0])
+    return posixpath.normpath(plain) == plain.rstrip("/")
 
 
 def _seal(key: str, body: str) -> str:

@@ -86,6 +86,10 @@ class Access:
             return await self._without_secret(headers)
         raise unauthorized()
 
+    def is_key(self, secret: str) -> bool:
+        """Whether this is the server's own key."""
+        return self._key is not None and hmac.compare_digest(secret.encode(errors="replace"), self._key.encode())
+
     async def _guarded(self, credential: str, request: HTTPConnection) -> Principal:
         """The principal of a credential, unless too many attempts from the same network have failed."""
         place = network(request.client.host) if request.client else ""
@@ -109,7 +113,7 @@ class Access:
     async def _with_secret(self, secret: str, headers: Headers) -> Principal:
         try:
             served = await self._served()
-            if self._key is not None and hmac.compare_digest(secret.encode(), self._key.encode()):
+            if self.is_key(secret):
                 return self._owner(served, headers)
             if self._provider is not None and is_foreign(secret):
                 found = await self._provider.identify(secret, served.memory.now())
