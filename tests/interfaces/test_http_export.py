@@ -227,10 +227,11 @@ async def test_rights_and_what_an_access_is_bound_to(environ, monkeypatch):
         assert (await client.post("/v1/import", content=b"{}", headers=LINES)).status_code == 403
 
 
-async def test_few_are_under_way_at_once(environ, monkeypatch):
-    monkeypatch.setattr(transfers, "AT_ONCE", 1)
+@pytest.mark.parametrize(("limit", "others"), [("AT_ONCE", 429), ("OF_A_TENANT", 200)])
+async def test_few_are_under_way_at_once(environ, monkeypatch, limit: str, others: int):
+    monkeypatch.setattr(transfers, limit, 1)
     async with service() as here:
-        secret = await here.create()
+        secret, other = await here.create(), await here.create("acme")
         head = f"POST /v1/import HTTP/1.1\r\nhost: 127.0.0.1:{here.port}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         begun = (head + f"authorization: Bearer {secret}\r\ncontent-length: 1000\r\n\r\n{{").encode()
 
@@ -252,6 +253,8 @@ async def test_few_are_under_way_at_once(environ, monkeypatch):
                     if refused.done():  # an export was still under way
                         writer.close()
                         refused, writer = await upload()
+            async with here.client(other) as elsewhere:
+                assert (await elsewhere.get("/v1/export")).status_code == others
             writer.transport.abort()
             await asyncio.wait([refused])
             async with asyncio.timeout(20):

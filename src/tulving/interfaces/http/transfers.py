@@ -8,6 +8,7 @@ nothing, so it begins when the body is complete.
 import errno
 import tempfile
 from asyncio import to_thread
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +33,8 @@ HEADERS = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; file
 PIECE = 256 * 1024
 BEGINNING = 200
 """Bytes by which an export is recognized."""
-AT_ONCE = 4
-"""Concurrent exports and imports of a process: each reads or writes all rows of a tenant."""
+AT_ONCE, OF_A_TENANT = 4, 2
+"""Concurrent exports and imports of a process, and of one tenant: each reads or writes all its rows."""
 MEGABYTE = 1024 * 1024
 LONGEST_LINE = 64 * MEGABYTE
 """More than the longest memory needs."""
@@ -72,21 +73,21 @@ class Transfers:
 
     def __init__(self, access: Access, limits: HttpConfig) -> None:
         self._access, self._most = access, limits.max_import_mb * MEGABYTE
-        self._open = 0
+        self._open = Counter[str]()
 
     async def export(self, request: Request) -> Response:
         """Handle `GET /v1/export`."""
         memory = await self._whole_memory(request, "read")
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
-        self._begin()
+        end = self._begin(memory.caller.tenant_id)
         try:
             with _folder() as folder:
                 file = folder / "export.jsonl"
                 await memory.export(file)
-                return Download(file.open("rb"), file.stat().st_size, self._end)
+                return Download(file.open("rb"), file.stat().st_size, end)
         except BaseException:
-            self._end()
+            end()
             raise
 
     async def import_(self, request: Request) -> Response:
@@ -95,14 +96,14 @@ class Transfers:
         if media_type(request) not in MEDIA_TYPES:
             problem = f"the body must be {MEDIA_TYPE} and not compressed"
             raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": ", ".join(MEDIA_TYPES)})
-        self._begin()
+        end = self._begin(memory.caller.tenant_id)
         try:
             with _folder() as folder:
                 file = folder / "import.jsonl"
                 await self._receive(request, file)
                 return JSONResponse(await memory.import_(file))
         finally:
-            self._end()
+            end()
 
     async def _whole_memory(self, request: Request, right: str) -> Memory:
         if request.query_params:
@@ -134,13 +135,20 @@ class Transfers:
         if size < BEGINNING:
             _check(path)
 
-    def _begin(self) -> None:
-        if self._open >= AT_ONCE:
-            raise Problem(429, "busy", f"{AT_ONCE} exports and imports are in progress", {"Retry-After": SOON})
-        self._open += 1
+    def _begin(self, tenant_id: str) -> Callable[[], None]:
+        """Count a transfer that begins; the result is called when it has ended."""
+        of_all, of_tenant = self._open.total() >= AT_ONCE, self._open[tenant_id] >= OF_A_TENANT
+        if of_all or of_tenant:
+            count = f"{OF_A_TENANT} of your tenant's" if of_tenant else f"{AT_ONCE}"
+            raise Problem(429, "busy", f"{count} exports and imports are in progress", {"Retry-After": SOON})
+        self._open[tenant_id] += 1
 
-    def _end(self) -> None:
-        self._open -= 1
+        def end() -> None:
+            self._open[tenant_id] -= 1
+            if not self._open[tenant_id]:
+                del self._open[tenant_id]
+
+        return end
 
 
 class Download(StreamingResponse):
