@@ -5,7 +5,7 @@ import asyncio
 import httpx2
 import pytest
 from administration import administer
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tulving.bootstrap import new_secret
 
@@ -218,6 +218,30 @@ async def test_a_page_that_is_not_looked_at_rests_and_misses_nothing(browser):
     async with browser.page.expect_request(lambda request: "/console/live" in request.url and "after=" in request.url):
         await browser.page.evaluate(SEEN, True)
     await expect(browser.page.locator("[data-live-mark]")).to_have_text("live")
+    await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
+
+
+@ONE_ENGINE
+async def test_a_server_that_refuses_is_asked_less_and_less_often(browser):
+    browser.forgive("503")
+    asked: list[str] = []
+
+    async def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        await route.fulfill(status=503)
+
+    await browser.page.clock.install()
+    await follow(browser)
+    before = await browser.text()
+    await browser.page.route(browser.page.url, refuse)
+    await store(browser, "fifth")
+    while not asked:
+        await browser.page.clock.run_for(1_000)
+    for _ in range(20):
+        await browser.page.clock.run_for(3_000)
+    assert 3 <= len(asked) <= 7, "not twenty times in this minute"
+    await browser.page.unroute(browser.page.url, refuse)
+    await browser.page.clock.run_for(30_000)
     await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
 
 

@@ -14,13 +14,14 @@ const KINDS = {
   "audit:changed": null,
 };
 const PAUSE = 600;
+const TYPING = 3_000;
 const AGAIN = 30_000;
 const mark = document.querySelector("[data-live-mark]");
 const due = new Set();
 let source = null;
 let last = "";
 let timer = 0;
-let isFetching = false;
+let pause = PAUSE;
 
 function blocks() {
   return [...document.querySelectorAll("[data-live][id]")];
@@ -46,7 +47,7 @@ function heard(event) {
 }
 
 function soon() {
-  if (due.size && !timer) timer = setTimeout(refresh, PAUSE);
+  if (due.size && !timer && !document.hidden) timer = setTimeout(refresh, pause);
 }
 
 function isBusy(block) {
@@ -55,27 +56,31 @@ function isBusy(block) {
   return types || document.querySelector("dialog[open]") !== null;
 }
 
+// The timer is set until the page has arrived, so that there is one request at a time.
 async function refresh() {
-  timer = 0;
-  if (isFetching || document.hidden) return;
-  isFetching = true;
+  const wanted = [...due];
+  due.clear();
   try {
     const answer = await fetch(location.href, { headers: { "X-Tulving-Live": "1" } });
     if (answer.redirected) return stop();
-    if (!answer.ok) return;
+    if (!answer.ok) throw new Error(answer.statusText);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const id of [...due]) {
+    pause = PAUSE;
+    for (const id of wanted) {
       const old = document.getElementById(id);
       const now = fresh.getElementById(id);
-      if (old && isBusy(old)) continue;
-      due.delete(id);
-      if (old && now) swap(old, now);
+      if (old && isBusy(old)) {
+        due.add(id);
+        pause = TYPING;
+      } else if (old && now) swap(old, now);
     }
   } catch {
-    // The server is unreachable; the event stream reconnects when it is back.
+    // The server is busy or unreachable: it is asked again, after ever longer pauses.
+    for (const id of wanted) due.add(id);
+    pause = Math.min(2 * pause, AGAIN);
   } finally {
-    isFetching = false;
-    if (due.size) timer ||= setTimeout(refresh, 5 * PAUSE);
+    timer = 0;
+    soon();
   }
 }
 
