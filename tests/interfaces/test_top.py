@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -238,25 +239,39 @@ def test_a_service_that_needs_a_token_says_which(server, token, process, path):
 class Other(BaseHTTPRequestHandler):
     """Some other service."""
 
+    endless = False
+
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"<html>hello</html>")
+        with suppress(OSError):
+            self.wfile.write(b"<html>hello</html>")
+            while self.endless:
+                self.wfile.write(b"# more\n" * 10_000)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
+class Endless(Other):
+    endless = True
+
+
 @pytest.fixture
-def other_service() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Other) as server:
+def other_service(request) -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), request.param) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
 @pytest.mark.usefixtures("path")
-def test_a_service_of_another_kind_is_told_apart(process, other_service):
+@pytest.mark.parametrize(
+    ("other_service", "said"),
+    [(Other, "has no metrics of Tulving"), (Endless, "sends more than metrics of Tulving")],
+    indirect=["other_service"],
+)
+def test_a_service_of_another_kind_is_told_apart(process, other_service, said):
     ran = process("top", other_service, "--once")
     assert ran.code == 1
-    assert "has no metrics of Tulving" in ran.err
+    assert said in ran.err

@@ -89,27 +89,35 @@ class Service:
     def _read(self) -> "Reading":
         from tulving.interfaces.figures import read
 
-        answer = self._get("/metrics")
-        if answer.status_code in (401, 403):
+        status, text = self._get("/metrics")
+        if status in (401, 403):
             needed = f"a token with the right admin, in {TOKEN}: `tulving token create --rights admin`"
             raise Forbidden(f"the metrics of {self.url} need {needed}")
         try:
-            if answer.status_code != 200 or len(answer.content) > ENOUGH:
-                raise ValueError(f"it answers {answer.status_code}")
-            return read(answer.text, time.monotonic())
+            if status != 200:
+                raise ValueError(f"it answers {status}")
+            return read(text, time.monotonic())
         except ValueError as error:
             raise StoreUnavailable(f"{self.url} has no metrics of Tulving ({error}): is it the right one?") from error
 
     def _health(self) -> str:
         """Its readiness on one line."""
-        return " ".join(self._get("/readyz").text.split())[:120]
+        _, text = self._get("/readyz")
+        return " ".join(text.split())[:120]
 
-    def _get(self, path: str) -> Any:
+    def _get(self, path: str) -> tuple[int, str]:
+        """The status and the text of a response."""
         import httpx2
 
         headers = {"authorization": f"Bearer {self.token}"} if self.token and path == "/metrics" else {}
+        body = bytearray()
         try:
-            return httpx2.get(self.url + path, headers=headers, timeout=PATIENCE, trust_env=False)
+            with httpx2.stream("GET", self.url + path, headers=headers, timeout=PATIENCE, trust_env=False) as answer:
+                for part in answer.iter_bytes():
+                    body += part
+                    if len(body) > ENOUGH:
+                        raise StoreUnavailable(f"{self.url} sends more than metrics of Tulving: is it the right one?")
+                return answer.status_code, body.decode(errors="replace")
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             reason = f"{self.url} ({str(error) or type(error).__name__})"
             raise StoreUnavailable(f"no service answers at {reason}: is `tulving serve` running?") from error
