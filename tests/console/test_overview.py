@@ -66,6 +66,8 @@ async def test_the_tokens_of_a_day_are_a_concern_before_they_are_spent(memory):
         counts.learning["tokens_today"] = int(most * spent)
         concerns = [each.text for each in _concerns(counts, Readiness("ready", []), None)]
         assert any("tokens of today" in each for each in concerns) == is_told
+    counts.learning.update(tokens_today=0, tokens_per_day=0)
+    assert not [*_concerns(counts, Readiness("ready", []), None)], "learning is switched off"
 
 
 async def test_a_reader_sees_their_own_tenant_only(entered, memory):
