@@ -60,3 +60,21 @@ def test_pauses_after_failures_grow(since, pause):
 
 def test_the_first_failure_after_a_success_is_tried_again_soon():
     assert pause_after_failure(Entry("sweep", last_started_at=at(-600)), NOW) == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "state"),
+    [
+        (Entry("sweep"), "waiting"),
+        (Entry("sweep", at(-1)), "waiting"),
+        (Entry("sweep", holder="me", lease_until=at(1), last_started_at=at(-1)), "running"),
+        (Entry("sweep", holder="me", lease_until=at(0), last_started_at=at(-2)), "interrupted"),
+        (Entry("sweep", holder="me", lease_until=at(60), last_started_at=at(-2)), "interrupted"),  # by a wrong clock
+        (Entry("sweep", last_started_at=at(-1), last_finished_at=at(-2)), "interrupted"),
+        (Entry("sweep", last_started_at=at(-1), last_finished_at=at(-1)), "ok"),
+        (Entry("sweep", last_started_at=at(-2), last_finished_at=at(-1), last_error="no luck"), "failed"),
+        (Entry("sweep", holder="me", lease_until=at(1), last_started_at=at(0), last_error="no luck"), "running"),
+    ],
+)
+def test_the_state_of_a_job_is_that_of_its_last_run(entry: Entry, state: str):
+    assert entry.state(NOW, LEASE) == state

@@ -67,12 +67,14 @@ async def test_a_verb_that_fails_open_counts_as_failed(url):
 async def test_requests_are_counted_by_the_template_of_their_route(url):
     async with watched(url) as service:
         stored = (await service.post("/v1/facts", subject="Anna", predicate="drink", content="tea")).json()
-        await service.web.get(f"/v1/facts/{stored['id']}")
+        await service.web.get(f"/v1/memories/fact/{stored['id']}")
         await service.web.get("/nowhere/at/all")
         await service.web.request("BREW", "/v1/facts")
         figures = await service.figures()
         told = {labels for name, labels in figures if name == "tulving_http_requests_total"}
         assert (("method", "POST"), ("route", "/v1/facts"), ("status", "201")) in told
+        place = "/v1/memories/{memory_type}/{memory_id}"
+        assert (("method", "GET"), ("route", place), ("status", "200")) in told
         assert (("method", "GET"), ("route", "other"), ("status", "404")) in told
         assert any(dict(labels)["method"] == "other" for labels in told)
         assert not any(stored["id"] in value for labels in told for _, value in labels)
@@ -179,6 +181,8 @@ async def test_jobs_are_measured_and_their_last_success_is_told(url, clock):
         success = "tulving_job_last_success_timestamp_seconds"
         assert figures[success, (("job_name", "decay_sweep"),)] == clock().timestamp()
         assert (success, (("job_name", "episode_cleanup"),)) not in figures
+        due = "tulving_job_due_timestamp_seconds"
+        assert all(figures[due, (("job_name", name),)] > clock().timestamp() for name in jobs)
         assert figures["tulving_job_failing", (("job_name", "episode_cleanup"),)] == 1
         assert figures["tulving_job_failing", (("job_name", "decay_sweep"),)] == 0
 

@@ -81,9 +81,21 @@ async def test_one_that_is_being_done_is_left_alone(memory: Memory, scheduler: S
     assert taken
     found = await administer(memory).run_job("decay_sweep")
     assert (found.state, found.running, found.next_run) == ("running", "here", None)
-    clock.advance(hours=1)  # its process is gone
-    assert (await job(memory, "decay_sweep")).running is None
     assert list(await memory.audit(event_type="job_requested")) == []
+
+
+async def test_one_whose_process_has_died_is_interrupted_and_can_be_asked_for(
+    memory: Memory, scheduler: Scheduler, clock: ManualClock
+):
+    await scheduler.schedule._claim(Entry("decay_sweep"), True)
+    clock.advance(hours=1)
+    found = await job(memory, "decay_sweep")
+    assert (found.state, found.running, found.lease_until) == ("interrupted", None, None)
+    [seen] = await memory.jobs() or []
+    assert seen.state == "interrupted"
+    assert (await administer(memory).run_job("decay_sweep")).next_run == clock()
+    assert "decay_sweep" in [run.name for run in await scheduler.look()]
+    assert (await job(memory, "decay_sweep")).state == "ok"
 
 
 async def test_who_waits_is_woken_once_for_what_was_asked(memory: Memory):

@@ -46,14 +46,15 @@ class Entry:
         """What is done by one process at a time: a job, or all pieces of a key."""
         return self.key or self.name
 
-    @property
-    def state(self) -> str:
-        """running, failed, ok, or waiting for the first run."""
-        if self.holder:
+    def state(self, now: datetime, lease: timedelta) -> str:
+        """running, interrupted (it neither finished nor is held), failed, ok, or waiting for the first run."""
+        if self.held_until(now, lease):
             return "running"
-        if self.last_error:
-            return "failed"
-        return "ok" if self.last_started_at else "waiting"
+        if self.last_started_at is None:
+            return "waiting"
+        if self.last_finished_at is None or self.last_finished_at < self.last_started_at:
+            return "interrupted"
+        return "failed" if self.last_error else "ok"
 
     def blocked_until(self, now: datetime, lease: timedelta) -> datetime | None:
         """When the lease or the pause after a failure ends; None if that has passed, or was set by a wrong clock."""

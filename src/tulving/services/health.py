@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from tulving import storage
@@ -93,7 +93,8 @@ class HealthCheck(Timeline):
         entries = await self._env.store.read(None, storage.health.job_entries)
         if entries is None:
             return None
-        return [JobState(entry.name, entry.state, entry.last_started_at, entry.due_at) for entry in entries]
+        now, lease = self._env.clock(), timedelta(seconds=self._env.config.schedule.lease)
+        return [JobState(each.name, each.state(now, lease), each.last_started_at, each.due_at) for each in entries]
 
     @operation("memory_health", http="GET /v1/health", effect="read", command="health", standard=False)
     async def health(self) -> Health:

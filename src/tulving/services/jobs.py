@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -19,7 +19,8 @@ from tulving.services.service import Service
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobReport(Record):
     """A scheduled job: its schedule (`cron`, in UTC; None if it is switched off), its last run and its next one.
-    `running` is the process that runs it, and `pieces` the number of parts that wait, if it is divided."""
+    `state` is running, ok, failed, interrupted (its process ended before the run did) or waiting (it never ran),
+    `running` the process that runs it, and `pieces` the number of parts that wait, if it is divided."""
 
     job: str
     state: str
@@ -41,11 +42,12 @@ class Jobs(Service):
     async def list_jobs(self) -> list[JobReport]:
         """List the scheduled jobs: when each ran last and runs next, what it did, and what failed."""
         now, schedule = self._env.clock(), self._env.config.schedule
+        lease = timedelta(seconds=schedule.lease)
         entries = await self._read(storage.jobs.seen_by_all)
         pieces = [entry.job for entry in entries if entry.key]
         known = {entry.name: entry for entry in entries}
         return [
-            _report(_held(known.get(name, Entry(name)), now, schedule.lease), cron, pieces.count(name))
+            _report(known.get(name, Entry(name)), now, lease, cron, pieces.count(name))
             for name, cron in schedule.crons().items()
         ]
 
@@ -70,21 +72,17 @@ class Jobs(Service):
         self._env.asked.clear()
 
 
-def _held(entry: Entry, now: datetime, lease: float) -> Entry:
-    """The entry without a holder whose lease has expired."""
-    return entry if entry.held_until(now, timedelta(seconds=lease)) else replace(entry, holder=None)
-
-
-def _report(entry: Entry, cron: str | None, pieces: int) -> JobReport:
+def _report(entry: Entry, now: datetime, lease: timedelta, cron: str | None, pieces: int) -> JobReport:
+    held_until = entry.held_until(now, lease)
     return JobReport(
         job=entry.name,
-        state=entry.state,
+        state=entry.state(now, lease),
         cron=cron,
         last_run=entry.last_started_at,
         last_finished=entry.last_finished_at,
         next_run=entry.due_at,
-        running=entry.holder,
-        lease_until=entry.lease_until if entry.holder else None,
+        running=entry.holder if held_until else None,
+        lease_until=held_until,
         last_error=entry.last_error,
         result=entry.result,
         pieces=pieces,

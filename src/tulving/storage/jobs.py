@@ -34,7 +34,8 @@ def seen_by_all(conn: Connection) -> list[Entry]:
 def request(conn: Connection, name: str, now: datetime, event: Event) -> None:
     """Make a job due now, unless it is due already or being done."""
     conn.check_sees_all_tenants()
-    due = f"{_INSERT} DO UPDATE SET due_at = excluded.due_at WHERE jobs.holder IS NULL AND {_LATER}"
+    free = "(jobs.holder IS NULL OR jobs.lease_until <= excluded.due_at)"
+    due = f"{_INSERT} DO UPDATE SET due_at = excluded.due_at WHERE {free} AND {_LATER}"
     if conn.execute(due, {"name": name, "due_at": now}):
         events.append(conn, event)
 

@@ -83,8 +83,8 @@ class Schedule:
         """What to do next, and the time from which it may be taken (`domain/schedule.py`)."""
         return next_turns(entries.values(), names, self._clock(), self._lease)
 
-    def is_held(self, entry: Entry) -> bool:
-        return entry.held_until(self._clock(), self._lease) is not None
+    def state(self, entry: Entry) -> str:
+        return entry.state(self._clock(), self._lease)
 
     async def check_rights(self) -> None:
         """Raise if the database user does not see all tenants."""

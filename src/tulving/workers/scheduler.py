@@ -69,7 +69,8 @@ class Scheduler:
         for name in self.jobs:
             entry, cron = entries.get(name) or Entry(name), self.schedule.cron(name)
             due_at = (entry.due_at or tick_after(cron, now)) if cron else None
-            plan[name] = replace(entry, due_at=due_at, holder=entry.holder if self.schedule.is_held(entry) else None)
+            is_held = self.schedule.state(entry) == "running"
+            plan[name] = replace(entry, due_at=due_at, holder=entry.holder if is_held else None)
         return plan
 
     async def once(self, name: str) -> tuple[Run, list[Run]]:

@@ -90,6 +90,7 @@ async def _list(scheduler: "Scheduler") -> list[dict[str, Any]]:
     return [
         {
             "job": name,
+            "state": scheduler.schedule.state(entry),
             "cron": scheduler.schedule.cron(name),
             "last_run": entry.last_started_at,
             "next_run": entry.due_at,
@@ -113,9 +114,8 @@ def _show_jobs(jobs: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def _state(job: Mapping[str, Any]) -> str:
-    if job["running"]:
-        return f"running at {job['running']}"
-    return f"failed: {job['last_error']}" if job["last_error"] else "ok" if job["last_run"] else "waiting"
+    more = {"running": f" at {job['running']}", "failed": f": {job['last_error']}"}
+    return job["state"] + more.get(job["state"], "")
 
 
 def _time(moment: datetime | None) -> str:

@@ -91,6 +91,12 @@ JOB_SUCCESS = Family(
     "Start time of the last successful run, in any process",
     ("job_name",),
 )
+JOB_DUE = Family(
+    "gauge",
+    "tulving_job_due_timestamp_seconds",
+    "When a job runs next; if that is past, it waits for a worker",
+    ("job_name",),
+)
 JOB_FAILING = Family("gauge", "tulving_job_failing", "1 if the last run of a job failed, in any process", ("job_name",))
 MODEL = Family("histogram", "tulving_model_duration_seconds", "Duration of language model calls", ("outcome",), COARSE)
 TOKENS = Family(

@@ -89,6 +89,8 @@ class Metrics:
         self._of[families.PENDING].set(vitals.pending)
         for job in vitals.jobs:
             self._of[families.JOB_FAILING].labels(job.job).set(job.state == "failed")
+            if job.next_run is not None:
+                self._of[families.JOB_DUE].labels(job.job).set(job.next_run.timestamp())
             if job.state == "ok" and job.last_run is not None:
                 self._of[families.JOB_SUCCESS].labels(job.job).set(job.last_run.timestamp())
 
