@@ -8,7 +8,6 @@ from tulving.interfaces.console.door import Door
 from tulving.interfaces.console.files import Files
 from tulving.interfaces.console.guard import Guard
 from tulving.interfaces.console.security import PATH
-from tulving.interfaces.console.visit import LARGEST_FORM
 from tulving.interfaces.http.authentication import Access
 from tulving.settings import MemoryModuleConfig
 
@@ -17,8 +16,6 @@ __all__ = ["PATH", "routes"]
 
 def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     """The routes of the console, and a redirect to it from the root."""
-    from mcp.server.transport_security import RequestBodyLimitMiddleware
-
     door = Door(config, access)
     inside = [
         Route("/login", door.login, methods=["GET", "POST"]),
@@ -31,10 +28,7 @@ def routes(config: MemoryModuleConfig, access: Access) -> list[BaseRoute]:
     ]
     overview = Route(PATH, door.opens(door.pages[0]), methods=list(door.pages[0].methods))
 
-    def guarded(routes: list[BaseRoute]) -> Guard:
-        return Guard(RequestBodyLimitMiddleware(Router(routes), LARGEST_FORM))
-
-    return [Route("/", to_console), Route(PATH, guarded([overview])), Mount(PATH, guarded(inside))]
+    return [Route("/", to_console), Route(PATH, Guard(Router([overview]))), Mount(PATH, Guard(Router(inside)))]
 
 
 async def to_console(request: Request) -> Response:

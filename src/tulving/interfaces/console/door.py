@@ -12,7 +12,7 @@ from tulving.errors import ChangedSince, Forbidden, InvalidInput, NotFound, Stor
 from tulving.interfaces.console import presentation, security
 from tulving.interfaces.console.guard import UNEXPECTED, problem_page
 from tulving.interfaces.console.navigation import all_pages, navigation
-from tulving.interfaces.console.security import PATH
+from tulving.interfaces.console.security import LOGIN, PATH
 from tulving.interfaces.console.visit import Page, Visit, form_of, page, redirect, theme_of
 from tulving.interfaces.http import problems
 from tulving.interfaces.http.authentication import Access
@@ -24,7 +24,6 @@ log = logging.getLogger("tulving")
 
 ASK, SURE, TOKEN = "_ask", "_sure", "_token"
 """Form fields: the confirmation question, whether it was confirmed, and the CSRF token."""
-LOGIN = f"{PATH}/login"
 PROBLEMS: list[tuple[type[Exception], int, str]] = [
     (Forbidden, 403, "You may not do this"),
     (NotFound, 404, "There is nothing here"),

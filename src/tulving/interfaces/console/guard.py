@@ -1,30 +1,45 @@
-"""Middleware around the console: security headers on every response, and error pages for early failures."""
+"""Middleware around the console: security headers on every response, limited bodies, and error pages for early
+failures."""
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.interfaces.console import presentation, security
-from tulving.interfaces.console.visit import page, theme_of
+from tulving.interfaces.console.visit import LARGEST_FORM, page, theme_of
 
 log = logging.getLogger("tulving")
 
+LARGEST_LOGIN = 16 * 1024
 UNEXPECTED = "Something failed that should not. The server's log says more."
 
 
 class Guard:
-    """Adds the headers of `security` to every response, and `no-store` unless a response sets its own cache control."""
+    """Adds the headers of `security` to every response, and `no-store` unless a response sets its own cache control.
+    A body is refused when it is larger than a form, or than that of the login, which is read without a token."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self.routes: Sequence[BaseRoute] = getattr(app, "routes", ())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        begun, size = False, 0
+        most = LARGEST_LOGIN if scope["path"] == security.LOGIN else LARGEST_FORM
+
+        async def received() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > most:
+                raise HTTPException(413, f"The form has more than {most:,} bytes.")
+            return message
 
         async def sent(message: Message) -> None:
             nonlocal begun
@@ -36,7 +51,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._app(scope, receive, sent)
+            await self._app(scope, received, sent)
         except ClientDisconnect:
             return
         except Exception as error:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 PATH = "/console"
+LOGIN = f"{PATH}/login"
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -108,6 +108,7 @@ def _templates(routes: Sequence[BaseRoute], prefix: str = "") -> Iterable[tuple[
         match route:
             case Route():
                 yield route.endpoint, prefix + route.path_format
+                yield from _templates(getattr(route.endpoint, "routes", ()))
             case Mount():
                 yield route.app, f"{prefix}{route.path}/*"
                 yield from _templates(route.routes, prefix + route.path)
