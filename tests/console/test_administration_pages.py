@@ -183,7 +183,7 @@ async def test_a_job_is_asked_for_after_a_question(visitor, memory: Memory):
     await visitor.press("Run now", near="Decay sweep")
     assert "Run decay sweep now, for all tenants?" in visitor.text
     await visitor.press("Yes, do it")
-    assert "Asked for decay sweep" in visitor.text and "as soon as a worker looks" in visitor.text
+    assert "Requested decay sweep" in visitor.text and "at the next poll" in visitor.text
     assert [run.name for run in await scheduler(memory).look()][:1] == ["decay_sweep"]
     await visitor.open("/console/workers")
     assert "as soon as a worker looks" not in visitor.text

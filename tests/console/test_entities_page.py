@@ -93,7 +93,7 @@ async def test_a_merge_shows_what_it_does_and_asks(visitor, memory, mira, other)
     assert visitor.heading == "Are you sure?" and (await memory.get_entity(other)).merged_into is None
     await visitor.press("Yes, do it")
     assert visitor.heading == "Mira Santos"
-    assert "Merged: 1 fact has moved here, and 1 superseded." in visitor.text
+    assert "Merged: 1 fact moved here, 1 superseded." in visitor.text
     assert (await memory.get_entity(other)).merged_into == mira
     await visitor.open(f"/console/entities/{other}")
     assert "It was merged into Mira Santos" in visitor.text

@@ -87,7 +87,7 @@ async def test_a_slot_tells_what_was_true_and_why_it_ended(visitor, known, memor
     assert text.index("Porto") < text.index("Lisbon")
     assert "Since 1 Jan 2026 until 4 Jan 2026, from chat" in text
     assert "Ended because a newer value replaced it: Porto" in text
-    assert "True today" in text
+    assert "In use, last confirmed" in text
     await memory.store_fact("Mira", "home", "Evora", occurred_at=clock.now.replace(year=2020))
     [tea] = [each for each in await memory.facts("Mira") if each.content == "green tea"]
     await memory.forget("fact", tea.id)
@@ -104,7 +104,7 @@ async def test_what_faded_says_so(visitor, memory, clock):
     clock.advance(days=10)
     await memory.run_decay_sweep()
     await visitor.open("/console/facts?subject=tea&predicate=colour")
-    assert "Still in use, but believed less" in visitor.text
+    assert "Still in use, but fading" in visitor.text
     clock.advance(days=10)
     await memory.run_decay_sweep()
     await visitor.open("/console/facts?subject=tea&predicate=colour")

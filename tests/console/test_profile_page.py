@@ -44,17 +44,17 @@ async def test_the_prompt_shows_its_tokens_and_the_budget(visitor, memory, mira)
     await visitor.open("/console/profile?user=mira")
     text = await memory.profile(user_id="mira")
     assert text in visitor.tree.one("pre").raw_text
-    assert f"{-(-len(text) // 4)} of 2 000 tokens" in visitor.text
+    assert f"{-(-len(text) // 4)} of 2,000 tokens" in visitor.text
     assert "Mira prefers window seats" in visitor.text
 
 
 async def test_a_block_is_written_as_it_was_when_it_was_read(visitor, memory, mira, clock):
     await visitor.open("/console/profile?user=mira")
     await visitor.press("Write work", content="Retired.\nHappily.")
-    assert "Work is written." in visitor.text and query_of(visitor.path) == {"user": "mira"}
+    assert "Work is saved." in visitor.text and query_of(visitor.path) == {"user": "mira"}
     assert (await memory.profile_block("work", user_id="mira")).content == "Retired.\nHappily."
     await visitor.press("Write work")
-    assert "Work said that already." in visitor.text
+    assert "Work is unchanged." in visitor.text
     clock.advance(minutes=1)
     await memory.set_profile("work", "Somebody else wrote.", user_id="mira")
     await visitor.press("Write work", content="Lost.")
@@ -69,7 +69,7 @@ async def test_a_block_that_was_empty_is_not_overwritten_either(visitor, memory,
     assert visitor.status == 400 and "since you read it" in visitor.text
     await visitor.open("/console/profile?user=mira")
     await visitor.press("Write current focus", content="The dinner.")
-    assert "Current Focus is written." in visitor.text
+    assert "Current Focus is saved." in visitor.text
     assert "The dinner." in await memory.profile(user_id="mira")
 
 
@@ -78,7 +78,7 @@ async def test_a_block_is_deleted_after_a_question(visitor, memory, mira):
     await visitor.press("Delete")
     assert visitor.heading == "Are you sure?"
     await visitor.press("Yes, do it")
-    assert "2 versions are deleted." in visitor.text and query_of(visitor.path) == {"user": "mira"}
+    assert "Deleted 2 versions." in visitor.text and query_of(visitor.path) == {"user": "mira"}
     assert await memory.profile_versions("work", user_id="mira") == []
 
 

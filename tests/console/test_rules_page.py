@@ -30,7 +30,7 @@ async def test_the_ladder_says_where_each_stands_and_what_comes_next(visitor, ru
     assert places == sorted(places)
     assert "10 more helpful marks to become proven, the last one in 30 days or later" in text
     assert "5 more helpful marks to become established" in text
-    assert "100 % 5 helpful, 0 harmful" in text and "0 % 0 helpful, 3 harmful" in text
+    assert "100% 5 helpful, 0 harmful" in text and "0% 0 helpful, 3 harmful" in text
     assert "3 reasons given for harm" in text and "the server fell over" in text
     assert "refuted: becomes a warning" in text
     [dots] = [each for each in visitor.tree.all("p") if each["class"] == "dots" and "harmful" not in each["aria-label"]]

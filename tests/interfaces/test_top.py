@@ -21,7 +21,7 @@ from http_parts import Served, bearer
 from watched_service import watched
 
 from tulving.errors import InvalidInput
-from tulving.interfaces.cli.screen import age, duration, screen
+from tulving.interfaces.cli.screen import duration, screen
 from tulving.interfaces.cli.top import address_of
 from tulving.interfaces.figures import Figures, Reading, percentile, read
 from tulving.interfaces.http.metrics import Metrics
@@ -147,7 +147,7 @@ def test_durations_have_about_three_digits():
         "1 min",
         "2 h",
     ]
-    assert age(200_000) == "2 d"
+    assert duration(200_000) == "2 d"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the command line and the console call things: conflicts, what a run has learned, and scheduled jobs."""
+"""Words that the command line and the console share: for conflicts, runs, scheduled jobs, numbers and times."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ WOULD_WIN = {
 }
 JOBS = {
     "consolidation": "Learns facts and rules from episodes",
-    "decay_sweep": "Lets facts and rules fade and expire that nothing confirms",
+    "decay_sweep": "Lets facts and rules that nothing confirms fade and expire",
     "timeline_rotation": "Moves old episodes into the archive",
     "episode_cleanup": "Deletes episodes that have expired",
     "index_maintenance": "Adds missing vectors, maintains the indexes and closes abandoned sessions",
@@ -72,6 +72,14 @@ def proposed(settlement: Settlement) -> str:
     return WOULD_WIN["merged" if settlement.action == "merge" else "rejected"]
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: 1 fact, 2 facts."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def span(seconds: float) -> str:
+    """A span of time in its largest unit, rounded down."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0) // 1:.0f} s"

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tulving.interfaces.cli.terminal import printable, size
+from tulving.interfaces.wording import span
 
 WIDE, ROOMY = 96, 70
 """Terminal widths from which tables are side by side, and from which operations have all columns."""
@@ -54,7 +55,7 @@ def _head(told: Mapping[str, Any]) -> RenderableType:
         (health or "?", "bold green" if fine else "bold red"),
         f"  {printable(told['engine'])}",
     )
-    up = f"up {age(told['at'] - process['started_at'])}  " if process["started_at"] else ""
+    up = f"up {span(told['at'] - process['started_at'])}  " if process["started_at"] else ""
     second = Text.assemble(
         up,
         f"memory {size(int(process['memory_bytes']))}  processor {process['processor']:.0%}  "
@@ -125,7 +126,7 @@ def _jobs(rows: Sequence[Mapping[str, Any]], at: float) -> RenderableType:
         return Text("No job has run yet.", style="dim")
     table = _table("job", ("last success", "took", "runs here"))
     for row in rows:
-        since = "-" if row["last_success"] is None else f"{age(at - row['last_success'])} ago"
+        since = "-" if row["last_success"] is None else f"{span(at - row['last_success'])} ago"
         table.add_row(
             Text(row["job"].replace("_", " "), "bold red" if row["failing"] else ""),
             Text("fails" if row["failing"] else since, "bold red" if row["failing"] else ""),
@@ -175,12 +176,4 @@ def duration(seconds: float | None) -> str:
         return "-"
     if seconds < 1:
         return f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 60 else age(seconds)
-
-
-def age(seconds: float) -> str:
-    """How long ago, in one unit."""
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
+    return f"{seconds:.1f} s" if seconds < 60 else span(seconds)

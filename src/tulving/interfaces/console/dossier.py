@@ -13,7 +13,7 @@ from tulving.domain.forecast import Forecast
 from tulving.domain.layers import chronological, cut, title
 from tulving.domain.model import KIND_OF, Episode, Fact, Item, Link, Relation
 from tulving.domain.provenance import FORWARD, Provenance, steps
-from tulving.interfaces.console.presentation import day, path_of, state_of
+from tulving.interfaces.console.presentation import day, memory_path, path_of, state_of
 
 WORDS: Mapping[Relation, tuple[str, str]] = {
     "derived_from": ("learned from", "led to"),
@@ -35,7 +35,7 @@ HAPPENED = {
     "fading": "Began to fade",
     "expired": "Faded away",
     "recovered": "No longer fading",
-    "embedded": "Got its vector",
+    "embedded": "Embedded",
     "demoted": "Made less important",
     "repointed": "Moved to another entity",
     "consolidated": "Learned from",
@@ -166,7 +166,7 @@ def happenings(
                 event,
                 HAPPENED.get(name, name.replace("_", " ").capitalize()),
                 _details(told),
-                (f"/console/memory/{kind}/{other}", titles.get(other, f"{kind} {other[:8]}")) if other else None,
+                (memory_path(kind, other), titles.get(other, f"{kind} {other[:8]}")) if other else None,
                 before,
                 after,
                 number,

@@ -74,10 +74,10 @@ def misses(shown: Found, beyond: Found, min_confidence: float, min_relevance: fl
 def _missed(hit: Hit, min_confidence: float, min_relevance: float, shown: int) -> str:
     confidence, relevance = hit.parts["confidence"], hit.parts["relevance"]
     if confidence < min_confidence:
-        return f"Believed too little: {_below(confidence)}, and at least {min_confidence:g} was asked for."
+        return f"Its confidence {_below(confidence)} is below {min_confidence:g}."
     if relevance < min_relevance:
-        return f"Fits too little: {_below(relevance)}, and at least {min_relevance:g} was asked for."
-    return f"Fits less ({relevance:.2f}) than what is shown: there is room for {shown}."
+        return f"Its relevance {_below(relevance)} is below {min_relevance:g}."
+    return f"Its relevance {relevance:.2f} is less than that of the {shown} shown."
 
 
 def _below(share: float) -> str:
@@ -90,8 +90,8 @@ def _factors(hit: Hit) -> list[str]:
     importance = getattr(item, "importance", None)
     said = {
         "relevance": "how well it answers the query",
-        "importance": "a rule has none of its own" if importance is None else f"it matters {importance:g} of 10",
-        "recency": "when it happened" if hit.memory_type == "episode" else "when it was last needed",
+        "importance": "a rule has none of its own" if importance is None else f"{importance:g} of 10",
+        "recency": "how recently it happened" if hit.memory_type == "episode" else "how recently it was used",
         "confidence": "how firmly it is believed today",
     }
     return [f"{name} {parts[name]:.2f}: {said[name]}" for name in FACTORS if name in parts]
@@ -103,11 +103,11 @@ def _signals(hit: Hit) -> list[str]:
     if not said and "rrf_score" in parts:
         said.append(f"place {parts['semantic_rank']} by meaning and {parts['keyword_rank']} by words")
     if "reranker" in parts:
-        said.append(f"reranker {parts['reranker']:.2f}: a second model has read it beside the query")
+        said.append(f"reranker {parts['reranker']:.2f}: a second model has read it together with the query")
     if hit.weak:
         said.append(f"weak: its relevance {parts['relevance']:.2f} is below {WEAK}, so it probably does not answer")
     if hit.newer:
-        said.append("a newer memory seems to say the same thing anew")
+        said.append("a newer memory seems to say the same")
     return said
 
 

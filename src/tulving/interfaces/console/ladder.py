@@ -1,9 +1,11 @@
 """The ladder of rules in words: what each rung means, and what a rule needs to rise."""
 
 from datetime import datetime
+from math import ceil
 
 from tulving.domain.maturity import next_step
 from tulving.domain.model import Rule
+from tulving.interfaces.wording import counted
 
 MEANS = {
     "proven": "Helped often and for long enough to be relied on.",
@@ -18,7 +20,6 @@ def to_rise(rule: Rule, now: datetime) -> str:
     """What it takes for a rule to rise; empty for one that can't."""
     if (step := next_step(rule, now)) is None:
         return ""
-    marks = f"{step.marks} more helpful {'mark' if step.marks == 1 else 'marks'}"
-    days = -(-step.days // 1)
-    late = f", the last one in {days:.0f} {'day' if days == 1 else 'days'} or later" if days else ""
-    return f"{marks} to become {step.to}{late}"
+    days = ceil(step.days)
+    late = f", the last one in {counted(days, 'day')} or later" if days else ""
+    return f"{counted(step.marks, 'more helpful mark')} to become {step.to}{late}"

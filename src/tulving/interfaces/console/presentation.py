@@ -3,7 +3,7 @@
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -12,13 +12,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tulving.domain.model import KIND_OF, Episode, Fact, Hit, Item, Rule
+from tulving.interfaces.wording import counted, span
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 CLIP = 280
 """Characters of a memory in a list."""
-AGO = (("d", 86_400), ("h", 3_600), ("min", 60))
-WEEK = timedelta(days=7)
+MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
 GRAINS = (r"\w+|\s+|[^\w\s]", r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+", r".+")
 """What a diff compares, from fine to coarse: words, sentences, the whole text."""
 MOST_PIECES = 500
@@ -34,9 +34,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"asset": asset, "kind_of": kind_of, "state_of": state_of, "path_of": path_of, "words": word_diff}
-    made.globals |= {"shares": shares, "ago": ago}
-    made.filters |= {"clip": clip, "absolute": absolute, "day": day, "thousands": thousands}
+    made.globals |= {"ago": ago, "asset": asset, "kind_of": kind_of, "memory_path": memory_path, "path_of": path_of}
+    made.globals |= {"shares": shares, "state_of": state_of, "words": word_diff}
+    made.filters |= {"absolute": absolute, "clip": clip, "counted": counted, "day": day, "in_words": in_words}
+    made.filters["thousands"] = thousands
     return made
 
 
@@ -69,9 +70,14 @@ def kind_of(item: Item | Hit) -> str:
     return item.memory_type if isinstance(item, Hit) else KIND_OF[type(item)]
 
 
+def memory_path(kind: str, id_: object) -> str:
+    """The page of a memory, by its kind and id."""
+    return f"/console/memory/{kind}/{id_}"
+
+
 def path_of(item: Item | Hit) -> str:
     """The page of a memory."""
-    return f"/console/memory/{kind_of(item)}/{item.id}"
+    return memory_path(kind_of(item), item.id)
 
 
 def state_of(item: Item, now: datetime) -> str:
@@ -112,20 +118,31 @@ def ago(moment: datetime, now: datetime) -> str:
     distance = abs(now - moment)
     if distance > WEEK:
         return day(moment)
-    for unit, seconds in AGO:
-        if (count := int(distance.total_seconds() // seconds)) >= 1:
-            return f"{count} {unit} ago" if moment <= now else f"in {count} {unit}"
-    return "just now" if moment <= now else "in a moment"
+    if distance < MINUTE:
+        return "just now" if moment <= now else "in a moment"
+    said = span(distance.total_seconds())
+    return f"{said} ago" if moment <= now else f"in {said}"
 
 
 def thousands(number: float) -> str:
     """A number with thousands separators."""
-    return f"{number:,}".replace(",", "\u202f") if isinstance(number, int) else f"{number:,.2f}"
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.2f}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun: 1 fact, 2 facts."""
-    return f"{thousands(number)} {noun if number == 1 else plural or f'{noun}s'}"
+def in_words(value: Any) -> str:
+    """A value of a setting, an event or the result of a job."""
+    match value:
+        case None | "":
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case Mapping():
+            return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
+        case list() | tuple():
+            return ", ".join(map(in_words, value)) or "none"
+    return str(value)
 
 
 def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:

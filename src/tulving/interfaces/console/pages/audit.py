@@ -10,11 +10,15 @@ from starlette.responses import Response
 from tulving.domain.events import Event, Trail
 from tulving.domain.model import KINDS
 from tulving.interfaces.console import fields
+from tulving.interfaces.console.presentation import in_words, memory_path
 from tulving.interfaces.console.visit import Page, Visit
 
+PATH = "/console/audit"
 AT_A_TIME = 50
+NAME = re.compile(r"[a-z_]+(, [a-z_]+)*")
+"""A name in the code, or several, which are shown as words."""
 PAGE_OF = {
-    **{kind: f"/console/memory/{kind}/{{}}" for kind in KINDS},
+    **{kind: memory_path(kind, "{}") for kind in KINDS},
     "entity": "/console/entities/{}",
     "run": "/console/runs/{}",
     "conflict": "/console/conflicts/{}",
@@ -62,7 +66,8 @@ def payload(event: Event) -> Iterator[tuple[str, str, str | None]]:
     for name, value in _flat(event.payload):
         if value is None or value in ("", [], {}):
             continue
-        yield name.replace("_", " "), _text(value), _leads(name, value)
+        text = in_words(value)
+        yield name.replace("_", " "), text.replace("_", " ") if NAME.fullmatch(text) else text, _leads(name, value)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -73,23 +78,12 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
-def _text(value: Any) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case list() | tuple():
-            return ", ".join(map(_text, value))
-        case float():
-            return f"{value:g}"
-    return value.replace("_", " ") if re.fullmatch(r"[a-z]+(_[a-z]+)+", value := str(value)) else value
-
-
 def _leads(name: str, value: Any) -> str | None:
     try:
         id_ = UUID(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return None if id_ is None else f"/console/runs/{id_}" if name == "run" else f"/console/audit?item={id_}"
+    return None if id_ is None else f"/console/runs/{id_}" if name == "run" else f"{PATH}?item={id_}"
 
 
 PAGES = [Page("/audit", show)]

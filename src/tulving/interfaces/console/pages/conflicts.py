@@ -15,9 +15,8 @@ from tulving.interfaces.console.presentation import thousands
 from tulving.interfaces.console.visit import Page, Visit
 from tulving.services.conflicts import ConflictReport
 
-PLACE = "/console/conflicts"
+PATH = "/console/conflicts"
 AT_A_TIME, MOST = 20, 1000
-DAY, HOUR = 86_400, 3_600
 
 
 async def show(visit: Visit) -> Response:
@@ -37,27 +36,27 @@ async def look(visit: Visit) -> Response:
     id_ = visit.request.path_params["id"]
     found = await visit.call("memory_conflict", conflict_id=id_)
     if found is None:
-        raise NotFound(f"There is no conflict {id_}: it never was, or is not yours to see.")
+        raise NotFound(f"There is no conflict {id_}: it never existed, or is not yours to see.")
     return _page(visit, [found], alone=True)
 
 
 async def accept(visit: Visit) -> Response:
     """Settle a held conflict as it was proposed."""
     done = await visit.call("memory_accept_conflict", conflict_id=visit.request.path_params["id"])
-    undo = ("Take it back", f"{PLACE}/{done.id}/revert") if visit.may("write") else None
-    return visit.go(f"{PLACE}?status=held", f"Settled: {wording.WON[done.outcome]}.", undo)
+    undo = ("Take it back", f"{PATH}/{done.id}/revert") if visit.may("write") else None
+    return visit.go(f"{PATH}?status=held", f"Settled: {wording.WON[done.outcome]}.", undo)
 
 
 async def dismiss(visit: Visit) -> Response:
     """Leave both sides of a held conflict in use."""
     await visit.call("memory_dismiss_conflict", conflict_id=visit.request.path_params["id"])
-    return visit.go(f"{PLACE}?status=held", "Both notes stay in use.")
+    return visit.go(f"{PATH}?status=held", "Both notes stay in use.")
 
 
 async def revert(visit: Visit) -> Response:
     """Put both sides of a settled conflict back into use."""
     done = await visit.call("memory_revert_conflict", conflict_id=visit.request.path_params["id"])
-    return visit.go(f"{PLACE}/{done.id}", "Taken back: both notes are in use again.")
+    return visit.go(f"{PATH}/{done.id}", "Taken back: both notes are in use again.")
 
 
 def _page(visit: Visit, found: Sequence[ConflictReport], *, alone: bool = False, **more: Any) -> Response:
@@ -75,7 +74,7 @@ def signs(report: ConflictReport) -> Iterator[tuple[str, float, str]]:
             case "keyword":
                 yield "words", signal["score"], f"Both say {_said(report.existing.content, seen.get('keywords', ()))}."
             case "time":
-                yield "time", signal["score"], f"They were noted {_span(seen.get('delta_seconds', 0))} apart."
+                yield "time", signal["score"], f"They were noted {wording.span(seen.get('delta_seconds', 0))} apart."
             case kind:
                 difference = thousands(10 * float(seen.get("difference", 0)))
                 yield kind, signal["score"], f"One is more important than the other, by {difference} of 10."
@@ -91,13 +90,6 @@ def _said(text: str, stems: Collection[str]) -> str:
     """The words of a text with these stems; a stem that an edit has removed stands for itself."""
     said = {stem: word for word in words(text) if (stem := stemmed(word.casefold())) in stems}
     return ", ".join(said.get(stem, stem) for stem in stems)
-
-
-def _span(seconds: float) -> str:
-    for unit, length in (("days", DAY), ("hours", HOUR), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
 
 
 PAGES = [

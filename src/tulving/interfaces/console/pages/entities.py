@@ -11,6 +11,7 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.interfaces.console import fields
 from tulving.interfaces.console.pages.facts import Slot, place_of_slot
 from tulving.interfaces.console.visit import Page, Visit, path_with
+from tulving.interfaces.wording import counted
 
 PATH = "/console/entities"
 SHOWN = 50
@@ -83,8 +84,7 @@ async def merge(visit: Visit) -> Response:
     form, id_ = await visit.form(), visit.request.path_params["entity_id"]
     target = str(form.get("into", ""))
     done: EntitiesMerged = await visit.call("entity_merge", source_entity_id=id_, target_entity_id=target)
-    facts = "fact has" if done.facts_repointed == 1 else "facts have"
-    said = f"Merged: {done.facts_repointed} {facts} moved here, and {done.facts_superseded} superseded."
+    said = f"Merged: {counted(done.facts_repointed, 'fact')} moved here, {done.facts_superseded:,} superseded."
     return visit.go(f"{PATH}/{done.target_entity_id}", said)
 
 

@@ -14,6 +14,7 @@ from tulving.domain.model import CATEGORIES, FACT_STATES, Fact, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
 from tulving.interfaces.console import fields
+from tulving.interfaces.console.presentation import memory_path
 from tulving.interfaces.console.visit import Page, Visit, path_with
 
 PATH = "/console/facts"
@@ -86,7 +87,7 @@ async def store(visit: Visit) -> Response:
         return await _listing(visit, given, str(error), 400)
     slot = {name: given[name] for name in ("subject", "predicate")}
     path = path_with(PATH, **({"tab": "notes"} if is_note else slot))
-    undo = ("Forget it", f"/console/memory/fact/{stored.id}/forget") if visit.may("destroy") else None
+    undo = ("Forget it", f"{memory_path('fact', stored.id)}/forget") if visit.may("destroy") else None
     new = stored.outcome == "stored"
     path = "/console/conflicts" if stored.outcome == "held" else path
     return visit.go(path, OUTCOMES[stored.outcome], undo if new else None)

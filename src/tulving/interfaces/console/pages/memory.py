@@ -26,15 +26,15 @@ from tulving.domain.model import (
 )
 from tulving.errors import ChangedSince, InvalidInput, NotFound
 from tulving.interfaces.console import dossier, fields, ladder
-from tulving.interfaces.console.presentation import absolute, counted
+from tulving.interfaces.console.presentation import absolute, path_of
 from tulving.interfaces.console.visit import Page, Visit, redirect
+from tulving.interfaces.wording import counted
 from tulving.services.memory import Memory
 from tulving.services.provenance import trace
 
 STEPS = 61
 AROUND = 3
 SLOT = 50
-PLACE = "/console/memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def find(visit: Visit) -> Response:
     _, whole = await memory.complete_id(given)
     found = await memory.look_at([whole])
     if not found:
-        raise NotFound(f"There is no memory {given}: it never was, was deleted, or is not yours to see.")
+        raise NotFound(f"There is no memory {given}: it never existed, was deleted, or is not yours to see.")
     return redirect(visit.request, _path(visit, found[0].memory))
 
 
@@ -89,7 +89,7 @@ async def restore(visit: Visit) -> Response:
     since = fields.moment(visit.query, "since")
     changed = await visit.call("memory_edit", **_named(item), **back, unchanged_since=since)
     revisions = await visit.call("memory_revisions", **_named(item))
-    return visit.go(_path(visit, item), f"It is as it was in version {number}.", _undo(visit, changed, revisions))
+    return visit.go(_path(visit, item), f"Version {number} is restored.", _undo(visit, changed, revisions))
 
 
 async def replace(visit: Visit) -> Response:
@@ -117,7 +117,7 @@ async def replace(visit: Visit) -> Response:
         return await _refused(visit, "replace", form, error)
     said = {
         "superseded": "The new value is stored. The old one stays as history.",
-        "confirmed": "It says this already, so it is confirmed.",
+        "confirmed": "This is its value already, so it is confirmed.",
         "outdated": "It is stored as history: a later value is known.",
     }
     new = await visit.call("memory_get", memory_type="fact", memory_id=stored.id)
@@ -128,7 +128,7 @@ async def confirm(visit: Visit) -> Response:
     """Confirm a memory."""
     item = await _item(visit)
     done = await visit.call("memory_confirm", **_named(item))
-    said = "Confirmed: it begins to fade anew from today." if done else "It is out of use, and can't be confirmed."
+    said = "Confirmed: it fades from today on." if done else "It is out of use, and can't be confirmed."
     return visit.go(_path(visit, item), said)
 
 
@@ -232,7 +232,7 @@ async def _gone(visit: Visit, kind: Kind, id_: str) -> str:
         if event.event_type == f"{kind}_deleted":
             by = f" by {event.actor}" if event.actor else ""
             return f"This {kind} was deleted on {absolute(event.occurred_at)}{by}. What it said is gone."
-    return f"There is no {kind} {id_}: it never was, or is not yours to see."
+    return f"There is no {kind} {id_}: it never existed, or is not yours to see."
 
 
 async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) -> Response:
@@ -272,7 +272,7 @@ def _named(item: Item) -> dict[str, Any]:
 def _path(visit: Visit, item: Item, act: str = "", **more: str) -> str:
     """The path of a memory or one of its actions, with the question that led there."""
     query = ({"q": visit.query["q"]} if visit.query.get("q") else {}) | more
-    return f"{PLACE}/{KIND_OF[type(item)]}/{item.id}{act}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+    return path_of(item) + act + (f"?{urlencode(query, quote_via=quote)}" if query else "")
 
 
 def _undo(visit: Visit, changed: Item, revisions: Sequence[Revision]) -> tuple[str, str]:

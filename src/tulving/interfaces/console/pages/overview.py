@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from tulving.domain.model import KINDS, Item
 from tulving.domain.statistics import Fading, Growth, Overview
-from tulving.interfaces.console.presentation import counted
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.interfaces.wording import JOBS
+from tulving.interfaces.wording import JOBS, counted
 from tulving.services.health import JobState, Readiness
 
 LATEST = 8
@@ -136,7 +135,7 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
     if failed := counts.episodes.failed + counts.episodes.dead_letter:
         yield Concern(
             f"{counted(failed, 'episode')} could not be learned from.",
-            "The runs say why. Those that failed five times are left alone.",
+            "The runs say why. Those that failed five times are not tried again.",
             "/console/runs",
             "Runs",
             True,
@@ -145,14 +144,14 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
         advice = "Two notes contradict each other; until you decide, both are in use."
         yield Concern(f"{counted(held, 'conflict')} for you to decide.", advice, "/console/conflicts", "Decide")
     if proposals := counts.learning["held"]:
-        advice = "A model wants to learn this; it waits for your word."
+        advice = "Models want to learn this; you decide."
         yield Concern(f"{counted(proposals, 'proposal')} to review.", advice, "/console/review", "Review")
     if refuted := counts.rules.needs_inversion:
-        advice = "More harm than good came of it, so the next maintenance makes it a warning against itself."
+        advice = "It did more harm than good, so the next maintenance turns it into a warning."
         yield Concern(f"{counted(refuted, 'rule')} refuted by use.", advice, "/console/rules", "Rules")
     if 0 < NEARLY * counts.learning["tokens_per_day"] <= counts.learning["tokens_today"]:
         advice = "Learning stops for today at the limit (llm.tokens_per_day)."
-        yield Concern("The tokens of today are nearly spent.", advice)
+        yield Concern("Nearly all tokens of today are spent.", advice)
     if pending := _pending(counts):
         advice = "They are found by words only until `tulving worker`, or a program that stays open, embeds them."
         yield Concern(f"{counted(pending, 'memory', 'memories')} without a vector.", advice)

@@ -11,6 +11,7 @@ from tulving.domain.text import count_tokens
 from tulving.errors import InvalidInput
 from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit, path_with
+from tulving.interfaces.wording import counted
 
 PATH = "/console/profile"
 WHO = {"user": "user_id", "household": "household_id", "persona": "persona_id"}
@@ -22,7 +23,7 @@ MEANS = {
     "topOfMind": "What occupies them now",
     "recent": "The last weeks",
     "earlier": "The months before",
-    "background": "What has long been so",
+    "background": "What has long been true",
 }
 
 
@@ -85,7 +86,7 @@ async def write(visit: Visit) -> Response:
     content = fields.prose(form, "content")
     changed = await visit.call("profile_set", block=block, content=content, unchanged_since=known, **who)
     label = LABELS.get(block, block)
-    return visit.go(_path(who), f"{label} is written." if changed else f"{label} said that already.")
+    return visit.go(_path(who), f"{label} is saved." if changed else f"{label} is unchanged.")
 
 
 async def delete(visit: Visit) -> Response:
@@ -93,7 +94,7 @@ async def delete(visit: Visit) -> Response:
     form, who = await visit.form(), _who(visit)
     block = fields.text(form, "block") or None
     count = await visit.call("profile_delete", block=block, **who)
-    return visit.go(_path(who), f"{count} {'version is' if count == 1 else 'versions are'} deleted.")
+    return visit.go(_path(who), f"Deleted {counted(count, 'version')}.")
 
 
 async def _check_still_empty(visit: Visit, block: str, who: dict[str, Any]) -> None:

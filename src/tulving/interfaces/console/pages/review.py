@@ -10,7 +10,7 @@ from tulving.domain.learning import Proposal
 from tulving.domain.model import Episode, Item
 from tulving.interfaces.console.visit import Page, Visit
 
-PLACE = "/console/review"
+PATH = "/console/review"
 AT_A_TIME, MOST = 50, 500
 SOURCES = 3
 """How many of the episodes that a proposal comes from are quoted."""
@@ -55,18 +55,18 @@ async def show(visit: Visit) -> Response:
 async def accept(visit: Visit) -> Response:
     """Let proposals take effect."""
     if not (chosen := _chosen(visit, await visit.form())):
-        return visit.go(PLACE, "Nothing was selected.")
+        return visit.go(PATH, "Nothing was selected.")
     learned = await visit.call("memory_accept", ids=chosen)
     refused = f" {len(learned.errors)} could not take effect: {'; '.join(learned.errors)}" if learned.errors else ""
     done = len(chosen) - len(learned.errors)
-    return visit.go(PLACE, f"{done} accepted.{refused}")
+    return visit.go(PATH, f"{done} accepted.{refused}")
 
 
 async def reject(visit: Visit) -> Response:
     """Reject proposals, so that no model learns the same again."""
     if not (chosen := _chosen(visit, await visit.form())):
-        return visit.go(PLACE, "Nothing was selected.")
-    return visit.go(PLACE, f"{await visit.call('memory_reject', ids=chosen)} rejected. No model learns that again.")
+        return visit.go(PATH, "Nothing was selected.")
+    return visit.go(PATH, f"{await visit.call('memory_reject', ids=chosen)} rejected. No model learns that again.")
 
 
 def _chosen(visit: Visit, form: FormData) -> list[str]:

@@ -13,6 +13,7 @@ from tulving.domain.model import Rule, Stored
 from tulving.domain.scope import GLOBAL
 from tulving.errors import InvalidInput
 from tulving.interfaces.console import fields, ladder
+from tulving.interfaces.console.presentation import memory_path
 from tulving.interfaces.console.visit import Page, Visit, path_with
 
 PATH = "/console/rules"
@@ -62,7 +63,7 @@ async def store(visit: Visit) -> Response:
         )
     except InvalidInput as error:
         return await _page(visit, given, str(error), 400)
-    undo = ("Forget it", f"/console/memory/rule/{stored.id}/forget") if visit.may("destroy") else None
+    undo = ("Forget it", f"{memory_path('rule', stored.id)}/forget") if visit.may("destroy") else None
     return visit.go(PATH, "Stored as a candidate: use proves it or refutes it.", undo)
 
 

@@ -8,12 +8,12 @@ from starlette.responses import Response
 from tulving.domain.learning import Run
 from tulving.domain.model import Fact, Item
 from tulving.interfaces.console.visit import Page, Visit
-from tulving.interfaces.wording import skipped, taught
+from tulving.interfaces.wording import counted, skipped, taught
 from tulving.services.conflicts import REWRITTEN
 from tulving.services.reviewing import RunChange, RunReport
 from tulving.storage.undoing import Undone
 
-PLACE = "/console/runs"
+PATH = "/console/runs"
 AT_A_TIME, MOST = 50, 1000
 GROUPS = {
     "created": "Added",
@@ -61,10 +61,10 @@ async def undo(visit: Visit) -> Response:
     """Undo a run."""
     undone: Undone = await visit.call("memory_undo", run_id=visit.request.path_params["id"])
     done = [f"{len(ids)} {what}" for what in ("retracted", "restored") if (ids := getattr(undone, what))]
-    done += [f"{len(undone.profile)} parts of the profile restored"] if undone.profile else []
+    done += [f"{counted(len(undone.profile), 'block')} of the profile restored"] if undone.profile else []
     said = f"Undone: {', '.join(done) or 'there was nothing to take back'}."
     said += f" {len(undone.refused)} left as they are." if undone.refused else ""
-    return visit.go(f"{PLACE}/{undone.run_id}", said)
+    return visit.go(f"{PATH}/{undone.run_id}", said)
 
 
 def what(run: Run) -> str:

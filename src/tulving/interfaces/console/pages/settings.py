@@ -1,7 +1,6 @@
 """Settings: the effective values and their sources, read only."""
 
 from itertools import groupby
-from typing import Any
 
 from starlette.responses import Response
 
@@ -23,25 +22,7 @@ async def show(visit: Visit) -> Response:
         "Data directory": str(data_directory()),
     }
     groups = [(name, [*settings]) for name, settings in groupby(sorted(shown, key=_table), key=_table)]
-    return visit.render("settings.html", groups=groups, places=places, changed=changed, told=told)
-
-
-def told(value: Any) -> str:
-    """A value for display."""
-    match value:
-        case None | "":
-            return "none"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return str(value)
-        case float():
-            return f"{value:g}"
-        case dict():
-            return ", ".join(f"{name} {told(part)}" for name, part in value.items())
-        case list() | tuple():
-            return ", ".join(map(told, value)) or "none"
-    return str(value)
+    return visit.render("settings.html", groups=groups, places=places, changed=changed)
 
 
 def _table(setting: Setting) -> str:

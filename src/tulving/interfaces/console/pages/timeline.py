@@ -60,6 +60,7 @@ async def show(visit: Visit) -> Response:
         "timeline.html",
         asked=asked,
         is_asked=any(asked.values()),
+        count=len(episodes),
         day=day,
         days=_days(episodes, sessions),
         cursor=page.next_cursor,

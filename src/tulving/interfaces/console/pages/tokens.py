@@ -7,7 +7,7 @@ from tulving.errors import InvalidInput
 from tulving.interfaces.console import fields
 from tulving.interfaces.console.visit import Page, Visit
 
-PLACE = "/console/tokens"
+PATH = "/console/tokens"
 MEANS = {
     "read": "search and read memories",
     "write": "store and change memories",
@@ -51,7 +51,7 @@ async def create(visit: Visit) -> Response:
 async def revoke(visit: Visit) -> Response:
     """Refuse a token from now on."""
     token = await visit.call("memory_revoke_token", token_id=visit.request.path_params["id"])
-    return visit.go(PLACE, f"Revoked {token.name or token.actor or token.id}. Its next request is refused.")
+    return visit.go(PATH, f"Revoked {token.name or token.actor or token.id}. Its next request is refused.")
 
 
 async def _page(

@@ -22,7 +22,7 @@ function faint(color, share) {
 
 function written(number) {
   if (number === null || number === undefined) return "–";
-  return Number.isInteger(number) ? number.toLocaleString("en").replaceAll(",", "\u202f") : number.toLocaleString("en", { maximumFractionDigits: 2 });
+  return number.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
 // Labels of a time axis: days, or minutes if days are wide.

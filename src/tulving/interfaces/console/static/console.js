@@ -100,7 +100,7 @@ document.addEventListener("htmx:afterSwap", (event) => unhide(event.target));
 document.addEventListener("click", async (event) => {
   const pressed = event.target.closest("[data-copy]");
   if (!pressed) return;
-  const text = pressed.dataset.copy || pressed.parentElement.querySelector("code, pre").textContent;
+  const text = pressed.parentElement.querySelector("code, pre").textContent;
   const label = pressed.textContent;
   await copied(text).then(() => (pressed.textContent = "Copied"), () => (pressed.textContent = "Press Ctrl+C"));
   setTimeout(() => (pressed.textContent = label), 2000);
@@ -125,7 +125,7 @@ const KEYS = [
 let began = -Infinity;
 
 function typing(at) {
-  return at.isContentEditable || (/^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && !/^(checkbox|radio)$/.test(at.type));
+  return at.isContentEditable || (/^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && at.type !== "checkbox");
 }
 
 function shown(element) {
@@ -175,7 +175,7 @@ function press(key) {
 }
 
 function search() {
-  const field = [...document.querySelectorAll("main [data-search], main input[type=search]")].find(shown);
+  const field = [...document.querySelectorAll("main input[type=search]")].find(shown);
   if (field) {
     field.focus();
     field.select?.();
