@@ -107,14 +107,14 @@ async def test_what_came_close_is_told_with_the_reason(visitor, mira):
     await visitor.open(PLACES, q="What does Mira drive?")
     near = part(visitor, "by-search").text.split("Near misses")[1]
     assert "drives a small red car" in near
-    assert "Believed too little: 0.13, and at least 0.2 was asked for." in near
+    assert "Its confidence 0.13 is below 0.2." in near
     await visitor.follow("Show them")
     assert query_of(visitor.path)["min_confidence"] == "0"
     assert "drives a small red car" in part(visitor, "by-search").text.split("Near misses")[0]
     await visitor.open(PLACES, q="Where does Mira live?", limit=1)
-    assert "Fits less" in visitor.text
+    assert "is less than that of the" in visitor.text
     await visitor.open(PLACES, q="Where does Mira live?", min_relevance="0.99")
-    assert "and at least 0.99 was asked for" in visitor.text
+    assert "is below 0.99" in visitor.text
     assert "Nothing was found" in visitor.text
 
 
