@@ -117,7 +117,7 @@ async def test_what_can_not_be_is_said_beside_the_form(visitor, memory: Memory, 
     await visitor.open("/console/tokens")
     asked = {"name": "laptop", "tenant": "anna", "days": "7", "rights": ["read"]} | given
     await visitor.send("POST", "/console/tokens/new", data={"_token": token_of(visitor), **asked})
-    assert visitor.status == 400 and problem in visitor.text
+    assert visitor.status == 422 and problem in visitor.text
     assert "shown only this once" not in visitor.text
     assert len(await administer(memory).list_tokens()) == 1  # the visitor's
 
@@ -194,4 +194,4 @@ async def test_what_is_switched_off_or_unknown_can_not_be_run(visitor):
     token = token_of(visitor)
     for job in ("timeline_rotation", "unknown"):
         await visitor.send("POST", f"/console/workers/{job}/run", data={"_token": token, "_sure": "1"})
-        assert visitor.status == 400
+        assert visitor.status == 422

@@ -169,7 +169,7 @@ async def test_the_past_can_be_asked(visitor, memory, clock):
 )
 async def test_what_can_not_be_asked_is_told_on_the_page(visitor, mira, given, said):
     await visitor.open(PLACES, q="Mira", **given)
-    assert visitor.status == 400
+    assert visitor.status == 422
     assert said in next(each for each in visitor.tree.all("p") if each["role"] == "alert").text
 
 
@@ -179,7 +179,7 @@ async def test_htmx_gets_the_answers_alone(visitor, mira):
     assert "<html" not in visitor.page
     assert "lives in Porto" in visitor.page
     await visitor.send("GET", PLACES, params={"q": "Mira", "since": "x"}, headers={"hx-request": "true"})
-    assert visitor.status == 400
+    assert visitor.status == 422
     assert "is not a time" in visitor.page
 
 

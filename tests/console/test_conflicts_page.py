@@ -128,4 +128,4 @@ async def test_parameters_that_are_fine(visitor, conflict, query):
 @pytest.mark.parametrize("path", ["?status=nonsense", "/no-id"])
 async def test_an_address_that_makes_no_sense(visitor, path):
     await visitor.open(f"/console/conflicts{path}")
-    assert visitor.status == 400
+    assert visitor.status == 422

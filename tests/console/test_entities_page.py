@@ -52,7 +52,7 @@ async def test_an_entity_is_registered(visitor, memory):
     assert list(found.entity.aliases) == ["Lisboa", "Lissabon"]
     await visitor.open("/console/entities")
     await visitor.press("Register", canonical_name="Lisbon", entity_type="place")
-    assert visitor.status == 400 and "already an entity of that name" in visitor.text
+    assert visitor.status == 422 and "already an entity of that name" in visitor.text
     assert any(each["value"] == "Lisbon" for each in visitor.tree.all("input"))
 
 
@@ -67,14 +67,14 @@ async def test_names_are_changed_as_they_were_read(visitor, memory, mira, clock)
     await memory.update_entity(mira, canonical_name="Somebody Else")
     assert "Mira S." in before
     await visitor.press("Change names", canonical_name="Lost")
-    assert visitor.status == 409 and visitor.heading == "It was changed in the meantime"
+    assert visitor.status == 412 and visitor.heading == "It was changed in the meantime"
     assert (await memory.get_entity(mira)).canonical_name == "Somebody Else"
 
 
 async def test_a_name_that_is_refused_is_not_lost(visitor, memory, mira, other):
     await visitor.open(f"/console/entities/{mira}")
     await visitor.press("Change names", canonical_name="M. Santos")
-    assert visitor.status == 400 and "already an entity" in visitor.text
+    assert visitor.status == 422 and "already an entity" in visitor.text
     assert any(each["value"] == "M. Santos" for each in visitor.tree.all("input"))
 
 
@@ -111,7 +111,7 @@ async def test_who_may_not_merge_or_write(entered, mira):
     assert "Change names" not in reader.buttons() and "Mira" in reader.text
 
 
-@pytest.mark.parametrize(("id_", "status"), [("00000000-0000-0000-0000-0000000000ff", 404), ("nobody", 400)])
+@pytest.mark.parametrize(("id_", "status"), [("00000000-0000-0000-0000-0000000000ff", 404), ("nobody", 422)])
 async def test_an_entity_that_is_not_there(visitor, id_, status):
     for path in (f"/console/entities/{id_}", f"/console/entities/{id_}/merge"):
         await visitor.open(path)

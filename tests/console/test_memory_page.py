@@ -109,7 +109,7 @@ async def test_a_lost_update_is_told_and_the_text_is_kept(visitor, memory, home,
     clock.advance(minutes=1)
     await memory.edit("fact", home[0], content="lives in Coimbra")
     await visitor.press("Save the correction", content="lives in Porto")
-    assert visitor.status == 409
+    assert visitor.status == 412
     assert "Somebody changed it while you were writing" in visitor.text
     assert "lives in Coimbra" in visitor.text
     assert (await memory.look("fact", home[0])).content == "lives in Coimbra"
@@ -145,7 +145,7 @@ async def test_an_undo_does_not_overwrite_what_came_after(visitor, memory, home,
     clock.advance(minutes=1)
     await memory.edit("fact", home[0], content="lives in Evora")
     await visitor.press("Undo")
-    assert visitor.status == 409
+    assert visitor.status == 412
     assert (await memory.look("fact", home[0])).content == "lives in Evora"
 
 
@@ -160,11 +160,11 @@ async def test_what_can_not_be_saved_is_told_beside_the_text(visitor, memory, ho
     for fields, said in (({"content": "  "}, "content"), ({"importance": "eleven"}, "not a number")):
         await visitor.open(place("fact", home[0]))
         await visitor.press("Save the correction", **fields)
-        assert visitor.status == 400
+        assert visitor.status == 422
         assert said in next(each for each in visitor.tree.all("p") if each["role"] == "alert").text
     await visitor.open(place("fact", home[0]))
     await visitor.press("Store the new value", value="lives in Faro", occurred_at="soon")
-    assert visitor.status == 400
+    assert visitor.status == 422
     kept = next(each for each in visitor.tree.all("textarea") if each["name"] == "value")
     assert kept.raw_text.strip() == "lives in Faro"
     assert (await memory.look("fact", home[0])).content == "lives in Braga"
@@ -389,8 +389,8 @@ async def test_a_memory_is_found_by_the_beginning_of_its_id(visitor, memory):
     [
         (place("fact", UNKNOWN), 404),
         (place("episode", "deadbeef"), 404),
-        (place("fact", "zzz"), 400),
-        (place("fact", "a1"), 400),
+        (place("fact", "zzz"), 422),
+        (place("fact", "a1"), 422),
         (place("thought", UNKNOWN), 404),
         (f"/console/memory/{UNKNOWN}", 404),
     ],
@@ -407,7 +407,7 @@ async def test_an_ambiguous_beginning_names_what_it_may_be(visitor, memory):
     start = str(first)[:8]
     assert str(second).startswith(start)
     await visitor.open(f"/console/memory/{start}")
-    assert visitor.status == 400
+    assert visitor.status == 422
     assert str(first) in visitor.text
 
 

@@ -58,7 +58,7 @@ async def test_a_block_is_written_as_it_was_when_it_was_read(visitor, memory, mi
     clock.advance(minutes=1)
     await memory.set_profile("work", "Somebody else wrote.", user_id="mira")
     await visitor.press("Write work", content="Lost.")
-    assert visitor.status == 409
+    assert visitor.status == 412
     assert (await memory.profile_block("work", user_id="mira")).content == "Somebody else wrote."
 
 
@@ -66,7 +66,7 @@ async def test_a_block_that_was_empty_is_not_overwritten_either(visitor, memory,
     await visitor.open("/console/profile?user=mira")
     await memory.set_profile("personal", "Somebody else wrote.", user_id="mira")
     await visitor.press("Write personal", content="Lost.")
-    assert visitor.status == 400 and "since you read it" in visitor.text
+    assert visitor.status == 422 and "since you read it" in visitor.text
     await visitor.open("/console/profile?user=mira")
     await visitor.press("Write current focus", content="The dinner.")
     assert "Current Focus is saved." in visitor.text

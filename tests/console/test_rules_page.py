@@ -62,11 +62,11 @@ async def test_a_mark_that_is_none_is_refused(visitor, memory, rules):
     form = next(each for each in visitor.tree.all("form") if each["action"].endswith("/mark"))
     token = next(each for each in form.all("input") if each["name"] == "_token")["value"]
     await visitor.send("POST", form["action"], data={"_token": token, "outcome": "odd"})
-    assert visitor.status == 400
+    assert visitor.status == 422
     await visitor.send(
         "POST", f"/console/rules/{rules[0].int:032x}x/mark", data={"_token": token, "outcome": "helpful"}
     )
-    assert visitor.status == 400
+    assert visitor.status == 422
     unknown = "/console/rules/00000000-0000-0000-0000-0000000000ff/mark"
     await visitor.send("POST", unknown, data={"_token": token, "outcome": "helpful"})
     assert visitor.status == 404
@@ -82,7 +82,7 @@ async def test_a_rule_is_stored(visitor, memory):
     assert (await memory.look("rule", rule.id)).forgotten
     await visitor.open("/console/rules")
     await visitor.press("Store rule", content=" ")
-    assert visitor.status == 400 and "content" in visitor.text
+    assert visitor.status == 422 and "content" in visitor.text
 
 
 async def test_a_rung_has_pages(visitor, memory):

@@ -57,7 +57,7 @@ async def test_undoing_shows_first_what_it_would_do(visitor, memory, run):
     assert await contents(memory) == ["green tea"]
     assert "undone" in visitor.text and not visitor.links("Undo …")
     await visitor.open(f"/console/runs/{run}/undo")
-    assert visitor.status == 400 and "was undone before" in visitor.text
+    assert visitor.status == 422 and "was undone before" in visitor.text
 
 
 async def test_what_somebody_has_changed_since_stays(visitor, memory, run, clock):

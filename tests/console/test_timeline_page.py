@@ -113,7 +113,7 @@ async def test_archived_episodes_are_shown_as_such(visitor, memory, told, clock,
 @pytest.mark.parametrize("asked", ["day=yesterday", "end=x", "cursor=x", "session=x"])
 async def test_an_address_that_makes_no_sense_is_refused(visitor, asked):
     await visitor.open(f"/console/timeline?{asked}")
-    assert visitor.status == 400
+    assert visitor.status == 422
 
 
 async def test_a_long_ago_import_is_in_the_chart(visitor, memory, clock):

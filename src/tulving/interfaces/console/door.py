@@ -8,9 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from tulving.errors import ChangedSince, Forbidden, InvalidInput, NotFound, StoreUnavailable, TulvingError
+from tulving.errors import Forbidden, NotFound
 from tulving.interfaces.console import presentation, security
-from tulving.interfaces.console.guard import UNEXPECTED, problem_page
+from tulving.interfaces.console.guard import problem_page
 from tulving.interfaces.console.navigation import all_pages, navigation
 from tulving.interfaces.console.security import LOGIN, PATH
 from tulving.interfaces.console.visit import Page, Visit, form_of, page, redirect, theme_of
@@ -24,14 +24,16 @@ log = logging.getLogger("tulving")
 
 ASK, SURE, TOKEN = "_ask", "_sure", "_token"
 """Form fields: the confirmation question, whether it was confirmed, and the CSRF token."""
-PROBLEMS: list[tuple[type[Exception], int, str]] = [
-    (Forbidden, 403, "You may not do this"),
-    (NotFound, 404, "There is nothing here"),
-    (ChangedSince, 409, "It was changed in the meantime"),
-    (InvalidInput, 400, "This can't be done"),
-    (StoreUnavailable, 503, "The store can't be reached"),
-    (TulvingError, 500, "This did not work"),
-]
+TITLES = {
+    403: "You may not do this",
+    404: "There is nothing here",
+    409: "What is stored does not allow this",
+    412: "It was changed in the meantime",
+    422: "This can't be done",
+    429: "This can't be done now",
+    503: "The store can't be reached",
+}
+"""The titles of error pages, by their status."""
 UNKNOWN = "The page does not exist, or what it showed is gone."
 OUTDATED = "This form is out of date, or was not made by this console. Go back, reload the page and try again."
 STALE = "This link is not of the running server. Open the one that it printed at its start, or log in with a token."
@@ -198,13 +200,8 @@ async def _lost(visit: Visit) -> Response:
 def _failed(request: Request, visit: Visit | None, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _problem(request, visit, error.status_code, "This can't be done", error.detail)
-    for kind, status, title in PROBLEMS:
-        if isinstance(error, kind):
-            if status >= 500:
-                log.error("%s %s: %s", request.method, request.url.path, error)
-            return _problem(request, visit, status, title, str(error))
-    log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
-    return _problem(request, visit, 500, "This did not work", UNEXPECTED)
+    problem = problems.problem_of(error, is_admin=visit is not None and visit.may("admin"))
+    return _problem(request, visit, problem.status, TITLES.get(problem.status, "This did not work"), problem.detail)
 
 
 def _problem(request: Request, visit: Visit | None, status: int, title: str, problem: str) -> Response:

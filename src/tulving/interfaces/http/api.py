@@ -61,7 +61,7 @@ class Resource:
         try:
             response = await self._handler(request)(request)
         except Exception as error:
-            response = problems.respond(error)
+            response = problems.respond(error, "admin" in getattr(request.state, "rights", ()))
         # Memories are private: neither a proxy nor the disk cache of a browser may keep them.
         response.headers.setdefault("Cache-Control", "private, no-cache" if "ETag" in response.headers else "no-store")
         await response(scope, receive, send)

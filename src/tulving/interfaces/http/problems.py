@@ -4,7 +4,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
@@ -86,11 +86,20 @@ _KINDS: tuple[tuple[type[TulvingError], int, str, str | None], ...] = (
 """The status, type and Retry-After of each error; the first entry that matches applies."""
 
 
-def respond(error: Exception) -> Response:
-    """The response for an error. What the caller can't correct is logged with details that the response leaves out."""
+def problem_of(error: Exception, is_admin: bool = False) -> Problem:
+    """The problem for an error. What the caller can't correct is logged, with details that only administrators get:
+    they may name files, hosts and database users."""
     problem = _of(error)
     if problem.status >= 500 and not isinstance(error, Refusal):  # a refusal is logged where it is raised
         log.error("a request failed: %s", error, exc_info=None if isinstance(error, TulvingError) else error)
+        if not is_admin and not isinstance(error, errors.MissingExtra):
+            return replace(problem, detail="the log of the service says more")
+    return problem
+
+
+def respond(error: Exception, is_admin: bool = False) -> Response:
+    """The response for an error."""
+    problem = problem_of(error, is_admin)
     told = {
         "type": TYPES + problem.name,
         "title": TITLES.get(problem.name, problem.name.replace("-", " ")),

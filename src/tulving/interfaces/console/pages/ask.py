@@ -101,7 +101,7 @@ async def show(visit: Visit) -> Response:
     return visit.render(
         "ask.html",
         fragment="answers",
-        status=400 if problem else 200,
+        status=422 if problem else 200,
         asked=asked,
         answers=answers,
         problem=problem,

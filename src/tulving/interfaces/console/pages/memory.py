@@ -245,7 +245,7 @@ async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) ->
             "Somebody changed it while you were writing. Above is what it says now; your text is kept below. "
             "Save it again if it should replace that."
         )
-    return await _page(visit, item, Draft(form, problem, values), 409 if isinstance(error, ChangedSince) else 400)
+    return await _page(visit, item, Draft(form, problem, values), 412 if isinstance(error, ChangedSince) else 422)
 
 
 def _as_owner(visit: Visit, item: Item) -> Memory:

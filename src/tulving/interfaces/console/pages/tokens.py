@@ -64,7 +64,7 @@ async def _page(
     asked = empty | dict.fromkeys(LIMITS, "") | (given or {})
     return visit.render(
         "tokens.html",
-        status=400 if problem else 200,
+        status=422 if problem else 200,
         tokens=tokens,
         tenant=tenant,
         asked=asked,
