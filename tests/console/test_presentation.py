@@ -2,9 +2,10 @@
 
 import pytest
 
-from tulving.interfaces.console.presentation import MOST_PIECES, word_diff
+from tulving.interfaces.console.presentation import LONGEST_COMPARED, MOST_PIECES, word_diff
 
 WORDS = "a " * MOST_PIECES
+WHOLE = "a" * LONGEST_COMPARED
 SENTENCES = "Yes. " * 2 * MOST_PIECES
 
 
@@ -25,9 +26,10 @@ SENTENCES = "Yes. " * 2 * MOST_PIECES
             f"It pours. {WORDS}. The end.",
             [("del", "It rains. "), ("ins", "It pours. "), ("same", f"{WORDS}. The end.")],
         ),
+        (WHOLE, f"{WHOLE}!", [("del", WHOLE), ("ins", f"{WHOLE}!")]),
         (SENTENCES, f"{SENTENCES}No.", [("del", SENTENCES), ("ins", f"{SENTENCES}No.")]),
     ],
-    ids=["nothing", "same", "words", "all new", "all gone", "sentences of a long text", "the whole of a longer one"],
+    ids=["nothing", "same", "words", "all new", "all gone", "long: sentences", "longer: all of it", "many sentences"],
 )
 def test_a_diff_compares_words_or_in_long_texts_larger_pieces(old: str, new: str, diff: list[tuple[str, str]]):
     assert list(word_diff(old, new)) == diff

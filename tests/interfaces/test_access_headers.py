@@ -1,8 +1,14 @@
 """Which web pages may read answers, and what answers say to browsers and caches."""
 
 import pytest
+import service_parts
 from access_parts import FACT, service
+from administration import administer
 from http_parts import JSON, LIST, bearer
+
+from tulving import Memory
+from tulving.domain.access import ALL_RIGHTS, RIGHTS
+from tulving.errors import StoreUnavailable
 
 APP = "https://app.example.com"
 ASKED = {"access-control-request-method": "PATCH", "access-control-request-headers": "authorization, if-match"}
@@ -69,6 +75,8 @@ async def test_answers_to_programs_are_kept_by_nobody_and_are_what_they_say(envi
             await here.send("GET", "/v1/health", headers={"host": "evil.example"}),
             await here.send("POST", "/mcp", secret, json=LIST, headers=JSON),
             await here.send("GET", "/health", headers=bearer(secret)),
+            await here.send("GET", "/no/such/page"),
+            await here.send("GET", "/console", headers={"host": "evil.example"}),
         ):
             assert answer.headers["x-content-type-options"] == "nosniff"
             # Who asks again whether a version is still the newest may keep it; a proxy may not.
@@ -76,3 +84,36 @@ async def test_answers_to_programs_are_kept_by_nobody_and_are_what_they_say(envi
             assert answer.headers["cache-control"] == kept
         style = await here.send("GET", "/console/static/console.css")
         assert (style.status_code, style.headers.get("cache-control")) != (200, "no-store")
+
+
+async def test_a_request_has_one_length(environ):
+    """A proxy that goes by the other one could be made to send a part of it as another client's request."""
+    async with service() as here:
+        secret = await here.create()
+        refused = await here.send(
+            "POST", "/v1/facts", secret, json=FACT, headers={"transfer-encoding": "chunked", "content-length": "4"}
+        )
+        assert refused.status_code == 400 and refused.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+async def test_a_page_of_another_port_changes_nothing_on_an_open_server(environ, site: str):
+    """Browsers send such a request without asking, and without a body it needs no content type."""
+    async with service_parts.service(closed=False) as here, here.client() as client:
+        headers = {"sec-fetch-site": site}
+        for path in ("/v1/tokens", "/v1/sessions", "/v1/timeline/rotate"):
+            assert (await client.post(path, headers=headers)).status_code == 401, path
+        assert await administer(await here.memory()).list_tokens() == []
+        assert (await client.get("/v1/stats", headers=headers)).status_code == 200
+        assert (await client.post("/v1/sessions")).status_code == 201
+
+
+async def test_only_administrators_are_told_what_names_files_and_hosts(environ, monkeypatch):
+    async def broken(*_, **__):
+        raise StoreUnavailable("/var/lib/private.db can't be opened")
+
+    monkeypatch.setattr(Memory, "_counts", broken)
+    async with service() as here:
+        for rights, is_told in ((RIGHTS, False), (ALL_RIGHTS, True)):
+            failed = await here.send("GET", "/v1/stats", await here.create(rights=rights))
+            assert (failed.status_code, "private.db" in failed.text) == (503, is_told)

@@ -106,7 +106,7 @@ async def test_exports_and_imports_take_no_turn_and_have_their_time(environ, mon
 
     monkeypatch.setattr(Memory, "export", late)
     async with service(http={"max_working": 1, "max_waiting": 0, "answer_timeout": 1.0}) as here:
-        secret = await here.create()
+        secret = await here.create(rights=["read", "write", "review"])
         exporting = asyncio.create_task(here.send("GET", "/v1/export", secret))
         await asyncio.sleep(1.5)
         assert (await here.send("GET", "/v1/problems/busy")).status_code == 200
@@ -169,6 +169,18 @@ async def test_a_large_body_that_has_arrived_waits_for_its_turn():
         slow.go.set()
         assert [each.status_code for each in await asyncio.gather(first, sending)] == [200, 200]
         await until(lambda: turns.queue.length == 0)
+
+
+async def test_a_length_that_is_only_declared_gets_nobody_past_the_queue():
+    slow = Slow()
+    async with client(limited(slow, max_working=1, max_waiting=0)) as web:
+        first = asyncio.create_task(web.get("/v1/x"))
+        await until(lambda: slow.working == 1)
+        for method in ("GET", "HEAD", "DELETE"):
+            declared = {"content-length": "5000000"}
+            assert (await web.request(method, "/v1/x", headers=declared)).status_code == 429
+        slow.go.set()
+        assert (await first).status_code == 200
 
 
 async def test_a_large_body_may_be_refused_before_it_has_arrived():

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
-from api_parts import PROBLEM, Api, served
-from http_parts import JSON, Served
+from api_parts import BASE, PROBLEM, Api, served
+from http_parts import JSON, Served, bearer
 from service_parts import client_of, service_process
 
 from tulving import Memory, errors
@@ -182,6 +183,10 @@ async def test_an_edit_of_an_older_version_is_refused(api: Api, clock: ManualClo
         done = await api.send("PATCH", at, json={"tags": [fine]}, headers={"if-match": fine})
         assert done.status_code == 200, done.text
     is_problem(await api.send("PATCH", at, json={"tags": []}, headers={"if-match": '"a", "b"'}), 400, "invalid-header")
+    transport, own = httpx2.ASGITransport(api.app), [*bearer(api.secret).items()]
+    async with httpx2.AsyncClient(transport=transport, base_url=BASE) as web:
+        both = await web.patch(at, json={"tags": []}, headers=[*own, ("if-match", "*"), ("if-match", read)])
+        is_problem(both, 400, "invalid-header")
     twice = {"content": "x", "unchanged_since": "2026-01-01T00:00:00Z"}
     told = is_problem(await api.send("PATCH", at, json=twice, headers={"if-match": read}), 422, "invalid-input")
     assert told["field"] == "unchanged_since"
@@ -193,7 +198,20 @@ async def test_a_condition_that_is_not_checked_is_refused(api: Api):
     for method, path in (("DELETE", at), ("POST", f"{at}/confirm"), ("POST", f"{at}/forget")):
         refused = await api.send(method, path, headers={"if-match": '"2020-01-01T00:00:00+00:00"'})
         is_problem(refused, 400, "invalid-header")
-    assert (await api.get(at, headers={"if-match": "*"})).json()["memory"]["state"] == "active"
+    for name in ("if-none-match", "if-unmodified-since"):
+        is_problem(await api.send("PATCH", at, json={"content": "red"}, headers={name: "*"}), 400, "invalid-header")
+    ignored = {"if-match": "*", "if-none-match": "x", "idempotency-key": "k"}
+    found = (await api.get(at, headers=ignored)).json()["memory"]
+    assert (found["state"], found["content"]) == ("active", "green")
+
+
+@BY_SIZE
+async def test_a_key_that_would_not_be_kept_is_refused(api: Api):
+    """Else a repeated request would take effect twice."""
+    for path in ("/v1/learn", "/v1/review/accept", "/v1/merge-rules"):
+        is_problem(await api.send("POST", path, json={}, headers={"idempotency-key": "k"}), 400, "invalid-header")
+    for _ in range(2):
+        assert (await api.send("POST", "/v1/timeline/rotate", json={}, headers={"idempotency-key": "k"})).is_success
 
 
 async def test_of_two_edits_at_once_one_is_lost_with_a_word(api: Api, clock: ManualClock):

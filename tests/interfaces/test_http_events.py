@@ -8,12 +8,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from administration import administer
 from bus_parts import START, heard, settled, until
 from http_parts import Served
 from service_parts import Heard, client_of, listening, service, service_process
 
 from tulving import Caller, Memory, open_memory
 from tulving.domain.messages import PRUNED, SAVED, TOPICS
+from tulving.interfaces.http import events
 from tulving.interfaces.wire import LONGEST_CONTENT
 
 QUICK = {"stream_check": 0.1}
@@ -72,7 +74,7 @@ async def test_a_stream_goes_on_after_any_cursor_and_before_its_first_message(en
 
 
 async def test_only_the_topics_that_were_asked_for(environ):
-    async with service() as here, here.client(await here.create()) as client:
+    async with service() as here, here.client(await here.create(rights=["read", "review"])) as client:
         memory = await here.memory()
         await memory.store_note("a note")
         [episode] = await store(memory, 1)
@@ -82,6 +84,34 @@ async def test_only_the_topics_that_were_asked_for(environ):
                 found = [await stream.next() for _ in range(2)]
                 assert [each.event for each in found] == [SAVED, "rule:registered"]
                 assert ids(found)[0] == episode
+
+
+async def test_who_may_not_list_merge_rules_is_told_nothing_of_them(environ):
+    async with service() as here, here.client(await here.create()) as client:
+        memory = await here.memory()
+        await memory.register_merge_rule({"name": "careful"})
+        await store(memory, 1)
+        for asked in ({}, {"topics": "rule,memory"}):
+            async with listening(client, after=START, **asked) as stream:
+                assert (await stream.next()).event == SAVED
+        status, said = await problem(client, params={"topics": "rule"})
+        assert status == 403 and "review" in said["detail"]
+
+
+async def test_nothing_that_happens_after_a_token_was_revoked_is_sent(environ, monkeypatch):
+    """However seldom the token of an idle stream is checked."""
+    monkeypatch.setattr(events, "TRUSTED", 0.0)
+    async with service({"stream_check": 300}) as here:
+        secret = await here.create()
+        async with here.client(secret) as client, listening(client, after=START) as stream:
+            memory = await here.memory()
+            await store(memory, 1)
+            assert (await stream.next()).event == SAVED
+            [token] = await administer(memory).list_tokens()
+            await administer(memory).revoke_token(str(token.id))
+            await store(memory, 1, "a secret")
+            with pytest.raises(ENDINGS):
+                await stream.next()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tulving.interfaces.http.transfers import BEGINNING, MEDIA_TYPE, MEGABYTE
 from tulving.storage import moving as rows_moving
 from tulving.storage.postgres import connection
 
+ALL = ["read", "write", "review"]
 LINES = {"content-type": MEDIA_TYPE}
 
 
@@ -47,7 +48,7 @@ async def post(here: Service, secret: str, content: Any, **headers: str) -> http
 
 async def test_what_is_exported_is_what_the_command_exports(environ, tmp_path, process):
     async with service() as here:
-        secret, memory = await here.create(), await here.memory()
+        secret, memory = await here.create(rights=ALL), await here.memory()
         await fill(memory)
         async with here.client(secret) as client:
             answer = await client.get("/v1/export")
@@ -61,7 +62,7 @@ async def test_what_is_exported_is_what_the_command_exports(environ, tmp_path, p
 
 async def test_it_arrives_in_another_tenant_and_a_second_time_changes_nothing(environ, temporary):
     async with service() as here:
-        mine, theirs = await here.create("anna"), await here.create("bert")
+        mine, theirs = await here.create("anna", rights=ALL), await here.create("bert", rights=ALL)
         memory = await here.memory()
         bert = memory.bind(caller=Caller("bert"))
         await fill(memory.bind(caller=Caller("anna")))
@@ -88,7 +89,7 @@ async def test_it_arrives_in_another_tenant_and_a_second_time_changes_nothing(en
 
 async def test_each_tenant_exports_its_own(environ):
     async with service() as here:
-        mine = await here.create("anna")
+        mine = await here.create("anna", rights=ALL)
         memory = await here.memory()
         await fill(memory.bind(caller=Caller("bert")), "heliotrope")
         await fill(memory.bind(caller=Caller("anna")))
@@ -100,7 +101,7 @@ async def test_each_tenant_exports_its_own(environ):
 @pytest.mark.parametrize("spoilt", ["cut", "line", "row", "foreign", "not json"])
 async def test_what_is_spoilt_is_refused_and_nothing_of_it_is_taken(environ, temporary, spoilt):
     async with service() as here:
-        mine, theirs = await here.create("anna"), await here.create("bert")
+        mine, theirs = await here.create("anna", rights=ALL), await here.create("bert", rights=ALL)
         memory = await here.memory()
         await fill(memory.bind(caller=Caller("anna")))
         async with here.client(mine) as client:
@@ -128,7 +129,7 @@ async def test_what_is_spoilt_is_refused_and_nothing_of_it_is_taken(environ, tem
 
 async def test_what_is_no_export_is_refused_before_it_is_whole(environ, temporary):
     async with service() as here:
-        secret = await here.create()
+        secret = await here.create(rights=ALL)
         status, said = await endlessly(here, secret, b"", b'{"content": "not an export"}\n' * 1_000)
         assert (status, said["field"]) == (422, "file")
         for content in (b"", b"{}", b"x" * BEGINNING, b"\xff\x00"):
@@ -140,7 +141,7 @@ async def test_what_is_no_export_is_refused_before_it_is_whole(environ, temporar
 async def test_a_body_that_is_too_large_is_refused(environ, temporary, monkeypatch):
     begin = b'{"format":"tulving-export-1","all_tenants":false,"embedder":null}\n' + b" " * BEGINNING
     async with service({"max_import_mb": 1}) as here:
-        secret = await here.create()
+        secret = await here.create(rights=ALL)
         refused = await post(here, secret, begin + b"\n" * MEGABYTE)
         assert (refused.status_code, refused.json()["type"]) == (413, "/v1/problems/body-too-large")
         status, said = await endlessly(here, secret, begin, b"\n" * 65_536)
@@ -183,7 +184,7 @@ async def endlessly(here: Service, secret: str, begin: bytes, more: bytes) -> tu
 
 async def test_an_upload_that_breaks_off_changes_nothing(environ, temporary):
     async with service() as here:
-        mine, theirs = await here.create("anna"), await here.create("bert")
+        mine, theirs = await here.create("anna", rights=ALL), await here.create("bert", rights=ALL)
         await fill((await here.memory()).bind(caller=Caller("anna")))
         async with here.client(mine) as client:
             export = (await client.get("/v1/export")).content
@@ -204,7 +205,7 @@ async def test_an_upload_that_breaks_off_changes_nothing(environ, temporary):
 @pytest.mark.parametrize("headers", [{"content-type": "text/plain"}, {"content-encoding": "gzip"}])
 async def test_only_lines_of_json_are_taken(environ, headers):
     async with service() as here:
-        refused = await post(here, await here.create(), b"{}", **headers)
+        refused = await post(here, await here.create(rights=ALL), b"{}", **headers)
         assert refused.status_code == 415 and MEDIA_TYPE in refused.headers["accept-post"]
 
 
@@ -215,6 +216,8 @@ async def test_rights_and_what_an_access_is_bound_to(environ, monkeypatch):
             assert (await client.get("/v1/export")).status_code == 200
             assert (await client.head("/v1/export")).content == b""
             assert (await client.post("/v1/import", content=b"{}", headers=LINES)).status_code == 403
+            refused = await writer.post("/v1/import", content=b"{}", headers=LINES)
+            assert refused.status_code == 403 and "review" in refused.json()["detail"], "merge rules, decisions, audit"
             assert (await writer.get("/v1/export")).status_code == 403
             assert (await stranger.get("/v1/export")).status_code == 401
             assert (await stranger.post("/v1/import", content=b"{}", headers=LINES)).status_code == 401
@@ -222,7 +225,7 @@ async def test_rights_and_what_an_access_is_bound_to(environ, monkeypatch):
             assert narrow.status_code == 403 and "bound" in narrow.json()["detail"]
             assert (await client.get("/v1/export?all=1")).status_code == 422
     monkeypatch.setenv("TULVING_PROJECT", "p")
-    async with service() as here, here.client(await here.create()) as client:
+    async with service() as here, here.client(await here.create(rights=ALL)) as client:
         assert (await client.get("/v1/export")).status_code == 403
         assert (await client.post("/v1/import", content=b"{}", headers=LINES)).status_code == 403
 
@@ -231,7 +234,7 @@ async def test_rights_and_what_an_access_is_bound_to(environ, monkeypatch):
 async def test_few_are_under_way_at_once(environ, monkeypatch, limit: str, others: int):
     monkeypatch.setattr(transfers, limit, 1)
     async with service() as here:
-        secret, other = await here.create(), await here.create("acme")
+        secret, other = await here.create(rights=ALL), await here.create("acme", rights=ALL)
         head = f"POST /v1/import HTTP/1.1\r\nhost: 127.0.0.1:{here.port}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         begun = (head + f"authorization: Bearer {secret}\r\ncontent-length: 1000\r\n\r\n{{").encode()
 
@@ -265,7 +268,7 @@ async def test_few_are_under_way_at_once(environ, monkeypatch, limit: str, other
 async def test_neither_is_held_in_memory(environ, monkeypatch):
     """Much more goes out and comes in than a batch of rows."""
     async with service() as here:
-        mine, theirs = await here.create("anna"), await here.create("bert")
+        mine, theirs = await here.create("anna", rights=ALL), await here.create("bert", rights=ALL)
         anna = (await here.memory()).bind(caller=Caller("anna"))
         monkeypatch.setattr(rows_moving, "BATCH", 50)
         monkeypatch.setattr(connection, "ROWS_AT_A_TIME", 50)
@@ -298,7 +301,7 @@ async def test_neither_is_held_in_memory(environ, monkeypatch):
 
 async def test_a_download_that_is_left_leaves_nothing(environ, temporary):
     async with service({"request_timeout": 1}) as here:
-        secret, memory = await here.create(), await here.memory()
+        secret, memory = await here.create(rights=ALL), await here.memory()
         await memory.store_episodes([{"content": f"{each} " + "x" * 100_000, "butler": "b"} for each in range(100)])
         for _ in range(6):
             async with here.client(secret) as client, client.stream("GET", "/v1/export") as answer:

@@ -19,6 +19,7 @@ class Operation:
     `batch_names` are the fields of its offers that are not called like the parameters.
     `answer` is the key of a result that is not an object. `standard` marks the specified tool set; the other tools are
     opt-in. `minimal` marks those of the smallest tool set, and names the optional parameters that they have there.
+    `once_within` marks those that take an idempotency key without `requests.once`, since a verb that they call has it.
     `by_person`, if given, names the method that the command line calls instead. `defaults` may be overridden by
     configuration, so the method itself has None there. `fallback`, if given, turns an error into a surface's answer:
     the verb fails open.
@@ -36,6 +37,7 @@ class Operation:
     standard: bool = True
     minimal: tuple[str, ...] | None = None
     idempotent: bool = False
+    once_within: bool = False
     by_person: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     fallback: Callable[[Exception], Any] | None = None
@@ -43,6 +45,11 @@ class Operation:
     @property
     def name(self) -> str:
         return self.method.__name__
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether it takes effect once for an idempotency key (`requests.once`)."""
+        return self.once_within or hasattr(self.method, "__wrapped__")
 
     @property
     def for_models(self) -> bool:

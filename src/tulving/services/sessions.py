@@ -52,7 +52,7 @@ class Abandoning(Service):
 class Sessions(Abandoning):
     """Verbs on sessions."""
 
-    @operation("memory_session_start", http="POST /v1/sessions", effect="write", standard=False)
+    @operation("memory_session_start", http="POST /v1/sessions", effect="write", standard=False, once_within=True)
     async def start_session(
         self,
         project: Annotated[str | None, "The project that is worked on"] = None,

@@ -21,7 +21,7 @@ CLIP = 280
 MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
 GRAINS = (r"\w+|\s+|[^\w\s]", r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+", r".+")
 """What a diff compares, from fine to coarse: words, sentences, the whole text."""
-MOST_PIECES = 500
+MOST_PIECES, LONGEST_COMPARED = 500, 50_000
 
 
 @cache
@@ -151,7 +151,8 @@ def word_diff(old: str, new: str) -> Iterator[tuple[str, str]]:
     The pieces are words. In long texts they are sentences or, if even those are many, the whole text: the time that a
     diff takes can grow with the square of its pieces, and every request waits for it.
     """
-    for grain in GRAINS:
+    before, after = list[str](), list[str]()
+    for grain in GRAINS if max(len(old), len(new)) <= LONGEST_COMPARED else GRAINS[-1:]:
         before, after = re.findall(grain, old, re.DOTALL), re.findall(grain, new, re.DOTALL)
         if max(len(before), len(after)) <= MOST_PIECES:
             break

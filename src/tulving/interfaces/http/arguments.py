@@ -16,6 +16,8 @@ from tulving.services.operations import Operation
 
 IN_QUERY = ("GET", "HEAD", "DELETE")
 """Methods without a body, whose parameters are in the query string."""
+UNSUPPORTED = ("If-None-Match", "If-Unmodified-Since")
+"""Conditions of HTTP that no change checks: to ignore one would overwrite what it protects."""
 UNCHANGED = "unchanged_since"
 """The parameter that the header `If-Match` sets."""
 
@@ -24,8 +26,12 @@ async def given(request: Request, operation: Operation, largest_body: int) -> di
     """The arguments for the method of an operation."""
     known = parameters(operation)
     is_versioned = any(each.name == UNCHANGED for each in known)
-    if "if-match" in request.headers and not is_versioned and operation.effect != "read":
-        raise Problem(400, "invalid-header", "If-Match is not supported here; nothing was done")
+    if request.method not in ("GET", "HEAD"):
+        is_keyed = operation.takes_key or operation.idempotent or operation.effect == "read"
+        supported = {"If-Match": is_versioned or operation.effect == "read", "Idempotency-Key": is_keyed}
+        for name in (*UNSUPPORTED, *(name for name, is_supported in supported.items() if not is_supported)):
+            if name in request.headers:
+                raise Problem(400, "invalid-header", f"{name} is not supported here; nothing was done")
     if request.method in IN_QUERY:
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             raise InvalidInput("body", f"is not read with {request.method}", "the arguments in the query")
@@ -99,8 +105,8 @@ def is_known(request: Request, tag: str) -> bool:
 
 def _condition(request: Request) -> datetime | None:
     """The version that the caller has read (`If-Match`), as the time of its last change; None for any version."""
-    tag = request.headers.get("if-match", "*").strip()
-    if tag == "*":
+    tag = ",".join(request.headers.getlist("if-match")).strip()
+    if tag in ("", "*"):
         return None
     if "," in tag:
         raise Problem(400, "invalid-header", "If-Match must be one ETag, or *")

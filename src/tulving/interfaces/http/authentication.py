@@ -72,6 +72,11 @@ class Access:
     async def admit(self, request: HTTPConnection, credential: str | None = None, *, counted: bool = True) -> Principal:
         """Authenticate a request by its Authorization header, else by the `credential` of a cookie, and count it
         against the rate limit if `counted`. Raises `Refusal`."""
+        principal = await self._admitted(request, credential, counted)
+        request.state.rights = principal.rights
+        return principal
+
+    async def _admitted(self, request: HTTPConnection, credential: str | None, counted: bool) -> Principal:
         headers = request.headers
         if (authorization := headers.get("authorization")) is not None:
             scheme, _, credential = authorization.partition(" ")
@@ -82,7 +87,7 @@ class Access:
             if counted:
                 self._count(principal)
             return principal
-        if self._is_open and not any(name in headers for name in FORWARDED):
+        if self._is_open and not any(name in headers for name in FORWARDED) and not _is_forged(request):
             return await self._without_secret(headers)
         raise unauthorized()
 
@@ -203,6 +208,12 @@ def unauthorized(problem: str = "") -> Refusal:
     error = "invalid_token" if problem else "token_required"
     reason = f', error="{error}", error_description="{problem}"' if problem else ""
     return Refusal(401, error, problem or "a token is needed", {"WWW-Authenticate": f'Bearer realm="tulving"{reason}'})
+
+
+def _is_forged(request: HTTPConnection) -> bool:
+    """Whether a page of another origin makes the browser of its visitor change something."""
+    site = request.headers.get("sec-fetch-site", "none")
+    return request.scope["method"] not in ("GET", "HEAD") and site not in ("none", "same-origin")
 
 
 def _retry(wait: float) -> dict[str, str]:

@@ -13,7 +13,7 @@ class Described:
 
     A module that serves such a route defines one of these, and `openapi.BY_HAND` lists it; a test fails for a route
     under `/v1` without one. `http` is the method and path, `name` the operation id in the document, `text` the
-    description, whose first sentence is the summary, and `right` the right that a caller needs (None: no token).
+    description, whose first sentence is the summary, and `rights` those that a caller needs (none: no token).
     `parameters` are in the path if it contains their names, else in the query. `headers` are those of the request and
     `answered` those of the response, each with its description. `body` and `answer` are the schemas of the request and
     the response by media type; for a stream, the schema of one line or event. `problems` are the error statuses that
@@ -23,8 +23,7 @@ class Described:
             http="GET /v1/events",
             name="follow_events",
             text="Follow what happens to memories. ...",
-            right="read",
-            parameters=[parameter("types", Annotated[list[str] | None, "Only these"], None)],
+            parameters=[parameter("topics", Annotated[list[str] | None, "Only these"], None)],
             headers={"Last-Event-ID": "The id of the last event that was received"},
             answer={"text/event-stream": {"type": "string"}},
         )
@@ -36,7 +35,7 @@ class Described:
     http: str
     name: str
     text: str
-    right: str | None = "read"
+    rights: Sequence[str] = ("read",)
     parameters: Sequence[Parameter] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     answered: Mapping[str, str] = field(default_factory=dict)

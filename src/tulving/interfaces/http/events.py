@@ -28,6 +28,7 @@ from tulving.interfaces.http.problems import Problem
 from tulving.interfaces.parameters import parameter
 from tulving.interfaces.principal import Principal
 from tulving.interfaces.wire import LONGEST_CONTENT
+from tulving.services.tokens import TRUSTED
 from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
@@ -39,6 +40,8 @@ RETRY_MILLISECONDS = 2_000
 """The delay after which a browser reconnects."""
 TRY_AGAIN_SECONDS = "30"
 """The delay after which a caller with too many streams may try again."""
+RULES = "rule:"
+"""The beginning of the topics about merge rules, whose list needs the right to review too."""
 KEEP_ALIVE = b":\n\n"
 EVENTS = Described(
     http="GET /v1/events",
@@ -73,6 +76,10 @@ async def event_stream(request: Request, access: Access, limits: HttpConfig, cre
     caller = Caller(request, access, credential)
     principal = await caller.admit()
     topics, after = _asked(request)
+    if "review" not in principal.rights:
+        topics = frozenset(each for each in topics if not each.startswith(RULES))
+        if not topics:
+            raise Forbidden("events of merge rules need the right to review, which this access token lacks")
     memory = await principal.memory()
     try:
         begin = await memory.message_cursor(after)
@@ -85,7 +92,7 @@ async def event_stream(request: Request, access: Access, limits: HttpConfig, cre
     if (full := access.streams.full(who, limits)) is not None:
         raise Problem(429, "too-many-requests", full, {"Retry-After": TRY_AGAIN_SECONDS})
     access.streams.take(who)
-    return EventStream(caller, who, memory.messages(topics, after=begin), begin, limits.stream_check)
+    return EventStream(caller, who, memory.messages(sorted(topics), after=begin), begin, limits.stream_check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ class EventStream(StreamingResponse):
         super().__init__((), headers=HEADERS, media_type=MEDIA_TYPE)
         self._caller, self._who, self._streams = caller, who, caller.access.streams
         self._messages, self._begin, self._seconds = messages, begin, seconds
-        self._check_at = asyncio.get_running_loop().time() + seconds
+        self._checked_at = asyncio.get_running_loop().time()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -148,13 +155,15 @@ class EventStream(StreamingResponse):
         if self._coming is None:
             self._coming = asyncio.ensure_future(anext(self._messages, None))
         awaited = (self._coming, self._streams.ending)
-        await asyncio.wait(awaited, timeout=max(0, self._check_at - now()), return_when=asyncio.FIRST_COMPLETED)
+        wait = max(0, self._checked_at + self._seconds - now())
+        await asyncio.wait(awaited, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
         if self._streams.ending.done():
             return b""
-        if now() >= self._check_at:
+        # Before each message too, so that none goes to a token that has been revoked.
+        if now() >= self._checked_at + (TRUSTED if self._coming.done() else self._seconds):
             if not await self._caller.is_admitted():
                 return b""
-            self._check_at = now() + self._seconds
+            self._checked_at = now()
         if not self._coming.done():
             return KEEP_ALIVE
         try:
@@ -181,7 +190,7 @@ def sent(message: Message) -> bytes:
     return f"id: {message.cursor}\nevent: {message.topic}\ndata: {json.dumps(told)}\n\n".encode()
 
 
-def _asked(request: Request) -> tuple[list[str] | None, str | None]:
+def _asked(request: Request) -> tuple[frozenset[str], str | None]:
     """The topics, repeated or separated by commas, and the cursor."""
     topics: list[str] = []
     after: list[str] = []
@@ -192,5 +201,4 @@ def _asked(request: Request) -> tuple[list[str] | None, str | None]:
         after += [value] if name == "after" else ()
     if len(after) > 1:
         raise InvalidInput("after", "is given twice", "once")
-    chosen(topics or None)
-    return topics or None, request.headers.get(LAST) or next(iter(after), None)
+    return chosen(topics or None), request.headers.get(LAST) or next(iter(after), None)

@@ -14,7 +14,7 @@ SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Refer
 
 
 class SafeHeaders:
-    """Adds the headers in `SAFE` to the answers of API routes, unless they set them. The console has its own."""
+    """Adds the headers in `SAFE` to every answer that does not set its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -27,7 +27,7 @@ class SafeHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, safely if _is_for_programs(scope) else send)
+        await self._app(scope, receive, safely)
 
 
 class CrossOrigin(CORSMiddleware):

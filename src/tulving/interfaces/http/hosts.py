@@ -57,7 +57,7 @@ class Endpoint:
 
 
 class HostCheck:
-    """Middleware that refuses requests for an unknown host name, or from a page of an unknown origin.
+    """Middleware that refuses requests for an unknown host name, from a page of an unknown origin, or with two lengths.
 
     Browsers send the host name of the URL (Host) and the origin of the page (Origin); other clients send no Origin. The
     checks of the MCP library and of Starlette are not enough: the former is case-sensitive, ignores an empty or second
@@ -73,6 +73,10 @@ class HostCheck:
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy may go by the other one, and take a part of the body for another client's request (RFC 9112, 6.3).
+            problem = "a request has either a Content-Length or a Transfer-Encoding"
+            return Refusal(400, "invalid_header", problem, {"Connection": "close"})
         host, reached = headers.get("host", "").lower(), scope.get("server")
         # The socket's own address is safe to accept: DNS rebinding needs a host name.
         if host not in self._hosts and not (reached and host == _with_port(*reached)):

@@ -39,14 +39,14 @@ SELF = Described(
     http=f"GET {PATH}",
     name="openapi",
     text="This document. It needs no token.",
-    right=None,
+    rights=(),
     answer={JSON: {"type": "object"}},
 )
 PROBLEM_TYPE = Described(
     http=f"GET {problems.TYPES}{{name}}",
     name="problem_type",
     text="Describe a problem type. The type of each problem is the path of this route. It needs no token.",
-    right=None,
+    rights=(),
     parameters=[
         Parameter(
             name="name",
@@ -79,8 +79,6 @@ _REQUEST_HEADERS = {
     "X-Request-Id": "The client's own id for the request, recorded in the audit events and returned in the response",
     **NARROWING,
 }
-_ONCE_WITHIN = ("start_session",)
-"""Methods that take an idempotency key without being decorated by `requests.once`."""
 _KEPT = ("Idempotency-Key", *NARROWING)
 """Request headers whose values are stored, and refused if they can't be."""
 _SHORT = {"type": "string", "minLength": 1, "maxLength": 200}
@@ -264,7 +262,7 @@ def _by_hand(route: Described) -> dict[str, Any]:
         "operationId": route.name,
         "tags": [tag_of(path)],
         **_text(route.text),
-        "security": [{"bearer": [route.right]}] if route.right else [],
+        "security": [{"bearer": list(route.rights)}] if route.rights else [],
         "parameters": [
             _located(each, "path" if f"{{{each.name}}}" in path else "query", given) for each in route.parameters
         ],
@@ -286,7 +284,7 @@ def _by_hand(route: Described) -> dict[str, Any]:
     }
     if answer:
         success["content"] = answer
-    statuses = {*route.problems, *(_ALWAYS if route.right else (429, 500, 503))}
+    statuses = {*route.problems, *(_ALWAYS if route.rights else (429, 500, 503))}
     described["responses"] = {str(route.status): success, **_refused(statuses)}
     return described
 
@@ -321,7 +319,7 @@ def _with_example(shape: Mapping[str, Any], example: Any) -> dict[str, Any]:
 
 
 def _request_headers(operation: Operation) -> Iterator[str]:
-    if hasattr(operation.method, "__wrapped__") or operation.name in _ONCE_WITHIN:
+    if operation.takes_key:
         yield "Idempotency-Key"
     if any(each.name == UNCHANGED for each in parameters(operation)):
         yield "If-Match"

@@ -60,8 +60,9 @@ IMPORT = Described(
     http="POST /v1/import",
     name="import",
     text="Import an export, all or nothing. Rows that exist already are skipped, so an import can be repeated. The "
-    "answer counts the rows of each table. The caller must have access to the whole tenant.",
-    right="write",
+    "answer counts the rows of each table. The caller must have access to the whole tenant, and the right to review "
+    "too: an export holds decisions of people, merge rules and the audit trail.",
+    rights=("write", "review"),
     body=dict.fromkeys(MEDIA_TYPES, _LINE),
     answer={"application/json": _COUNTS},
     problems=[409, 413, 415, 507],
@@ -77,7 +78,7 @@ class Transfers:
 
     async def export(self, request: Request) -> Response:
         """Handle `GET /v1/export`."""
-        memory = await self._whole_memory(request, "read")
+        memory = await self._whole_memory(request, EXPORT)
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
         end = self._begin(memory.caller.tenant_id)
@@ -92,7 +93,7 @@ class Transfers:
 
     async def import_(self, request: Request) -> Response:
         """Handle `POST /v1/import`."""
-        memory = await self._whole_memory(request, "write")
+        memory = await self._whole_memory(request, IMPORT)
         if media_type(request) not in MEDIA_TYPES:
             problem = f"the body must be {MEDIA_TYPE} and not compressed"
             raise Problem(415, "unsupported-media-type", problem, {"Accept-Post": ", ".join(MEDIA_TYPES)})
@@ -105,12 +106,12 @@ class Transfers:
         finally:
             end()
 
-    async def _whole_memory(self, request: Request, right: str) -> Memory:
+    async def _whole_memory(self, request: Request, route: Described) -> Memory:
         if request.query_params:
             raise InvalidInput(f"{next(iter(request.query_params)):.80}", "is not a parameter", "none")
         principal = await self._access.admit(request)
-        if right not in principal.rights:
-            raise Forbidden(f"this needs the right to {right}, which this access token lacks")
+        if lacking := [right for right in route.rights if right not in principal.rights]:
+            raise Forbidden(f"this needs the right to {' and to '.join(lacking)}, which this access token lacks")
         memory = await principal.memory()
         if not memory.bound.everything:
             raise Forbidden("this needs access to the whole tenant, and this request is bound to a part of it")

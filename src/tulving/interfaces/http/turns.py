@@ -13,6 +13,7 @@ from tulving.settings import HttpConfig
 
 log = logging.getLogger("tulving")
 
+WITHOUT_BODY = ("GET", "HEAD", "DELETE", "OPTIONS")
 LARGE = 64 * 1024
 """Bytes of a body that are read before the application is called."""
 
@@ -37,7 +38,8 @@ class Turns:
         declared = Headers(scope=scope).get("content-length", "0")
         # A body that may be too large is not waited for: the application refuses it, or reads all of it.
         may_be_refused = declared.isdigit() and int(declared) > self._limits.largest_body
-        beginning = [] if may_be_refused else await _beginning(receive)
+        has_body = scope["method"] not in WITHOUT_BODY
+        beginning = await _beginning(receive) if has_body and not may_be_refused else []
         if self.queue.is_full:
             log.warning("refused a request: %s", self.queue)
             problem = "too many requests are waiting; nothing was done"
@@ -45,7 +47,7 @@ class Turns:
             await refused(scope, refusal)(scope, receive, send)
             return
         turn = _Turn(self.queue, send)
-        if beginning and not beginning[-1].get("more_body", False):
+        if not has_body or (beginning and not beginning[-1].get("more_body", False)):
             turn.join()
         work = asyncio.create_task(self._work(scope, replayed(beginning, turn.received(receive)), turn))
         work.add_done_callback(lambda _: turn.end())
