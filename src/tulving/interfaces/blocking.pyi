@@ -238,6 +238,9 @@ class BlockingMemory:
     def proposals(self, limit: int = 50, cursor: str | None = None) -> Page[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
         ...
+    def count_held_proposals(self) -> int:
+        """How many proposals wait for a person."""
+        ...
     def accept(self, ids: Sequence[MemoryId] | MemoryId) -> Learned:
         """Accept proposals, which then take effect. One that no longer can is listed among the errors and stays."""
         ...

@@ -120,6 +120,10 @@ class Reviewing(Learning):
         found, next_cursor = cursors.page(found, limit, lambda each: (each.created_at, each.id))
         return Page(items=found, next_cursor=next_cursor)
 
+    async def count_held_proposals(self) -> int:
+        """How many proposals wait for a person."""
+        return (await self._read(storage.proposals.count_held, self.caller.tenant_id, self.bound)).total()
+
     @operation("memory_accept", http="POST /v1/review/accept", effect="review", standard=False)
     async def accept(self, ids: Chosen) -> Learned:
         """Accept proposals, which then take effect. One that no longer can is listed among the errors and stays."""
