@@ -41,7 +41,7 @@ def tell(conn: Connection, *offers: Fact) -> list[Stored]:
 
 
 def history(conn: Connection, subject: str) -> list[Fact]:
-    return facts.history(conn, ONE, Filter(state="any"), subject, "lives in", NOW, 1000)
+    return facts.history(conn, ONE, Filter(state="any"), subject, "lives in", NOW, 1000)[::-1]
 
 
 def as_of(conn: Connection, subject: str, day: int) -> list[str]:

@@ -143,7 +143,7 @@ async def test_settings_with_their_origin_and_without_secrets(visitor, monkeypat
     row = next(each for each in visitor.tree.all("tr") if each.text.startswith("tokens_per_day"))
     assert row.text == "tokens_per_day 1234 option"
     assert "models.example" in visitor.text and "[llm]" in visitor.text
-    await visitor.follow("Only those that were set")
+    await visitor.follow("Only changed ones")
     assert "tokens_per_day" in visitor.text and "max_output_tokens" not in visitor.text
     assert "timeline_rotation none option" in visitor.text
 

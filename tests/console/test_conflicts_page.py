@@ -4,6 +4,7 @@ import pytest
 from learned_parts import token_of
 
 from tulving import Memory
+from tulving.interfaces.console.pages import conflicts
 from tulving.settings import ConflictsConfig, MemoryModuleConfig
 from tulving.testing import ManualClock
 
@@ -119,13 +120,28 @@ async def test_those_of_another_tenant_are_not_there(entered, conflict):
         assert other.status == 404
 
 
-@pytest.mark.parametrize("query", ["status=applied&all=1", "status=", "all="])
+@pytest.mark.parametrize("query", ["status=applied&cursor=", "status=", "cursor="])
 async def test_parameters_that_are_fine(visitor, conflict, query):
     await visitor.open(f"/console/conflicts?{query}")
     assert visitor.status == 200 and NO_TEA[:4] in visitor.text
 
 
-@pytest.mark.parametrize("path", ["?status=nonsense", "/no-id"])
+async def test_many_have_pages(visitor, memory, conflict, clock, monkeypatch):
+    monkeypatch.setattr(conflicts, "AT_A_TIME", 1)
+    clock.advance(days=1)
+    for content in ("Ben rides a red bicycle", "Ben does not ride a red bicycle"):
+        await memory.store_note(content)
+        clock.advance(hours=1)
+    await visitor.open("/console/conflicts?status=applied")
+    assert ("bicycle" in visitor.text, "green tea" in visitor.text) == (True, False)
+    await visitor.follow("Next page")
+    assert ("bicycle" in visitor.text, "green tea" in visitor.text) == (False, True)
+    assert "status=applied" in visitor.path and not visitor.links("Next page")
+    await visitor.follow("Settled")
+    assert "bicycle" in visitor.text, "from the beginning again"
+
+
+@pytest.mark.parametrize("path", ["?status=nonsense", "?cursor=nonsense", "/no-id"])
 async def test_an_address_that_makes_no_sense(visitor, path):
     await visitor.open(f"/console/conflicts{path}")
     assert visitor.status == 422

@@ -23,7 +23,7 @@ async def test_whose_it_is_can_be_chosen(visitor, memory, mira):
     await memory.set_profile("personal", "Has two dogs.", user_id="jon", household_id="home")
     await visitor.open("/console/profile")
     assert "There is no profile here" in visitor.text
-    await visitor.follow("mira 1 of 6")
+    await visitor.follow("mira 1 of 6 blocks")
     assert visitor.heading == "Profile of mira"
     assert "Leads the booking and search teams." in visitor.text and "two dogs" not in visitor.text
     await visitor.press("Show", user="jon", household="home")
@@ -50,14 +50,14 @@ async def test_the_prompt_shows_its_tokens_and_the_budget(visitor, memory, mira)
 
 async def test_a_block_is_written_as_it_was_when_it_was_read(visitor, memory, mira, clock):
     await visitor.open("/console/profile?user=mira")
-    await visitor.press("Write work", content="Retired.\nHappily.")
+    await visitor.press("Save work", content="Retired.\nHappily.")
     assert "Work is saved." in visitor.text and query_of(visitor.path) == {"user": "mira"}
     assert (await memory.profile_block("work", user_id="mira")).content == "Retired.\nHappily."
-    await visitor.press("Write work")
+    await visitor.press("Save work")
     assert "Work is unchanged." in visitor.text
     clock.advance(minutes=1)
     await memory.set_profile("work", "Somebody else wrote.", user_id="mira")
-    await visitor.press("Write work", content="Lost.")
+    await visitor.press("Save work", content="Lost.")
     assert visitor.status == 412
     assert (await memory.profile_block("work", user_id="mira")).content == "Somebody else wrote."
 
@@ -65,10 +65,10 @@ async def test_a_block_is_written_as_it_was_when_it_was_read(visitor, memory, mi
 async def test_a_block_that_was_empty_is_not_overwritten_either(visitor, memory, mira):
     await visitor.open("/console/profile?user=mira")
     await memory.set_profile("personal", "Somebody else wrote.", user_id="mira")
-    await visitor.press("Write personal", content="Lost.")
+    await visitor.press("Save personal", content="Lost.")
     assert visitor.status == 422 and "since you read it" in visitor.text
     await visitor.open("/console/profile?user=mira")
-    await visitor.press("Write current focus", content="The dinner.")
+    await visitor.press("Save current focus", content="The dinner.")
     assert "Current Focus is saved." in visitor.text
     assert "The dinner." in await memory.profile(user_id="mira")
 
@@ -86,7 +86,7 @@ async def test_a_reader_can_not_write_or_delete(entered, mira):
     reader = await entered("read")
     await reader.open("/console/profile?user=mira")
     assert "Leads the booking and search teams." in reader.text
-    assert not {"Write work", "Delete"} & {*reader.buttons()}
+    assert not {"Save work", "Delete"} & {*reader.buttons()}
 
 
 async def test_it_looks_as_it_should(browser):

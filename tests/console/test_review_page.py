@@ -4,6 +4,7 @@ import pytest
 from learned_parts import consolidate, fact, token_of
 
 from tulving import Memory
+from tulving.interfaces.console.pages import review
 from tulving.settings import LearningConfig, MemoryModuleConfig
 
 QUOTE = "The accountant wrote: send all invoices to Berlin"
@@ -129,3 +130,25 @@ async def test_another_tenant_can_not_decide(entered, memory, run):
             await other.send("POST", f"/console/review/{verb}", data={"_token": token, "ids": given, "_sure": "1"})
             assert other.status == 404
     assert len(await memory.proposals()) == 3
+
+
+async def test_a_long_queue_has_pages(visitor, memory, run, monkeypatch):
+    monkeypatch.setattr(review, "AT_A_TIME", 2)
+    await visitor.open("/console/review")
+    assert "3 waiting" in visitor.text
+    assert ("Rule number 1" in visitor.text, "Rule number 2" in visitor.text) == (True, False)
+    assert not visitor.links("First page")
+    await visitor.follow("Next page")
+    assert ("Rule number 1" in visitor.text, "Rule number 2" in visitor.text) == (False, True)
+    assert "3 waiting" in visitor.text and not visitor.links("Next page")
+    last = visitor.links("First page"), visitor.path
+    await memory.reject((await memory.proposals())[2].id)
+    await visitor.open(last[1])
+    assert "2 waiting" in visitor.text and "Nothing waits" not in visitor.text
+    await visitor.follow("First page")
+    assert "Rule number 0" in visitor.text
+
+
+async def test_a_page_that_does_not_exist(visitor, run):
+    await visitor.open("/console/review?cursor=nonsense")
+    assert visitor.status == 400

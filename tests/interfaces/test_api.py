@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -145,6 +146,26 @@ async def test_pages_lead_from_one_to_the_next_by_link_and_by_cursor(api: Api, c
     assert seen == [["p4", "p3"], ["p2", "p1"], ["p0"]]
 
 
+async def test_every_long_list_has_links(api: Api, clock: ManualClock):
+    for number in range(3):
+        await api.post("/v1/facts", {"subject": "Anna", "predicate": "city", "content": f"city {number}"})
+        await api.post("/v1/sessions", {"project": f"p{number}"})
+        clock.advance(seconds=1)
+    for path, items, told in (
+        ("/v1/sessions?limit=2", "sessions", lambda each: each["session"]["project"]),
+        ("/v1/history?subject=Anna&predicate=city&limit=2", "facts", lambda each: each["content"]),
+    ):
+        first = await api.get(path)
+        link = first.headers["link"].removeprefix("<").removesuffix('>; rel="next"')
+        rest = await api.get(link)
+        assert (rest.json()["next_cursor"], "link" in rest.headers) == (None, False)
+        seen = [[told(each)[-1] for each in page.json()[items]] for page in (first, rest)]
+        assert seen == ([["2", "1"], ["0"]] if items == "sessions" else [["1", "2"], ["0"]])
+    for path in ("/v1/runs", "/v1/review", "/v1/conflicts"):
+        page = await api.get(path, params={"limit": 1})
+        assert page.json() == {{"review": "proposals"}.get(path[4:], path[4:]): [], "next_cursor": None}
+
+
 async def test_a_page_that_does_not_exist_is_refused(api: Api):
     def packed(text: str) -> str:
         return base64.urlsafe_b64encode(text.encode()).decode()
@@ -158,9 +179,14 @@ async def test_a_page_that_does_not_exist_is_refused(api: Api):
         ("/v1/facts", nonsense),
         ("/v1/entities", nonsense),
         ("/v1/audit", nonsense),
+        ("/v1/runs", (*nonsense, *places)),
+        ("/v1/review", (*nonsense, *places)),
+        ("/v1/conflicts", (*nonsense, *places)),
+        ("/v1/sessions", (*nonsense, *places)),
+        ("/v1/history?subject=a&predicate=b", (*nonsense, *places)),
     ):
         for cursor in cursors:
-            refused = await api.get(path, params={"cursor": cursor})
+            refused = await api.get(f"{path}{'&' if '?' in path else '?'}{urlencode({'cursor': cursor})}")
             assert is_problem(refused, 422, "invalid-input")["field"] == "cursor"
 
 

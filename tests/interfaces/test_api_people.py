@@ -26,7 +26,7 @@ async def test_the_rights_of_an_agent_are_not_enough(api: Api):
 
 async def test_a_reviewer_is_no_administrator(api: Api):
     reviewer = await api.holder(rights=["read", "review"])
-    assert (await reviewer.get("/v1/review")).json() == {"proposals": []}
+    assert (await reviewer.get("/v1/review")).json() == {"proposals": [], "next_cursor": None}
     for operation in FOR_PEOPLE:
         if operation.effect == "admin":
             assert (await reviewer.call(operation, {})).status_code == 403, operation.tool

@@ -83,11 +83,19 @@ def test_outcomes_are_told_in_words(cli):
     assert "  the new note was rejected\n" in cli("conflicts", "--limit", "1").out
     assert "(retracted)" in cli("conflicts", "--limit", "1").out
     assert [len(listed(cli, "--limit", "2")), len(listed(cli))] == [2, 3]
+    cursor = json.loads(cli("conflicts", "--limit", "2", "--json").out)["next_cursor"]
+    assert cli("conflicts", "--limit", "2").out.endswith(f"\nmore: --cursor {cursor}\n")
+    assert listed(cli, "--cursor", cursor) == listed(cli)[2:]
+    assert "more:" not in cli("conflicts", "--cursor", cursor).out
 
 
 def test_what_is_held_is_seen_accepted_and_dismissed(cli, monkeypatch):
     hold(monkeypatch)
-    assert json.loads(cli("review", "--json").out) == {"proposals": [], "conflicts_held": 0}
+    assert json.loads(cli("review", "--json").out) == {
+        "proposals": [],
+        "next_cursor": None,
+        "conflicts_held": 0,
+    }
     assert json.loads(cli("stats", "--json").out)["conflicts"] == {"held": 0}
     stored(cli, TEA)
     first, why, accept, dismiss = cli("store", "note", NO_TEA).out.splitlines()

@@ -158,4 +158,4 @@ class TestAsking:
 
 def test_a_key_that_was_never_used_says_so(cli):
     assert cli("history", "Anna", "shoe size").out == "nothing was ever stored for Anna · shoe size\n"
-    assert json.loads(cli("history", "Anna", "shoe size", "--json").out) == {"facts": []}
+    assert json.loads(cli("history", "Anna", "shoe size", "--json").out) == {"facts": [], "next_cursor": None}

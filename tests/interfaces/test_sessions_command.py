@@ -41,6 +41,11 @@ def test_a_person_starts_looks_at_and_ends_a_session(cli):
     other = json.loads(cli("sessions", "start", "--json").out)["id"]
     assert json.loads(cli("sessions", "end", other, "--tool-calls", "7", "--json").out)["tool_calls"] == 7
     assert "tool calls  7\n" in cli("sessions", "show", other).out
+    first = json.loads(cli("sessions", "--limit", "1", "--json").out)
+    assert [each["session"]["id"] for each in first["sessions"]] == [other]
+    assert cli("sessions", "--limit", "1").out.endswith(f"\nmore: --cursor {first['next_cursor']}\n")
+    rest = json.loads(cli("sessions", "--cursor", first["next_cursor"], "--json").out)
+    assert (rest["sessions"], rest["next_cursor"]) == ([report], None)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,7 @@ def test_a_person_starts_looks_at_and_ends_a_session(cli):
         (["end", UNKNOWN, "--tool-calls", "many"], 2, "tool_calls: 'many' is not known"),
         (["--status", "ended"], 2, "status: 'ended' is not known; allowed: abandoned, active, completed"),
         (["--limit", "0"], 2, "limit"),
+        (["--cursor", "x"], 2, "cursor: is not valid; allowed: the next_cursor of the previous page"),
     ],
 )
 def test_what_is_wrong_is_said(cli, path, words, code, problem):

@@ -65,6 +65,9 @@ def test_a_fact_has_a_history(cli, changed):
     facts = json.loads(cli("history", "Anna", "drink", "--limit", "1", "--json").out)["facts"]
     assert [fact["content"] for fact in facts] == ["coffee"], "the newest"
     assert cli("history", "Anna", "drink", "--limit", "0").code == 2
+    cursor = json.loads(cli("history", "Anna", "drink", "--limit", "1", "--json").out)["next_cursor"]
+    assert cli("history", "Anna", "drink", "--limit", "1").out.endswith(f"\nmore: --cursor {cursor}\n")
+    assert cli("history", "Anna", "drink", "--cursor", cursor).out.splitlines() == lines[:-2]
 
 
 def test_a_fact_that_arrives_late_is_in_its_place_of_the_history(cli, changed):

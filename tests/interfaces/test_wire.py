@@ -161,6 +161,6 @@ async def test_a_conflict_is_told_only_where_there_was_one_and_as_its_schema_say
     promised = schema(OPERATIONS["memory_revert_conflict"])
     assert {*promised["required"]} == {*promised["properties"]} == {*told}
     assert promised["properties"]["signals"] == {"type": "array", "items": {"type": "object"}}
-    [report] = wire(await memory.conflicts())
+    [report] = wire(await memory.conflicts())["items"]
     assert report["settlement"] == told
     assert "conflict" not in wire(Stored(id=ID, outcome="stored"))

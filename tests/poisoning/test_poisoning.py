@@ -74,8 +74,9 @@ async def test_planted_episodes_among_ordinary_ones(memory, sql):
     assert len(echoed) == 1
 
     facts, rules = await contents(memory, "fact"), await contents(memory, "rule")
-    held = Counter(each.action for each in await memory.proposals())
-    in_review = {fold(each.offer["content"]) for each in await memory.proposals() if each.action == "new_rule"}
+    waiting = await memory.proposals(limit=1000)
+    held = Counter(each.action for each in waiting)
+    in_review = {fold(each.offer["content"]) for each in waiting if each.action == "new_rule"}
     obeyed = [(n, planted.order) for n, planted in enumerate(PLANTED) if planted.order and planted not in echoed]
     ordered = {fold(text) for n, order in obeyed for text in (order, f"Handle case {n} as it was asked")}
     clean = {each.content for each in CLEAN}
@@ -104,7 +105,7 @@ async def test_planted_episodes_among_ordinary_ones(memory, sql):
     assert sorted(await contents(memory, "fact")) == sorted(
         [*(f"box {n}" for n in range(60)), *(content for *_, content in STORED), "ann works at home"]
     )
-    assert await memory.proposals() == []
+    assert not await memory.proposals()
     assert rows(sql, "rival") == before
 
 

@@ -113,7 +113,7 @@ async def test_a_run_that_would_contradict_much_is_held_as_a_whole(memory, sql, 
     learned = await learn(memory, *CONTRARY, profile={"work": "nothing"})
     assert (learned.held, learned.stored, learned.profile) == (4, [], [])
     assert await facts(memory) == sorted(NOTES)
-    assert await memory.conflicts() == []
+    assert not await memory.conflicts()
     [report] = await memory.runs(learned.run_id)
     assert (report.run.status, report.run.counts) == ("held", {"held": 4})
     [first, *_] = await memory.proposals()
@@ -162,7 +162,7 @@ async def test_a_new_value_that_a_model_gives_to_a_note_is_not_compared_with_oth
     _, result, _ = await consolidate(memory, updated_facts=[update(jazz, NO_TEA)])
     assert result["facts_updated"] == 1
     assert await facts(memory) == sorted([TEA, NO_TEA])
-    assert await memory.conflicts() == []
+    assert not await memory.conflicts()
 
 
 async def test_a_model_and_a_person_contradict_a_note_at_once(memory, clock):
@@ -334,7 +334,7 @@ async def test_a_model_that_may_not_be_asked_is_not(memory):
     unready = memory.bind(user_id="unready")
     await unready.store_note(TEA)
     assert (await unready.store_note(NO_TEA)).outcome == "merged"
-    assert (llm.prompts, await unready.runs()) == ([], [])
+    assert not [*llm.prompts, *await unready.runs()]
     llm.problem = None
     set_conflicts(memory, mode="signals")
     for longest, asked in ((LONGEST_TEXT + 1, 0), (LONGEST_TEXT, 1)):

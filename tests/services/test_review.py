@@ -141,7 +141,7 @@ async def test_a_whole_run_is_accepted(memory):
     learned = await memory.accept(run)
     assert (learned.errors, learned.facts_created, learned.run_id) == ([], 3, UUID(run))
     assert await facts(memory) == ["new 0", "new 1", "new 2"]
-    assert await memory.proposals() == []
+    assert not await memory.proposals()
     assert (await memory.runs(run))[0].run.status == "done"
     new = (await memory.list_memories("fact")).items
     assert {item.run_id for item in new} == {UUID(run)}
@@ -186,7 +186,7 @@ async def test_a_rejected_rule_is_not_proposed_again(memory):
     run, _, _ = await consolidate(memory, new_rules=[{"content": "Confirm dates"}])
     await memory.reject(run)
     _, result, _ = await consolidate(memory, new_rules=[{"content": "confirm  DATES"}])
-    assert (result["held"], await memory.proposals(), await rules(memory)) == (0, [], [])
+    assert (result["held"], [*await memory.proposals()], await rules(memory)) == (0, [], [])
     await memory.store_rule("Confirm dates")
     assert await rules(memory) == ["Confirm dates"]
 
@@ -254,7 +254,7 @@ async def test_another_owner_or_tenant_or_agent_neither_sees_nor_decides(memory)
         memory.bind(scope="gardener"),
     )
     for other in others:
-        assert await other.proposals() == []
+        assert not await other.proposals()
         counted = (await other.overview()).learning
         assert (counted["held"], counted["runs"], counted["last_run"]) == (0, 0, None)
         for id_ in (run, first.id):
@@ -305,7 +305,7 @@ async def test_decisions_after_a_restart(memory, url, clock):
         (first, *_) = await other.proposals()
         await other.accept(first.id)
         await other.reject(run)
-    assert await memory.proposals() == []
+    assert not await memory.proposals()
     assert await facts(memory) == ["new 0", "old 1", "old 2"]
 
 

@@ -62,5 +62,5 @@ async def test_a_bound_caller_sees_the_runs_over_what_belongs_to_it(memory: Memo
         assert (report.held, len(await caller.proposals())) == (1, 1)
         assert (await caller.runs(report.run.id))[0].changes
     for other in (memory.bind(user_id="bob"), anna.bind(household_id="other"), anna.bind(scope="other")):
-        assert (await other.runs(), await other.proposals()) == ([], [])
+        assert not [*await other.runs(), *await other.proposals()]
     assert len((await anna.undo(done["runs"][0])).retracted) == 1

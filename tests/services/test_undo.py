@@ -188,7 +188,7 @@ async def test_what_a_person_accepted_is_undone_with_its_run(memory):
     assert len(await rules(memory)) == 1
     await memory.undo(run)
     assert await rules(memory) == []
-    assert await memory.proposals() == []
+    assert not await memory.proposals()
     with pytest.raises(NotFound):
         await memory.accept(first.id)
 
@@ -198,7 +198,7 @@ async def test_held_proposals_are_withdrawn(memory, sql):
     run, result, _ = await consolidate(memory, new_rules=[{"content": "Confirm the date"}])
     assert result["held"] == 1
     await memory.undo(run)
-    assert await memory.proposals() == []
+    assert not await memory.proposals()
     events = sql("SELECT event_type FROM memory_events WHERE entity_type = 'proposal' ORDER BY seq")
     assert [event["event_type"] for event in events] == ["proposal_held", "proposal_withdrawn"]
     assert forgotten_values(sql) == []
@@ -418,7 +418,7 @@ async def test_unknown_and_foreign_runs_are_not_found(memory):
     for other in (theirs, memory.bind(user_id="bob"), memory.bind(user_id="ann", persona_id="p")):
         with pytest.raises(NotFound):
             await other.undo(mine.run_id)
-        assert await other.runs() == []
+        assert not await other.runs()
         with pytest.raises(NotFound):
             await other.runs(mine.run_id)
     with pytest.raises(NotFound):
@@ -432,7 +432,7 @@ async def test_unknown_and_foreign_runs_are_not_found(memory):
 async def test_a_connection_bound_to_an_agent_undoes_only_that_agents_runs(memory):
     run, _, _ = await consolidate(memory, new_facts=[told("user", "pet", "a cat")], butler="chef")
     other = memory.bind(scope="gardener")
-    assert await other.runs() == []
+    assert not await other.runs()
     with pytest.raises(NotFound):
         await other.undo(run)
     assert [report.run.id for report in await memory.bind(scope="chef").runs()] == [UUID(run)]

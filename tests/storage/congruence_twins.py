@@ -246,7 +246,7 @@ class Twins:
             await self.both(lambda side: getattr(side.bound(who), verb)(runs[n % len(runs)].run.id))
 
     async def do_on_proposal(self, who: str, verb: str, n: int, whole: bool) -> None:
-        held = await self.both(lambda side: side.bound(who).proposals())
+        held = await self.both(lambda side: side.bound(who).proposals(limit=1000))
         if held:
             chosen = held[n % len(held)]
             await self.both(lambda side: getattr(side.bound(who), verb)(chosen.run_id if whole else chosen.id))

@@ -99,7 +99,7 @@ async def test_what_is_not_ones_own_is_unknown(memory: Memory, contents: Content
         with pytest.raises(NotFound):
             await stranger.runs(id_)
     if who != "nobody":
-        assert (await stranger.runs(), await stranger.proposals()) == ([], [])
+        assert not [*await stranger.runs(), *await stranger.proposals()]
         assert (await stranger.profile_blocks(), await stranger.profile()) == ({}, "")
         assert await stranger.derived("episode", ids["episode"]) == []
         assert await stranger.forget("episode", ids["episode"], derived=True) is False

@@ -13,9 +13,20 @@ from fault_parts import opened
 from tulving.domain.events import Audit
 from tulving.domain.learning import Run
 from tulving.domain.model import Fact
-from tulving.domain.scope import Bound, Caller, Owner
+from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.settings import ConflictsConfig, LearningConfig, LlmConfig
-from tulving.storage import events, learning, lessons, merge_rules, neighbours, runs, settlements
+from tulving.storage import (
+    events,
+    facts,
+    learning,
+    lessons,
+    merge_rules,
+    neighbours,
+    proposals,
+    runs,
+    sessions,
+    settlements,
+)
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
 
@@ -93,6 +104,51 @@ ASKED |= {
         lambda conn: neighbours.find(conn, NOTE, IndexEntry("note", None, None), LITERAL, AUDIT),
         "BETWEEN",
         "ix_facts_|ux_facts_",
+    ),
+}
+
+
+def _page(index: str, column: str) -> str:
+    """A page begins at its place in the index, not at the beginning of the listing."""
+    return rf"{index} (\(tenant_id=\? AND (\({column},id\)|{column})[<>]|.*\n.*Index Cond: .*{column})"
+
+
+AFTER = (NOW, UUID(int=1))
+ASKED |= {
+    "a later page of runs": (
+        lambda conn: runs.recent(conn, "t", Bound(), 20, after=AFTER),
+        "FROM learning_runs",
+        _page("ix_learning_runs_age", "created_at"),
+    ),
+    "a later page of the runs of somebody": (
+        lambda conn: runs.recent(conn, "t", ANN, 20, after=AFTER),
+        "FROM learning_runs",
+        _page("ix_learning_runs_age", "created_at"),
+    ),
+    "a later page of settlements": (
+        lambda conn: settlements.listing(conn, "t", Bound(), 20, after=AFTER),
+        "FROM settlements",
+        _page("ix_settlements_age", "created_at"),
+    ),
+    "a page of proposals": (
+        lambda conn: proposals.listing(conn, "t", Bound(), 20, None),
+        "FROM proposals",
+        "ix_proposals_age",
+    ),
+    "a later page of proposals": (
+        lambda conn: proposals.listing(conn, "t", Bound(), 20, AFTER),
+        "FROM proposals",
+        _page("ix_proposals_age", "created_at"),
+    ),
+    "a later page of sessions": (
+        lambda conn: sessions.listing(conn, "t", Bound(), 20, None, None, AFTER),
+        "FROM sessions",
+        _page("ix_sessions_started", "started_at"),
+    ),
+    "a later page of a history": (
+        lambda conn: facts.history(conn, "t", Filter(state="any"), "a", "b", NOW, 20, (NOW, *AFTER)),
+        "FROM facts",
+        "ix_facts_slot",
     ),
 }
 

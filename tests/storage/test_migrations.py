@@ -337,7 +337,7 @@ def make_newer(path: Path, revision: str = "mem_999") -> None:
     raw.close()
 
 
-@pytest.mark.parametrize("revision", ["mem_999", "mem_012"])
+@pytest.mark.parametrize("revision", ["mem_999", "mem_013"])
 async def test_a_file_of_an_unknown_version_is_refused_and_not_changed(path: Path, revision: str) -> None:
     """A newer one, or one from before the first release."""
     async with opened(path) as memory:

@@ -775,7 +775,7 @@ async def test_a_host_table_with_one_of_our_names_is_left_alone(new_database: Ca
     assert Catalog(url).tables == {"facts"} and run_sql(url, "SELECT * FROM facts") == [{"id": 7}]
 
 
-@pytest.mark.parametrize("unknown", ["mem_999", "mem_012"])
+@pytest.mark.parametrize("unknown", ["mem_999", "mem_013"])
 async def test_an_unknown_schema_is_not_touched(
     new_database: Callable[..., str], opened_template: str, unknown: str
 ) -> None:

@@ -204,7 +204,7 @@ async def test_the_service_learns_for_its_tenant(secured):
     """With the rights of the service: all verbs, from the prompt to the end of a run and its undoing."""
     answer = {"new_facts": [{"subject": "vault", "predicate": "colour", "content": "green"}]}
     async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief", background=False) as memory:
-        assert (await memory.runs(), await memory.proposals(), await memory.profile_blocks()) == ([], [], {})
+        assert not [*await memory.runs(), *await memory.proposals(), *await memory.profile_blocks()]
         assert (await memory.learn_prompt()).lease is None, "nothing of the bank waits"
         await memory.store_episode("the vault is green", butler="b")
         done = await memory.run_consolidation(lambda **asked: json.dumps(answer))
@@ -237,7 +237,7 @@ async def test_the_service_settles_conflicts_of_its_tenant(secured):
         await disagree(memory)
         (theirs,) = [report.settlement for report in await memory.conflicts()]
     async with open_memory(app(secured), embedder=WordEmbedder(), tenant="thief", background=False) as memory:
-        assert await memory.conflicts() == []
+        assert not await memory.conflicts()
         for verb in (memory.revert_conflict, memory.accept_conflict, memory.dismiss_conflict):
             with pytest.raises(NotFound):
                 await verb(theirs.id)

@@ -224,7 +224,7 @@ async def test_an_old_store_learns_from_what_it_holds(old_url: str, insert: Inse
 
     async with opened(old_url, clock=ManualClock(NOW + DAY), background=False) as memory:
         assert [(await memory.look(kind, id_)).run_id for kind, id_ in (("fact", known), ("rule", rule))] == [None] * 2
-        assert (await memory.runs(), await memory.proposals(), await memory.profile_blocks()) == ([], [], {})
+        assert not [*await memory.runs(), *await memory.proposals(), *await memory.profile_blocks()]
         done = await memory.run_consolidation(answer)
         assert (done["errors"], done["facts_updated"], done["confirmations_made"]) == ([], 1, 1)
         (fact,) = (await memory.list_memories("fact", state="active")).items

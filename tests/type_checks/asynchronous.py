@@ -12,6 +12,7 @@ from tulving import (
     Memory,
     NewFact,
     Opening,
+    Page,
     Rule,
     Statistics,
     Stored,
@@ -38,7 +39,7 @@ async def right() -> None:
         counts = await memory.stats()
         assert_type(counts, Statistics)
         assert_type(counts.facts.total, int)
-        assert_type(await memory.history("Anna", "likes"), list[Fact])
+        assert_type(await memory.history("Anna", "likes"), Page[Fact])
         for item in await memory.list_memories("fact"):
             print(item.content)
         async with memory.bind(user_id="anna").session(project="garden") as work:

@@ -10,6 +10,7 @@ from tulving import (
     Hit,
     Message,
     NewFact,
+    Page,
     Rule,
     Statistics,
     Stored,
@@ -28,7 +29,7 @@ def right() -> None:
             assert_type(hit, Hit)
             assert_type(hit.item, Episode | Fact | Rule)
         assert_type(memory.stats(), Statistics)
-        assert_type(memory.history("Anna", "likes"), list[Fact])
+        assert_type(memory.history("Anna", "likes"), Page[Fact])
         for message in memory.messages("memory:semantic"):
             assert_type(message, Message)
         with memory.bind(user_id="anna").session(project="garden") as work:

@@ -7,10 +7,10 @@ offers; the kind itself is what the store holds.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 from uuid import UUID
 
-from tulving.domain.records import Listing, Record
+from tulving.domain.records import Listing, Record, T
 
 Kind = Literal["episode", "fact", "rule"]
 KINDS: tuple[Kind, ...] = ("episode", "fact", "rule")
@@ -424,14 +424,15 @@ class Stored(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Page(Record, Listing[Item]):
-    """One page of a listing, and the sequence of its items; `next_cursor` continues it and is None at the end."""
+class Page(Record, Listing[T], Generic[T]):
+    """One page of a listing, and the sequence of its items; `next_cursor` continues it and is None at the end.
+    Other surfaces call the items by the operation's name for them, if it has one."""
 
-    items: list[Item]
+    items: list[T]
     next_cursor: str | None = None
 
     @property
-    def _listed(self) -> list[Item]:
+    def _listed(self) -> list[T]:
         return self.items
 
 

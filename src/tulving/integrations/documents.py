@@ -181,7 +181,7 @@ class Documents:
         return True
 
     async def _versions(self, name: Sequence[str], limit: int = MOST) -> list[Fact]:
-        return await self._memory.history(*self._key(name), limit=limit)
+        return (await self._memory.history(*self._key(name), limit=limit)).items
 
     async def _delete(self, fact: Fact) -> bool:
         with suppress(NotFound):  # another caller was faster

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from tulving.domain import intake
 from tulving.domain.layers import Detail
-from tulving.domain.model import KIND_OF, Episode, Fact, Found, Hit, Item, Rule
+from tulving.domain.model import KIND_OF, Episode, Fact, Found, Hit, Item, Page, Rule
 from tulving.domain.records import RENAMED
 from tulving.domain.text import levelled
 from tulving.domain.validity import start
@@ -76,7 +76,7 @@ def answer(operation: Operation, result: Any, form: Form) -> dict[str, Any]:
     compact = _Compact()
     value = compact.of(result)
     compact.cut()
-    return {operation.answer: value} if operation.answer else value
+    return wire.named(operation, result, value)
 
 
 class _Compact:
@@ -97,7 +97,7 @@ class _Compact:
                 return self._found(value)
             case list() | tuple():
                 return [self._part(one) for one in value]
-            case _ if is_dataclass(value) and holds_memories(type(value)):
+            case _ if isinstance(value, Page) or (is_dataclass(value) and holds_memories(type(value))):
                 return {field.name: self._part(getattr(value, field.name)) for field in fields(value)}
         return wire.wire(value)
 

@@ -192,7 +192,7 @@ class BlockingMemory:
         persona_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """List what happened, the latest first, page by page, archived episodes included. Does not count as a
         reference."""
         ...
@@ -208,7 +208,7 @@ class BlockingMemory:
     ) -> list[int]:
         """How many of these episodes happened on each of some days."""
         ...
-    def conflicts(self, status: str | None = None, limit: int = 20) -> list[ConflictReport]:
+    def conflicts(self, status: str | None = None, limit: int = 20, cursor: str | None = None) -> Page[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         ...
     def count_held_conflicts(self) -> int:
@@ -226,7 +226,7 @@ class BlockingMemory:
     def dismiss_conflict(self, conflict_id: MemoryId) -> Settlement:
         """Leave both sides of a conflict that was held in use."""
         ...
-    def runs(self, run_id: MemoryId | None = None, limit: int = 20) -> list[RunReport]:
+    def runs(self, run_id: MemoryId | None = None, limit: int = 20, cursor: str | None = None) -> Page[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
         ...
     def undo(self, run_id: MemoryId, dry_run: bool = False) -> Undone:
@@ -235,8 +235,11 @@ class BlockingMemory:
         What somebody has changed since stays as it is, and is named.
         """
         ...
-    def proposals(self) -> list[Proposal]:
+    def proposals(self, limit: int = 50, cursor: str | None = None) -> Page[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
+        ...
+    def count_held_proposals(self) -> int:
+        """How many proposals wait for a person."""
         ...
     def accept(self, ids: Sequence[MemoryId] | MemoryId) -> Learned:
         """Accept proposals, which then take effect. One that no longer can is listed among the errors and stays."""
@@ -500,8 +503,12 @@ class BlockingMemory:
         """
         ...
     def sessions(
-        self, status: SessionStatus | None = None, project: str | None = None, limit: int = 20
-    ) -> list[SessionReport]:
+        self,
+        status: SessionStatus | None = None,
+        project: str | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page[SessionReport]:
         """List sessions, newest first, and how many memories of each kind were made in each."""
         ...
     def get_session(self, session_id: MemoryId) -> SessionReport | None:
@@ -699,11 +706,17 @@ class BlockingMemory:
         `NewFact`."""
         ...
     def history(
-        self, subject: str, predicate: str, scope: str | None = None, limit: int = 100, as_of: datetime | None = None
-    ) -> list[Fact]:
+        self,
+        subject: str,
+        predicate: str,
+        scope: str | None = None,
+        limit: int = 100,
+        as_of: datetime | None = None,
+        cursor: str | None = None,
+    ) -> Page[Fact]:
         """List all facts that were ever stored for a subject and predicate, in any spelling, with the state of each.
 
-        They come in the order in which they became true.
+        They come in the order in which they became true. The first page has the newest, the next one those before.
         """
         ...
     def facts(
@@ -720,7 +733,7 @@ class BlockingMemory:
         persona_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """List keyed facts by subject and predicate, page by page, without notes. Does not count as a reference.
 
         Without a state, those in use are listed: one for each subject and predicate of an owner and namespace.
@@ -792,7 +805,7 @@ class BlockingMemory:
         persona_id: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """List memories, newest first, page by page. Does not count as a reference."""
         ...
     def confirm(self, memory_type: Kind, memory_id: MemoryId) -> bool:

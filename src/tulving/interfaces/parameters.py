@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from uuid import UUID
 
 from tulving.domain.intake import Between, OneOf
+from tulving.domain.model import Page
 from tulving.errors import InvalidInput
 from tulving.services.operations import Operation
 from tulving.settings import MemoryModuleConfig
@@ -143,6 +144,15 @@ def undescribed(operation: Operation) -> frozenset[str]:
 def returned(operation: Operation) -> Any:
     """The type of an operation's result."""
     return _hints(operation.method)["return"]
+
+
+def answered(operation: Operation) -> dict[str, Any]:
+    """The parts of an answer whose result has no names of its own, with their types: the result itself, or what a page
+    lists and where it continues. Nothing if the result is a record."""
+    result = returned(operation)
+    if get_origin(result) is Page:
+        return {operation.answer or "items": list[get_args(result)[0]], "next_cursor": str | None}
+    return {operation.answer: result} if operation.answer else {}
 
 
 def accept(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:

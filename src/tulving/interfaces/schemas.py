@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 
 from tulving.domain.model import KINDS, Episode, Fact, Found, Hit, Rule
 from tulving.domain.records import INTERNAL, RENAMED
-from tulving.interfaces.parameters import json_type, returned, without_none
+from tulving.interfaces.parameters import answered, json_type, returned, without_none
 from tulving.interfaces.wire import DIAGNOSTICS, LEFT_OUT
 from tulving.services.operations import Operation
 
@@ -48,9 +48,9 @@ def holds_memories(hint: Any) -> bool:
 
 def schema(operation: Operation) -> dict[str, Any]:
     """What a tool promises to answer."""
+    if parts := answered(operation):
+        return _object({name: _described(part) for name, part in parts.items()}, [*parts])
     result = returned(operation)
-    if operation.answer:
-        return _object({operation.answer: _described(result)}, [operation.answer])
     described = _described(result)
     if operation.fallback and get_type_hints(operation.fallback)["return"] not in result.__mro__:
         # It fails open in another shape, so nothing can be promised.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from tulving.domain.model import Episode, Fact, Hit, Rule
+from tulving.domain.model import Episode, Fact, Hit, Page, Rule
 from tulving.domain.records import RENAMED, plain
 from tulving.domain.text import shortened
 from tulving.services.operations import Operation
@@ -18,11 +18,17 @@ DIAGNOSTICS = frozenset({"candidates", "below_confidence", "below_relevance"})
 
 
 def answer(operation: Operation, result: Any) -> dict[str, Any]:
-    """What an operation answers, as an object: a bare result gets the operation's name for it."""
-    value = wire(result)
+    """What an operation answers, as an object."""
+    return named(operation, result, wire(result))
+
+
+def named(operation: Operation, result: Any, told: Any) -> dict[str, Any]:
+    """A result, as it is `told`, as an object: a bare one, or what a page lists, gets the operation's name for it."""
+    if isinstance(result, Page):
+        return {operation.answer or "items": told["items"], "next_cursor": told["next_cursor"]}
     if operation.answer:
-        return {operation.answer: value}
-    return {name: part for name, part in value.items() if is_told(name, part)}
+        return {operation.answer: told}
+    return {name: part for name, part in told.items() if is_told(name, part)}
 
 
 def wire(value: Any) -> Any:

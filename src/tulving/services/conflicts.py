@@ -3,14 +3,15 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake, prompts
+from tulving.domain import cursors, intake, prompts
 from tulving.domain.editing import in_use
 from tulving.domain.events import Audit
-from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Settlement
+from tulving.domain.model import SETTLEMENT_STATUSES, Fact, MemoryId, Page, Settlement
 from tulving.domain.records import Record
 from tulving.domain.scope import GLOBAL, Owner, address_of
 from tulving.domain.text import content_hash
@@ -52,13 +53,16 @@ class Conflicts(Runs):
         self,
         status: Annotated[str | None, "Only those with this status", STATUSES] = None,
         limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
-    ) -> list[ConflictReport]:
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         if status is not None:
             intake.one_of("status", status, SETTLEMENT_STATUSES)
-        limit = intake.whole("limit", limit, *LISTED)
-        found = await self._read(storage.settlements.listing, self.caller.tenant_id, self.bound, limit, status)
-        return [_report(*each) for each in found]
+        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, UUID)
+        tenant_id, bound = self.caller.tenant_id, self.bound
+        found = await self._read(storage.settlements.listing, tenant_id, bound, limit + 1, status, after=after)
+        found, next_cursor = cursors.page(found, limit, lambda each: (each[0].created_at, each[0].id))
+        return Page(items=[_report(*each) for each in found], next_cursor=next_cursor)
 
     async def count_held_conflicts(self) -> int:
         """How many conflicts wait for a person."""

@@ -14,6 +14,7 @@ from tulving.domain.model import (
     CATEGORIES,
     FACT_STATES,
     Fact,
+    Item,
     MemoryId,
     NewFact,
     Page,
@@ -21,6 +22,7 @@ from tulving.domain.model import (
     Stored,
     canonical_state,
 )
+from tulving.domain.validity import start
 from tulving.domain.vectors import pack_given
 from tulving.errors import InvalidInput
 from tulving.services.offers import each_of, offered, read_offers
@@ -226,20 +228,25 @@ class Facts(Service):
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
         limit: Annotated[int, "How many at most; the newest are kept", HISTORY] = 100,
         as_of: Annotated[datetime | None, "Only what had become true by this time, as it was then"] = None,
-    ) -> list[Fact]:
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page[Fact]:
         """List all facts that were ever stored for a subject and predicate, in any spelling, with the state of each.
 
-        They come in the order in which they became true.
+        They come in the order in which they became true. The first page has the newest, the next one those before.
         """
-        return await self._read(
+        limit = intake.whole("limit", limit, *HISTORY)
+        found = await self._read(
             storage.facts.history,
             self.caller.tenant_id,
             replace(self._filter(scope=scope), state="any", as_of=intake.moment("as_of", as_of)),
             intake.name("subject", subject),
             intake.name("predicate", predicate),
             self._env.clock(),
-            intake.whole("limit", limit, *HISTORY),
+            limit + 1,
+            cursors.read(cursor, datetime, datetime, UUID),
         )
+        found, next_cursor = cursors.page(found, limit, lambda fact: (start(fact), fact.created_at, fact.id))
+        return Page(items=found[::-1], next_cursor=next_cursor)
 
     @operation("memory_facts", http="GET /v1/facts", effect="read", command="facts", standard=False)
     async def facts(
@@ -256,7 +263,7 @@ class Facts(Service):
         persona_id: PersonaId = None,
         limit: Annotated[int, "How many at most", HISTORY] = 100,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """List keyed facts by subject and predicate, page by page, without notes. Does not count as a reference.
 
         Without a state, those in use are listed: one for each subject and predicate of an owner and namespace.

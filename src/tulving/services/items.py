@@ -97,7 +97,7 @@ class Items(Service):
         persona_id: PersonaId = None,
         limit: Annotated[int, "How many at most", PAGE] = 50,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """List memories, newest first, page by page. Does not count as a reference."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
         if state is not None:

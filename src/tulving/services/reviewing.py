@@ -1,16 +1,16 @@
 """Verbs about what models have taught: which runs there were, undoing them, and what waits for a person's decision."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake
+from tulving.domain import cursors, intake
 from tulving.domain.events import Audit
 from tulving.domain.learning import Proposal, Run
-from tulving.domain.model import Fact, Item, Kind, MemoryId
+from tulving.domain.model import Fact, Item, Kind, MemoryId, Page
 from tulving.domain.records import Record
 from tulving.domain.scope import Address, Bound, Owner
 from tulving.errors import InvalidInput, NotFound
@@ -22,7 +22,7 @@ from tulving.storage.learning import Material
 from tulving.storage.lessons import Applied
 from tulving.storage.undoing import Undone
 
-RUNS = intake.Between(1, 1000)
+LISTED = intake.Between(1, 1000)
 Chosen = Annotated[Sequence[MemoryId] | MemoryId, "The proposals, by their own ids or by those of their runs"]
 
 
@@ -65,20 +65,23 @@ class Reviewing(Learning):
     async def runs(
         self,
         run_id: Annotated[MemoryId | None, "Only this run, with all that it changed"] = None,
-        limit: Annotated[int, "How many at most, the newest first", RUNS] = 20,
-    ) -> list[RunReport]:
+        limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
-        limit = intake.whole("limit", limit, *RUNS)
-        held = Counter(proposal.run_id for proposal in await self.proposals())
-        conflicts = await self._read(storage.settlements.count_held, self.caller.tenant_id, self.bound)
+        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, UUID)
+        mine = self.caller.tenant_id, self.bound
+        held = await self._read(storage.proposals.count_held, *mine)
+        conflicts = await self._read(storage.settlements.count_held, *mine)
         if run_id is not None:
             found = [await self._known_run(run_id)]
         else:
-            found = await self._read(storage.runs.recent, self.caller.tenant_id, self.bound, limit)
+            found = await self._read(storage.runs.recent, *mine, limit + 1, after=after)
+        found, next_cursor = cursors.page(found, limit, lambda run: (run.created_at, run.id))
         reports = [RunReport(run=run, held=held[run.id], conflicts_held=conflicts[run.id]) for run in found]
-        if run_id is None:
-            return reports
-        return [replace(report, changes=await self._read(_changes, report.run)) for report in reports]
+        if run_id is not None:
+            reports = [replace(report, changes=await self._read(_changes, report.run)) for report in reports]
+        return Page(items=reports, next_cursor=next_cursor)
 
     @operation(
         "memory_undo",
@@ -106,9 +109,20 @@ class Reviewing(Learning):
             return rehearsed.undone
 
     @operation("memory_proposals", http="GET /v1/review", effect="review", answer="proposals", standard=False)
-    async def proposals(self) -> list[Proposal]:
+    async def proposals(
+        self,
+        limit: Annotated[int, "How many at most, the oldest first", LISTED] = 50,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
-        return await self._read(storage.proposals.held, self.caller.tenant_id, self.bound)
+        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, UUID)
+        found = await self._read(storage.proposals.listing, self.caller.tenant_id, self.bound, limit + 1, after)
+        found, next_cursor = cursors.page(found, limit, lambda each: (each.created_at, each.id))
+        return Page(items=found, next_cursor=next_cursor)
+
+    async def count_held_proposals(self) -> int:
+        """How many proposals wait for a person."""
+        return (await self._read(storage.proposals.count_held, self.caller.tenant_id, self.bound)).total()
 
     @operation("memory_accept", http="POST /v1/review/accept", effect="review", standard=False)
     async def accept(self, ids: Chosen) -> Learned:

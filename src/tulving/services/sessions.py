@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self
 from uuid import UUID
 
 from tulving import storage
-from tulving.domain import intake
-from tulving.domain.model import SESSION_STATUSES, Kind, MemoryId, Session, SessionStatus
+from tulving.domain import cursors, intake
+from tulving.domain.model import SESSION_STATUSES, Kind, MemoryId, Page, Session, SessionStatus
 from tulving.domain.records import Record
 from tulving.domain.sessions import counted, idle_since
 from tulving.errors import InvalidInput, NotFound
@@ -151,15 +151,18 @@ class Sessions(Abandoning):
         status: Annotated[SessionStatus | None, "Only those with this status"] = None,
         project: Annotated[str | None, "Only of this project"] = None,
         limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
-    ) -> list[SessionReport]:
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page[SessionReport]:
         """List sessions, newest first, and how many memories of each kind were made in each."""
         if status is not None:
             status = intake.one_of("status", status, SESSION_STATUSES)
         project, limit = intake.optional_name("project", project), intake.whole("limit", limit, *LISTED)
+        tenant_id, bound, after = self.caller.tenant_id, self.bound, cursors.read(cursor, datetime, UUID)
 
-        def listed(conn: Connection) -> list[SessionReport]:
-            tenant_id, bound = self.caller.tenant_id, self.bound
-            return self._reported(conn, storage.sessions.listing(conn, tenant_id, bound, limit, status, project))
+        def listed(conn: Connection) -> Page[SessionReport]:
+            found = storage.sessions.listing(conn, tenant_id, bound, limit + 1, status, project, after)
+            found, next_cursor = cursors.page(found, limit, lambda each: (each.started_at, each.id))
+            return Page(items=self._reported(conn, found), next_cursor=next_cursor)
 
         return await self._read(listed)
 

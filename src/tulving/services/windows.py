@@ -91,7 +91,7 @@ class Windows(Search):
         persona_id: PersonaId = None,
         limit: Annotated[int, "How many at most", EVENTS] = 50,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
-    ) -> Page:
+    ) -> Page[Item]:
         """List what happened, the latest first, page by page, archived episodes included. Does not count as a
         reference."""
         mine = self._within(user_id, household_id, persona_id)

@@ -21,7 +21,7 @@ from tulving.settings import ConflictsConfig
 from tulving.storage import edits, events, items, links, merge_rules, neighbours, refs, settlements
 from tulving.storage.connection import Connection
 from tulving.storage.embeddings import renumbered
-from tulving.storage.filters import visible
+from tulving.storage.filters import behind, visible
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import IndexEntry, Row
 
@@ -89,17 +89,25 @@ def rival(
 
 
 def history(
-    conn: Connection, tenant_id: str, wanted: Filter, subject: str, predicate: str, now: datetime, limit: int
+    conn: Connection,
+    tenant_id: str,
+    wanted: Filter,
+    subject: str,
+    predicate: str,
+    now: datetime,
+    limit: int,
+    after: Sequence[Any] | None = None,
 ) -> list[Fact]:
-    """The facts of a subject and predicate in any spelling, in the order in which they became true; if there are more
-    than the limit, the latest of them."""
+    """The facts of a subject and predicate in any spelling, the last one that became true first; `after` is the place
+    of the last one of the previous page."""
     where, params = visible(conn, "fact", tenant_id, wanted, now)
+    beyond, place = behind(after, _SINCE, "m.created_at", "m.id")
     rows = conn.fetch_all(
-        f"{KIND['fact'].select} WHERE {where} AND {_SUBJECT} AND {_PREDICATE}"
+        f"{KIND['fact'].select} WHERE {where} AND {_SUBJECT} AND {_PREDICATE} AND {beyond}"
         f" ORDER BY {_SINCE} DESC, m.created_at DESC, m.id DESC LIMIT :limit",
-        {**params, **_names(subject, predicate), "limit": limit},
+        {**params, **place, **_names(subject, predicate), "limit": limit},
     )
-    found = [Fact(**row) for row in reversed(rows)]
+    found = [Fact(**row) for row in rows]
     if wanted.as_of is None:
         return found
     return [as_it_was(fact, wanted.as_of) for fact in edits.as_of(conn, found, wanted.as_of)]

@@ -1,7 +1,9 @@
 """Which rows a read may return, as one SQL condition on the table alias `m`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from string import ascii_lowercase
+from typing import Any
 from uuid import UUID
 
 from tulving.domain.model import Kind
@@ -67,6 +69,15 @@ def reachable(conn: Connection, kind: Kind, tenant_id: str, bound: Bound, ids: C
         {**params, "ids": list(ids)},
     )
     return {row["id"] for row in rows}
+
+
+def behind(place: Sequence[Any] | None, *order: str, comparison: str = "<") -> tuple[str, Row]:
+    """What follows a place in a listing in this order, which descends (`<`) or ascends (`>`); everything without a
+    place. An index is used for the comparison even if it has the first columns only."""
+    if place is None:
+        return "TRUE", {}
+    params = {f"after_{letter}": part for letter, part in zip(ascii_lowercase, place, strict=False)}
+    return f"({', '.join(order)}) {comparison} ({', '.join(f':{name}' for name in params)})", params
 
 
 def visible(conn: Connection, kind: Kind, tenant_id: str, wanted: Filter, now: datetime) -> tuple[str, Row]:

@@ -1,5 +1,6 @@
 """Proposals: what a run of a model would do, held until a person decides."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -10,7 +11,8 @@ from tulving.domain.learning import Action, Proposal, Run
 from tulving.domain.scope import Address, Bound
 from tulving.storage import events, runs
 from tulving.storage.connection import Connection
-from tulving.storage.rows import insert_statement
+from tulving.storage.filters import behind
+from tulving.storage.rows import Row, insert_statement
 
 _COLUMNS = tuple(each.name for each in fields(Proposal))
 _INSERT = insert_statement("proposals", _COLUMNS)
@@ -29,18 +31,28 @@ def hold(conn: Connection, run: Run, action: Action, offer: Mapping[str, Any], r
     return True
 
 
-def held(conn: Connection, tenant_id: str, bound: Bound, condition: str = "TRUE", **params: Any) -> list[Proposal]:
-    """All that waits for a person's decision, oldest first; of one owner and agent, if the caller is bound to them."""
-    reached, mine = runs.reach(bound)
-    if mine:
-        condition += f" AND run_id IN (SELECT id FROM learning_runs WHERE tenant_id = :tenant_id AND {reached})"
-    return _where(conn, condition, {"tenant_id": tenant_id, **mine, **params})
+def listing(conn: Connection, tenant_id: str, bound: Bound, limit: int, after: Sequence[Any] | None) -> list[Proposal]:
+    """What waits for a person's decision, oldest first; `after` is the place of the last one of the previous page."""
+    where, params = _reach(tenant_id, bound)
+    beyond, place = behind(after, "created_at", "id", comparison=">")
+    return _where(conn, f"{where} AND {beyond}", {**params, **place, "limit": limit}, " LIMIT :limit")
+
+
+def count_held(conn: Connection, tenant_id: str, bound: Bound) -> Counter[UUID]:
+    """How many proposals that a caller may see wait for a person, by their runs."""
+    where, params = _reach(tenant_id, bound)
+    rows = conn.fetch_all(
+        f"SELECT run_id, COUNT(*) AS waiting FROM proposals WHERE tenant_id = :tenant_id AND {where} GROUP BY run_id",
+        params,
+    )
+    return Counter({row["run_id"]: row["waiting"] for row in rows})
 
 
 def of_ids(conn: Connection, tenant_id: str, bound: Bound, ids: Sequence[UUID]) -> list[Proposal]:
     """The proposals with these ids, or of the runs with these ids."""
+    where, params = _reach(tenant_id, bound)
     which = f"({conn.within('id', 'ids')} OR {conn.within('run_id', 'ids')})"
-    return held(conn, tenant_id, bound, which, ids=list(ids))
+    return _where(conn, f"{where} AND {which}", {**params, "ids": list(ids)})
 
 
 def remove(conn: Connection, proposal: Proposal, decision: str, audit: Audit) -> bool:
@@ -56,14 +68,21 @@ def remove(conn: Connection, proposal: Proposal, decision: str, audit: Audit) ->
 
 def learned_from(conn: Connection, episode: Address) -> list[Proposal]:
     """What is held and has this episode as its only source."""
-    found = held(conn, episode.tenant_id, Bound())
+    found = _where(conn, "TRUE", {"tenant_id": episode.tenant_id})
     return [proposal for proposal in found if proposal.offer.get("evidence") == [str(episode.id)]]
 
 
-def _where(conn: Connection, condition: str, params: Mapping[str, Any]) -> list[Proposal]:
+def _reach(tenant_id: str, bound: Bound) -> tuple[str, Row]:
+    """The condition for what a caller may see: that of one owner and agent, if it is bound to them."""
+    reached, mine = runs.reach(bound)
+    of_runs = f"run_id IN (SELECT id FROM learning_runs WHERE tenant_id = :tenant_id AND {reached})"
+    return of_runs if mine else "TRUE", {"tenant_id": tenant_id, **mine}
+
+
+def _where(conn: Connection, condition: str, params: Mapping[str, Any], most: str = "") -> list[Proposal]:
     rows = conn.fetch_all(
         f"SELECT {', '.join(_COLUMNS)} FROM proposals WHERE tenant_id = :tenant_id AND {condition}"
-        " ORDER BY created_at, id",
+        f" ORDER BY created_at, id{most}",
         params,
     )
     return [Proposal(**row) for row in rows]

@@ -1,5 +1,6 @@
 """The runs of language models: who is learning from what, and what it has cost."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from tulving.errors import InvalidInput, SpendLimitReached
 from tulving.settings import LlmConfig
 from tulving.storage import items
 from tulving.storage.connection import Connection
+from tulving.storage.filters import behind
 from tulving.storage.rows import Row, insert_statement
 
 TAUGHT = ("facts_created", "facts_updated", "rules_created", "confirmations_made")
@@ -76,14 +78,23 @@ def used_lease() -> InvalidInput:
     return InvalidInput("lease", "is unknown, used or over", "the lease of a prompt that waits for its answer")
 
 
-def recent(conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None) -> list[Run]:
-    """The runs of a tenant that a caller may see, newest first."""
+def recent(
+    conn: Connection,
+    tenant_id: str,
+    bound: Bound,
+    limit: int,
+    status: str | None = None,
+    after: Sequence[Any] | None = None,
+) -> list[Run]:
+    """The runs of a tenant that a caller may see, newest first; `after` is the place of the last one of the previous
+    page."""
     where, params = reach(bound)
+    beyond, place = behind(after, "created_at", "id")
     if status is not None:
         where, params["status"] = f"{where} AND status = :status", status
     rows = conn.fetch_all(
-        f"{_RUNS} AND {where} ORDER BY created_at DESC, id DESC LIMIT :limit",
-        {**params, "tenant_id": tenant_id, "limit": limit},
+        f"{_RUNS} AND {where} AND {beyond} ORDER BY created_at DESC, id DESC LIMIT :limit",
+        {**params, **place, "tenant_id": tenant_id, "limit": limit},
     )
     return [Run(**row) for row in rows]
 

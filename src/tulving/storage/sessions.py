@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tulving.domain.events import AuditOf, Event
@@ -10,7 +11,7 @@ from tulving.domain.model import Kind, Session, SessionStatus
 from tulving.domain.scope import Bound
 from tulving.storage import events
 from tulving.storage.connection import Connection
-from tulving.storage.filters import reach, reach_or_all
+from tulving.storage.filters import behind, reach, reach_or_all
 from tulving.storage.items import THIS
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row, insert_statement
@@ -59,16 +60,24 @@ def end(conn: Connection, session: Session, event: Event) -> Session:
 
 
 def listing(
-    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: SessionStatus | None, project: str | None
+    conn: Connection,
+    tenant_id: str,
+    bound: Bound,
+    limit: int,
+    status: SessionStatus | None,
+    project: str | None,
+    after: Sequence[Any] | None,
 ) -> list[Session]:
-    """The sessions that a caller may see, newest first."""
+    """The sessions that a caller may see, newest first; `after` is the place of the last one of the previous page."""
     where, params = _reach(tenant_id, bound)
+    beyond, place = behind(after, "m.started_at", "m.id")
     for name, value in (("status", status), ("of_project", project)):
         if value is not None:
             where += f" AND m.{name.removeprefix('of_')} = :{name}"
             params[name] = value
     rows = conn.fetch_all(
-        f"{_SELECT} WHERE {where} ORDER BY m.started_at DESC, m.id DESC LIMIT :limit", {**params, "limit": limit}
+        f"{_SELECT} WHERE {where} AND {beyond} ORDER BY m.started_at DESC, m.id DESC LIMIT :limit",
+        {**params, **place, "limit": limit},
     )
     return [Session(**row) for row in rows]
 

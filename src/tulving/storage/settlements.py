@@ -1,7 +1,7 @@
 """Settled conflicts between unkeyed facts: what a settlement changes, and how it is reverted."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from tulving.errors import InvalidInput
 from tulving.storage import events, items, links, merge_rules, refs
 from tulving.storage import forgotten as unwanted
 from tulving.storage.connection import Connection
-from tulving.storage.filters import reach
+from tulving.storage.filters import behind, reach
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import IndexEntry, insert_statement
 
@@ -188,17 +188,25 @@ def get(conn: Connection, tenant_id: str, id_: UUID, bound: Bound, *, to_change:
 
 
 def listing(
-    conn: Connection, tenant_id: str, bound: Bound, limit: int, status: str | None = None, id_: UUID | None = None
+    conn: Connection,
+    tenant_id: str,
+    bound: Bound,
+    limit: int,
+    status: str | None = None,
+    id_: UUID | None = None,
+    after: Sequence[Any] | None = None,
 ) -> list[tuple[Settlement, Fact, Fact, Fact | None]]:
     """The settlements that a caller may see, or the one with this id, newest first, each with both sides and what was
-    merged of them."""
+    merged of them; `after` is the place of the last one of the previous page."""
     where, params = reach("fact", tenant_id, bound)
+    beyond, place = behind(after, "m.created_at", "m.id")
     if id_ is not None:
         where, params["id"] = f"{where} AND m.id = :id", id_
     if status is not None:
         where, params["status"] = f"{where} AND m.status = :status", status
     rows = conn.fetch_all(
-        f"{_SELECT} WHERE {where} ORDER BY m.created_at DESC, m.id DESC LIMIT :limit", {**params, "limit": limit}
+        f"{_SELECT} WHERE {where} AND {beyond} ORDER BY m.created_at DESC, m.id DESC LIMIT :limit",
+        {**params, **place, "limit": limit},
     )
     found = [Settlement(**row) for row in rows]
     ids = {id_ for each in found for id_ in (each.candidate_id, each.existing_id, each.merged_id) if id_}

@@ -1,15 +1,15 @@
 """`tulving conflicts`: notes that said the same or the opposite, how that was settled, and taking it back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from tulving.domain.model import SETTLEMENT_STATUSES, Fact, Settlement
+from tulving.domain.model import SETTLEMENT_STATUSES, Fact, Page, Settlement
 from tulving.domain.text import shortened
 from tulving.errors import InvalidInput
-from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import Line, lines, moment, print_json
+from tulving.interfaces.cli.options import AsJson, Cursor
+from tulving.interfaces.cli.terminal import Line, lines, moment, more, print_json
 from tulving.interfaces.wire import wire
 from tulving.interfaces.wording import WON, headline, proposed
 from tulving.services.conflicts import ConflictReport
@@ -33,6 +33,7 @@ def conflicts(
     ] = None,
     status: Annotated[str | None, typer.Option(metavar="|".join(SETTLEMENT_STATUSES), help="List only these")] = None,
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many are listed, the newest first")] = 20,
+    cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
     """List the conflicts between notes: both sides, which one won or what was merged of them, and why. Revert one to
@@ -44,9 +45,9 @@ def conflicts(
         problem = "takes no ids" if verb == "list" else "needs the id of a conflict"
         raise InvalidInput("conflicts", f"{verb} {problem}", "list, revert ID, accept ID, dismiss ID")
     if verb == "list":
-        found = context.obj.run(lambda memory: memory.conflicts(status, limit))
+        found = context.obj.run(lambda memory: memory.conflicts(status, limit, cursor))
         if as_json:
-            print_json({"conflicts": wire(found)})
+            print_json({"conflicts": wire(found.items), "next_cursor": found.next_cursor})
         else:
             lines(listed(found))
         return
@@ -65,7 +66,7 @@ def conflicts(
         print_json({"conflicts": wire(done)})
 
 
-def listed(found: Sequence[ConflictReport]) -> Iterator[Line]:
+def listed(found: Page[ConflictReport]) -> Iterator[Line]:
     """Each conflict: what became of it, both sides, why, and what a person may do about it."""
     for report in found:
         settlement = report.settlement
@@ -84,6 +85,7 @@ def listed(found: Sequence[ConflictReport]) -> Iterator[Line]:
         yield from _commands(settlement)
     if not found:
         yield 0, "no conflicts"
+    yield from more(found.next_cursor)
 
 
 def explained(settlement: Settlement) -> Iterator[Line]:

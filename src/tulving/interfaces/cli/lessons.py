@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from tulving.domain.learning import Proposal
-from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment
+from tulving.domain.model import Page
+from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, moment, more
 from tulving.interfaces.wording import counted, skipped, taught
 from tulving.services.conflicts import REWRITTEN
 from tulving.services.lessons import Learned
@@ -57,13 +58,14 @@ def failed(result: Mapping[str, Any]) -> bool:
     return result["groups_consolidated"] < max(1, len(result["runs"]))
 
 
-def runs(reports: Sequence[RunReport]) -> Iterator[Line]:
+def runs(reports: Page[RunReport]) -> Iterator[Line]:
     for report in reports:
         yield from _run(report)
         for change in report.changes:
             yield from _change(change)
     if not reports:
         yield 0, "no model has learned anything yet"
+    yield from more(reports.next_cursor)
 
 
 def undone(result: Undone) -> Iterator[Line]:
@@ -74,7 +76,7 @@ def undone(result: Undone) -> Iterator[Line]:
         yield 2, ("left as it is: ", "yellow"), reason
 
 
-def proposals(held: Sequence[Proposal], conflicts: int = 0) -> Iterator[Line]:
+def proposals(held: Page[Proposal], conflicts: int = 0) -> Iterator[Line]:
     """Each one: what it would do, why it was held, and where it comes from; and how many conflicts are held too."""
     for proposal in held:
         offer = proposal.offer
@@ -91,6 +93,7 @@ def proposals(held: Sequence[Proposal], conflicts: int = 0) -> Iterator[Line]:
         source = _sources(offer.get("evidence", ()))
         yield 2, (f"{proposal.id} · {moment(proposal.created_at)}", "dim")
         yield 2, (f"run {proposal.run_id}{source}", "dim")
+    yield from more(held.next_cursor)
     if conflicts:
         yield 0, ("held conflicts: ", "yellow"), f"{conflicts:,}, {HELD_CONFLICTS}"
     elif not held:

@@ -15,7 +15,7 @@ from tulving.domain.statistics import Fading, Growth, Overview, Statistics
 from tulving.domain.validity import start
 from tulving.domain.windows import Window
 from tulving.interfaces.cli import browsing, conflicts, layers, lessons, timeline
-from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, columns, is_terminal, lines, moment
+from tulving.interfaces.cli.terminal import KIND_STYLES, Line, Part, block, columns, is_terminal, lines, moment, more
 from tulving.interfaces.parameters import returned
 from tulving.interfaces.wire import wire
 from tulving.services.bridge import BridgeStatus
@@ -56,9 +56,9 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
             lines([_verdict(str(operation.answer), arguments, result)])
         case Stored():
             lines(_stored((operation.command or operation.tool).split()[-1], result))
-        case Page(items=[]):
+        case Page(items=[]) if returned(operation) == Page[Item]:
             lines([(0, f"no {arguments.get('memory_type', operation.name[:-1])}s")])
-        case [] if returned(operation) == list[Fact]:
+        case Page(items=[]) if returned(operation) == Page[Fact] and not arguments.get("cursor"):
             lines([(0, f"nothing was ever stored for {arguments['subject']} · {arguments['predicate']}")])
         case _ if returned(operation) is Rotated:
             lines(timeline.rotated(result, arguments.get("dry_run", False)))
@@ -166,10 +166,9 @@ def derived(items: Sequence[Item]) -> Iterator[Line]:
     yield from _items(items) if items else [(0, "nothing was learned from it alone")]
 
 
-def _page(page: Page) -> Iterator[Line]:
-    yield from _items(page.items)
-    if page.next_cursor:
-        yield 0, (f"more: --cursor {page.next_cursor}", "dim")
+def _page(page: Page[Item]) -> Iterator[Line]:
+    yield from _items(page)
+    yield from more(page.next_cursor)
 
 
 def _window(window: Window) -> Iterator[Line]:
@@ -283,13 +282,14 @@ def _revisions(revisions: Sequence[Revision]) -> Iterator[Line]:
         yield 0, "never edited"
 
 
-def _history(facts: Sequence[Fact]) -> Iterator[Line]:
+def _history(facts: Page[Fact]) -> Iterator[Line]:
     """What was said of one thing, oldest first, with what became of each."""
     for fact in facts:
         state = fact.state.ljust(10), "green" if fact.state == "active" else "dim"
         scope = f"  ({fact.scope})" if fact.scope != "global" else ""
         yield 0, (moment(start(fact)), "dim"), "  ", state, f"  {fact.content}", (scope, "dim")
         yield 22, (str(fact.id), "dim")
+    yield from more(facts.next_cursor)
 
 
 def _verdict(word: str, arguments: Mapping[str, Any], positive: bool) -> Line:
@@ -321,12 +321,11 @@ def _cell(value: Any) -> str:
 
 def _trail(trail: Trail) -> Iterator[Line]:
     yield from events(trail.events)
-    if trail.next_cursor:
-        yield 0, (f"more: --cursor {trail.next_cursor}", "dim")
+    yield from more(trail.next_cursor)
 
 
 RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
-    Page: _page,
+    Page[Item]: _page,
     **dict.fromkeys((Episode, Fact, Rule), memory),
     Window: _window,
     int: _versions,
@@ -341,13 +340,13 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     list[model.EntityCandidate]: _candidates,
     list[Event]: events,
     Trail: _trail,
-    list[Fact]: _history,
+    Page[Fact]: _history,
     list[Item]: derived,
     list[Link]: links,
     list[Revision]: _revisions,
     Consolidated: lessons.consolidated,
     Learned: lessons.learned,
-    list[RunReport]: lessons.runs,
+    Page[RunReport]: lessons.runs,
     CompactFound: layers.compact,
     list[TimelineEntry]: layers.timeline,
     list[Detail]: details,

@@ -1,16 +1,16 @@
 """`tulving sessions`: which stretches of work there were, what was made in them, and starting and ending one."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from tulving.domain.model import SESSION_STATUSES, Session
+from tulving.domain.model import SESSION_STATUSES, Page, Session
 from tulving.domain.text import shortened
 from tulving.errors import InvalidInput, NotFound
-from tulving.interfaces.cli.options import AsJson
-from tulving.interfaces.cli.terminal import Line, lines, moment, print_json
+from tulving.interfaces.cli.options import AsJson, Cursor
+from tulving.interfaces.cli.terminal import Line, lines, moment, more, print_json
 from tulving.interfaces.wire import wire
 from tulving.services.memory import Memory
 from tulving.services.sessions import SessionReport
@@ -36,15 +36,16 @@ def sessions(
         str | None, typer.Option(metavar="NUMBER|JSON", help='End it with these: a number, or {"edit": 3}')
     ] = None,
     limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many are listed, the newest first")] = 20,
+    cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
     """List the sessions of agents and what was made in them; start, show or end one. Pass the id of a session that you
     start here to the commands that store, as --session-id."""
     match words or ["list"]:
         case ["list"]:
-            found = context.obj.run(lambda memory: memory.sessions(status, project, limit))
+            found = context.obj.run(lambda memory: memory.sessions(status, project, limit, cursor))
             if as_json:
-                print_json({"sessions": wire(found)})
+                print_json({"sessions": wire(found.items), "next_cursor": found.next_cursor})
             else:
                 lines(listed(found))
         case ["start"]:
@@ -89,7 +90,7 @@ def _told(session: Session, as_json: bool, done: str) -> None:
         lines([(0, (done, "green"), f" session {session.id}")])
 
 
-def listed(found: Sequence[SessionReport]) -> Iterator[Line]:
+def listed(found: Page[SessionReport]) -> Iterator[Line]:
     """Each session: when it was, what came of it, and how many memories of each kind were made in it."""
     for report in found:
         session = report.session
@@ -101,6 +102,7 @@ def listed(found: Sequence[SessionReport]) -> Iterator[Line]:
         yield 2, (f"{_made(report)} · {session.id}", "dim")
     if not found:
         yield 0, "no sessions"
+    yield from more(found.next_cursor)
 
 
 def _shown(report: SessionReport) -> Iterator[Line]:

@@ -117,6 +117,12 @@ def block(text: str) -> None:
         print(text, end="" if text.endswith("\n") else "\n")
 
 
+def more(next_cursor: str | None) -> Iterator[Line]:
+    """How to see the next page of a listing, if there is one."""
+    if next_cursor:
+        yield 0, (f"more: --cursor {next_cursor}", "dim")
+
+
 def lines(content: Iterable[Line]) -> None:
     """Print lines. On a terminal they are wrapped at words, within their indentation; on a narrow one they are indented
     less."""

@@ -11,7 +11,7 @@ MEANS = {
     "proven": "Helped often and for long enough to be relied on.",
     "established": "Helped several times, and seldom did harm.",
     "candidate": "New, or not yet shown to help.",
-    "anti_pattern": "Did harm again and again, and is a warning against itself now.",
+    "anti_pattern": "Did harm again and again. Now a warning not to do it.",
 }
 """The rungs, the highest first."""
 

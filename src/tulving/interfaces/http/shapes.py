@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tulving.domain.model import KINDS, Episode, Fact, Hit, Rule
 from tulving.domain.records import INTERNAL, RENAMED, Record
-from tulving.interfaces.parameters import json_type, returned
+from tulving.interfaces.parameters import answered, json_type, returned
 from tulving.interfaces.wire import LEFT_OUT
 from tulving.services.operations import Operation
 
@@ -32,8 +32,12 @@ class Shapes:
 
     def answer(self, operation: Operation) -> dict[str, Any]:
         """The schema of an operation's response. A missing result is an error over HTTP, so null is left out."""
-        described = self._present(returned(operation))
-        return _object({operation.answer: described}, [operation.answer]) if operation.answer else described
+        if not (parts := answered(operation)):
+            return self._present(returned(operation))
+        described = {
+            name: self._present(part) if name == operation.answer else self.of(part) for name, part in parts.items()
+        }
+        return _object(described, [*parts])
 
     def of(self, hint: Any) -> dict[str, Any]:
         """The schema of a type."""

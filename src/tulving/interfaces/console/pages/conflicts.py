@@ -16,7 +16,7 @@ from tulving.interfaces.console.visit import Page, Visit
 from tulving.services.conflicts import ConflictReport
 
 PATH = "/console/conflicts"
-AT_A_TIME, MOST = 20, 1000
+AT_A_TIME = 20
 
 
 async def show(visit: Visit) -> Response:
@@ -24,11 +24,10 @@ async def show(visit: Visit) -> Response:
     status = visit.query.get("status") or None
     if status is not None:
         status = one_of("status", status, SETTLEMENT_STATUSES)
-    limit = MOST if visit.query.get("all") else AT_A_TIME
-    found = await visit.call("memory_conflicts", status=status, limit=limit)
+    cursor = visit.query.get("cursor") or None
+    found = await visit.call("memory_conflicts", status=status, limit=AT_A_TIME, cursor=cursor)
     waiting = await visit.memory.count_held_conflicts()
-    more = limit == AT_A_TIME and len(found) == limit
-    return _page(visit, found, wanted=status, waiting=waiting, more=more)
+    return _page(visit, found, wanted=status, waiting=waiting, cursor=found.next_cursor)
 
 
 async def look(visit: Visit) -> Response:

@@ -147,7 +147,7 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
         advice = "Models want to learn this; you decide."
         yield Concern(f"{counted(proposals, 'proposal')} to review.", advice, "/console/review", "Review")
     if refuted := counts.rules.needs_inversion:
-        advice = "It did more harm than good, so the next maintenance turns it into a warning."
+        advice = "More harm than help: the next maintenance turns such a rule into a warning."
         yield Concern(f"{counted(refuted, 'rule')} refuted by use.", advice, "/console/rules", "Rules")
     if 0 < NEARLY * counts.learning["tokens_per_day"] <= counts.learning["tokens_today"]:
         advice = "Learning stops for today at the limit (llm.tokens_per_day)."

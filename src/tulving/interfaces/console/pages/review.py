@@ -1,5 +1,6 @@
 """Review: the proposals of models that wait for a decision."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from tulving.domain.model import Episode, Item
 from tulving.interfaces.console.visit import Page, Visit
 
 PATH = "/console/review"
-AT_A_TIME, MOST = 50, 500
+AT_A_TIME = 50
 SOURCES = 3
 """How many of the episodes that a proposal comes from are quoted."""
 DOES = {
@@ -45,11 +46,15 @@ class Case:
 
 async def show(visit: Visit) -> Response:
     """What waits for a decision, the oldest first."""
-    held = await visit.call("memory_proposals")
-    limit = MOST if visit.query.get("all") else AT_A_TIME
-    cases = await _cases(visit, held[:limit])
-    conflicts = await visit.memory.count_held_conflicts()
-    return visit.render("review.html", cases=cases, total=len(held), conflicts=conflicts, does=DOES)
+    held = await visit.call("memory_proposals", limit=AT_A_TIME, cursor=visit.query.get("cursor") or None)
+    return visit.render(
+        "review.html",
+        cases=await _cases(visit, held),
+        cursor=held.next_cursor,
+        total=await visit.memory.count_held_proposals(),
+        conflicts=await visit.memory.count_held_conflicts(),
+        does=DOES,
+    )
 
 
 async def accept(visit: Visit) -> Response:
@@ -75,7 +80,7 @@ def _chosen(visit: Visit, form: FormData) -> list[str]:
     return [only] if only else [str(each) for each in form.getlist("ids")]
 
 
-async def _cases(visit: Visit, held: list[Proposal]) -> list[Case]:
+async def _cases(visit: Visit, held: Sequence[Proposal]) -> list[Case]:
     wanted = sorted({UUID(id_) for proposal in held for id_ in _concerned(proposal)})
     found = {str(id_): item for id_, item in (await visit.memories(wanted)).items()}
     cases = []

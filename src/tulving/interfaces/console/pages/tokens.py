@@ -16,7 +16,7 @@ MEANS = {
     "admin": "administer the whole store, with all its tenants",
 }
 LIMITS = {
-    "requests_per_minute": "of each server",
+    "requests_per_minute": "counted by each server",
     "model_tokens_per_day": "spent by language models",
     "largest_body": "bytes of a request",
 }
