@@ -11,14 +11,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
-from administration import administer
 from console_parts import WIDE, Browser, Service, Visitor, application_of, chromium, flags, serving
+from http_parts import new_token
 from playwright.async_api import Browser as Chromium
 from playwright.async_api import async_playwright
 from starlette.applications import Starlette
 
-from tulving import Caller, Memory, open_administration
-from tulving.bootstrap import new_secret
+from tulving import Memory, open_administration
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces import console
 
@@ -60,8 +59,7 @@ async def entered(app: Starlette, memory: Memory) -> AsyncIterator[Callable[...,
     async with AsyncExitStack() as visitors:
 
         async def enter(*rights: str, tenant: str = memory.caller.tenant_id, name: str = "Vera") -> Visitor:
-            secret = new_secret()
-            await administer(memory.bind(caller=Caller(tenant))).create_token(secret, name=name, rights=rights)
+            secret = await new_token(memory, tenant, name=name, rights=rights)
             visitor = Visitor(app)
             visitors.push_async_callback(visitor.web.aclose)
             return await visitor.log_in(secret)

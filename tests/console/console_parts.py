@@ -4,26 +4,22 @@ import itertools
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx2
-from administration import administer, authentication
 from axe_playwright_python.async_playwright import Axe
 from html_tree import Element, Tree
+from http_parts import BASE, SOURCE, new_token, opening, started
 from playwright.async_api import BrowserContext, Page, Request
 from starlette.applications import Starlette
 
-import tulving
 from tulving import Caller, Memory
-from tulving.bootstrap import Served, new_secret, utc_now
+from tulving.bootstrap import utc_now
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces import console
 from tulving.interfaces.calls import open_lazily
@@ -35,24 +31,12 @@ from tulving.interfaces.http.hosts import Endpoint
 from tulving.services.administration import Administration
 from tulving.settings import MemoryModuleConfig
 
-BASE = "http://127.0.0.1:8321"
 ADDRESS = Endpoint("127.0.0.1", 8321)
 KEY = "tulving_the-key-of-this-server-0123456789"
-SOURCE = str(Path(tulving.__file__).parent.parent)
 PICTURES = "TULVING_TEST_PICTURES"
 """A folder for screenshots; without it none are taken."""
 NARROW, WIDE = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 STORY = MemoryModuleConfig(conflicts=story.UNSURE)
-
-
-def opening(memory: Memory) -> Callable[[], AbstractAsyncContextManager[Served]]:
-    """The memory of a test as a server opens it."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Served]:
-        yield Served(memory, authentication(memory), administer(memory))
-
-    return opened
 
 
 @asynccontextmanager
@@ -69,24 +53,10 @@ async def application_of(memory: Memory) -> AsyncIterator[Starlette]:
 def serving(folder: Path, *options: str, **settings: str) -> Iterator[str]:
     """`tulving serve` in a process of its own, and the link to its console that it prints when it is ready."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TULVING_")}
-    said = folder / "said"
-    with said.open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0", *options],
-            env=kept | settings | {"PYTHONPATH": SOURCE},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        while not (link := re.search(r"^Console: (\S+)$", said.read_text(), re.MULTILINE)):
-            assert process.poll() is None, said.read_text()
-            time.sleep(0.05)
-        yield link[1]
-    finally:
-        process.terminate()
-        process.wait(40)
+    environ = kept | settings | {"PYTHONPATH": SOURCE}
+    with started("serve", "127.0.0.1:0", *options, cwd=folder, environ=environ) as served:
+        yield served.said.partition("Console: ")[2].split()[0]
+        served.end()
 
 
 class Visitor:
@@ -251,10 +221,7 @@ class Service:
 
     async def token(self, tenant: str, *rights: str) -> str:
         """A new token for a tenant."""
-        secret = new_secret()
-        bound = Administration(self.administration._env, Caller(tenant))
-        await bound.create_token(secret, name=f"tester of {tenant}", rights=rights or ALL_RIGHTS)
-        return secret
+        return await new_token(self.memory(tenant), name=f"tester of {tenant}", rights=rights or ALL_RIGHTS)
 
     def memory(self, tenant: str, **parts: Any) -> Memory:
         """The memory of a tenant, perhaps with other parts than the service has (`clock`, `config`)."""
@@ -288,8 +255,11 @@ class Browser:
         await story.tell(self.service.memory(self.tenant, clock=clock, config=STORY), clock)
 
     async def log_in(self) -> None:
-        """By the link that `tulving serve` prints, with the token as key."""
-        await self.open(f"/console/login?key={self.secret}")
+        """By the form, as the holder of a token does."""
+        await self.open("/console/login")
+        await self.page.fill("[name=token]", self.secret)
+        await self.page.keyboard.press("Enter")
+        await self.page.wait_for_url("**/console")
 
     async def open(self, path: str) -> None:
         """Open an address below the server's root."""
@@ -320,9 +290,10 @@ class Browser:
             await self.page.wait_for_timeout(50)
         return found
 
-    async def barriers(self) -> list[str]:
-        """What axe-core finds that is serious or critical, in the theme that is shown."""
-        found = (await Axe().run(self.page)).response["violations"]
+    async def barriers(self, *rules: str) -> list[str]:
+        """What axe-core finds that is serious or critical, in the theme that is shown; by some rules or by all."""
+        options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
+        found = (await Axe().run(self.page, options=options)).response["violations"]
         return [
             f"{self.page.url}: {each['id']}, {each['help']}: {node['html']:.300} {node.get('failureSummary', '')}"
             for each in found

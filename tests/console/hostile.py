@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable
 from dataclasses import replace
-from uuid import UUID
+from itertools import cycle
 
 from tulving import Caller, Memory
 from tulving.bootstrap import new_secret
@@ -52,6 +52,7 @@ class Planting:
         self.administration = Administration(memory._env, memory.caller)
         self.kept: dict[str, set[str]] = {name: set() for name in HOSTILE}
         self.paths: dict[str, str] = {}
+        self._blocks = cycle(PROFILE)
 
     async def everywhere(self) -> None:
         """Plant each content into every field."""
@@ -97,7 +98,7 @@ class Planting:
         memory, short = self.memory, text[:120]
         entity = memory.create_entity(short, "person", aliases=[f"also {short}"], metadata={short: text})
         await self._try(name, "entity", entity)
-        await self._try(name, "profile", memory.set_profile(PROFILE[len(self.kept) % 6], text))
+        await self._try(name, "profile", memory.set_profile(next(self._blocks), text))
         session = await self._try(name, "session", memory.start_session(project=short, butler=short))
         session = session or await memory.start_session()
         await self._try(name, "summary", memory.end_session(session.id, text, {short: 3}))
@@ -133,12 +134,3 @@ async def plant(memory: Memory) -> Planting:
     planting = Planting(memory)
     await planting.everywhere()
     return planting
-
-
-def is_id(text: str) -> bool:
-    """Whether a part of a path is an id."""
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True

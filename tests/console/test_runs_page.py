@@ -7,6 +7,7 @@ from learned_parts import ask, consolidate, fact, token_of
 
 from tulving import Memory
 from tulving.errors import ModelUnavailable
+from tulving.interfaces.console.pages import runs
 
 
 @pytest.fixture
@@ -112,3 +113,17 @@ async def test_those_of_another_tenant_are_not_there(entered, memory, run):
     await other.send("POST", f"/console/runs/{run}/undone", data={"_token": token, "_sure": "1"})
     assert other.status == 404
     assert len(await contents(memory)) == 2
+
+
+async def test_many_have_pages(visitor, memory, run, monkeypatch):
+    monkeypatch.setattr(runs, "AT_A_TIME", 1)
+    newer = await consolidate(memory, "Anna told about her dog", new_facts=[fact("Anna", "second pet", "a dog")])
+    await visitor.open("/console/runs")
+    assert visitor.links("Learning from episodes") == [f"/console/runs/{newer}"]
+    await visitor.follow("Next page")
+    assert visitor.links("Learning from episodes") == [f"/console/runs/{run}"]
+    assert not visitor.links("Next page")
+    await visitor.follow("First page")
+    assert visitor.links("Learning from episodes") == [f"/console/runs/{newer}"]
+    await visitor.open("/console/runs?cursor=nonsense")
+    assert visitor.status == 400

@@ -1,7 +1,6 @@
 """A service in this process, and an identity provider beside it."""
 
 import json
-import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -12,11 +11,11 @@ from typing import Any
 
 import httpx2
 import jwt
-from administration import administer, authentication
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from http_parts import BASE, bearer, new_token, opening_by
 from starlette.applications import Starlette
 
-from tulving import Caller, open_memory
+from tulving import open_memory
 from tulving.bootstrap import Served
 from tulving.config import load_config
 from tulving.interfaces import console
@@ -28,7 +27,6 @@ from tulving.interfaces.http.hosts import Endpoint, host_names, origins
 from tulving.interfaces.http.identity import IdentityProvider
 from tulving.interfaces.http.signing_keys import SigningKeys
 
-BASE = "http://127.0.0.1:8321"
 KEY = "tulving_" + "K" * 43
 ISSUER, AUDIENCE = "https://id.example.com/", "tulving"
 FACT = {"subject": "Anna", "predicate": "colour", "content": "green"}
@@ -43,15 +41,12 @@ class Service:
     store: Served
 
     async def create(self, tenant: str = "default", **options: Any) -> str:
-        secret = f"tulving_{secrets.token_urlsafe(32)}"
-        await administer(self.store.memory.bind(caller=Caller(tenant))).create_token(secret, **options)
-        return secret
+        return await new_token(self.store.memory, tenant, **options)
 
     async def send(
         self, method: str, path: str, credential: str | None = None, *, client: str = "127.0.0.1", **options: Any
     ) -> httpx2.Response:
-        headers = {} if credential is None else {"authorization": f"Bearer {credential}"}
-        headers |= options.pop("headers", {})
+        headers = bearer(credential) | options.pop("headers", {})
         transport = httpx2.ASGITransport(self.app, client=(client, 4321))
         async with httpx2.AsyncClient(transport=transport, base_url=BASE) as web:
             return await web.request(method, path, headers=headers, **options)
@@ -62,16 +57,11 @@ async def service(
     keys: SigningKeys | None = None, key: str | None = None, clock: Any = time.monotonic, **settings: Any
 ) -> AsyncIterator[Service]:
     """A whole service over the configured store."""
-    opening = {name: settings.pop(name) for name, value in [*settings.items()] if hasattr(value, "unready")}
+    given = {name: settings.pop(name) for name, value in [*settings.items()] if hasattr(value, "unready")}
     config = load_config(**settings)
-
-    @asynccontextmanager
-    async def open_store() -> AsyncIterator[Served]:
-        async with open_memory(config=config, background=False, **opening) as memory:
-            yield Served(memory, authentication(memory), administer(memory))
-
+    opener = opening_by(lambda: open_memory(config=config, background=False, **given))
     address = Endpoint("127.0.0.1", 8321, True, host_names(config.allowed_hosts), origins(config.allowed_origins))
-    async with open_lazily(open_store) as opened:
+    async with open_lazily(opener) as opened:
         provider = IdentityProvider(config.jwt, config.tenant, keys) if config.jwt.chosen else None
         access = Access(opened, False, key, config.http, provider, clock)
         more = [*api.routes(config, access), *console.routes(config, access)]

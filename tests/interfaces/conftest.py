@@ -1,25 +1,25 @@
 """What tests of the surfaces share: an environment of their own, and ways to run a command or a server in it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from http_parts import Served
+from http_parts import SOURCE, Served, started
 
-import tulving
 from tulving.location import is_postgres
 from tulving.storage.sqlite import database
 
 NO_PARAMETERS = SimpleNamespace(params={})
-SOURCE = str(Path(tulving.__file__).parent.parent)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -114,40 +114,25 @@ def connect(environ: dict[str, str]) -> Callable[..., AbstractAsyncContextManage
 @pytest.fixture
 def server(environ: dict[str, str]) -> Iterator[Callable[..., Served]]:
     """Start a server on a free port, in which a process may have so many files open."""
-    started: list[subprocess.Popen[str]] = []
+    with ExitStack() as running:
 
-    def start(*options: str, address: str = "127.0.0.1:0", files: int = 512, **changed: str) -> Served:
-        limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
-        process = subprocess.Popen(
-            [*limited, sys.executable, "-m", "tulving", "mcp", "--http", address, *options],
-            env=os.environ | changed,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if line.startswith("Tulving serves "):
-                return Served(process, int(line.split("/mcp")[0].rsplit(":", 1)[1]), said)
-        raise AssertionError(f"the server ended with {process.wait()}: {said}")
+        def start(*options: str, address: str = "127.0.0.1:0", files: int = 512, **changed: str) -> Served:
+            arguments = "mcp", "--http", address, *options
+            return running.enter_context(started(*arguments, environ=os.environ | changed, files=files))
 
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+        yield start
 
 
 @pytest.fixture
-def token(process) -> Callable[..., dict[str, Any]]:
-    """Create a token as a person does."""
+def token(environ: dict[str, str]) -> Callable[..., dict[str, Any]]:
+    """Create a token as a person does, in this process."""
+    from tulving.interfaces.cli import run
 
     def create(tenant: str = "default", *options: str) -> dict[str, Any]:
-        ran = process("--tenant", tenant, "token", "create", "--json", *options)
-        assert ran.code == 0, ran.err
-        return json.loads(ran.out)
+        said = io.StringIO()
+        with ThreadPoolExecutor(1) as beside, redirect_stdout(said):  # a loop may run in our own thread
+            code = beside.submit(run, ["--tenant", tenant, "token", "create", "--json", *options]).result()
+        assert code == 0, said.getvalue()
+        return json.loads(said.getvalue())
 
     return create

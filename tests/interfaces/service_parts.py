@@ -3,19 +3,15 @@
 import asyncio
 import json
 import os
-import secrets
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from administration import administer, authentication
-from http_parts import Served, bearer
+from http_parts import Served, bearer, new_token, opening_by, started
 
-from tulving import Caller, Memory, open_memory
+from tulving import Memory, open_memory
 from tulving.bootstrap import Served as Store
 from tulving.config import load_config
 from tulving.interfaces.calls import Opened, open_lazily
@@ -49,9 +45,7 @@ class Service:
 
     async def create(self, tenant: str = "default", **options: Any) -> str:
         """A token for a tenant."""
-        secret = f"tulving_{secrets.token_urlsafe(32)}"
-        await administer((await self.memory()).bind(caller=Caller(tenant))).create_token(secret, **options)
-        return secret
+        return await new_token(await self.memory(), tenant, **options)
 
     async def revoke(self, secret: str) -> None:
         served = await self.opened()
@@ -67,12 +61,7 @@ class Service:
 async def service(http: dict[str, Any] | None = None, closed: bool = True, **settings: Any) -> AsyncIterator[Service]:
     config = load_config(**settings, http=HttpConfig(**(http or {})))
 
-    @asynccontextmanager
-    async def open_store() -> AsyncIterator[Store]:
-        async with open_memory(config=config, background=False) as memory:
-            yield Store(memory, authentication(memory), administer(memory))
-
-    async with open_lazily(open_store) as opened:
+    async with open_lazily(opening_by(lambda: open_memory(config=config, background=False))) as opened:
         with listen("127.0.0.1", 0) as listener:
             port = listener.getsockname()[1]
             access = Access(opened, is_open=not closed)
@@ -155,30 +144,11 @@ async def listening(
         yield Listener(response)
 
 
-@contextmanager
-def service_process(*options: str, address: str = "127.0.0.1", port: int = 0, **changed: str) -> Iterator[Served]:
+def service_process(
+    *options: str, address: str = "127.0.0.1", port: int = 0, **changed: str
+) -> AbstractContextManager[Served]:
     """`tulving serve` as a process of its own, killed at the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tulving", "serve", f"{address}:{port}", *options],
-        env=os.environ | changed,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if line.startswith("Tulving serves "):
-                yield Served(process, int(line.split("/mcp")[0].rsplit(":", 1)[1]), said)
-                break
-        else:
-            raise AssertionError(f"the service ended with {process.wait()}: {said}")
-    finally:
-        process.kill()
-        process.communicate()
+    return started("serve", f"{address}:{port}", *options, environ=os.environ | changed)
 
 
 def client_of(served: Served, secret: str | None = None, **options: Any) -> httpx2.AsyncClient:

@@ -182,6 +182,7 @@ def test_a_proxy_has_more_connections_than_a_client(token):
                 each.close()
 
 
+@pytest.mark.usefixtures("path")
 def test_an_open_server_has_no_proxy(process):
     ran = process("serve", "127.0.0.1:0", "--open", "--proxy-headers", "127.0.0.1")
     assert (ran.code, "open: is not possible behind a proxy" in ran.err) == (2, True)

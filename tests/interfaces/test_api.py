@@ -183,6 +183,7 @@ async def test_a_page_that_does_not_exist_is_refused(api: Api):
         ("/v1/review", (*nonsense, *places)),
         ("/v1/conflicts", (*nonsense, *places)),
         ("/v1/sessions", (*nonsense, *places)),
+        ("/v1/profiles", nonsense),
         ("/v1/history?subject=a&predicate=b", (*nonsense, *places)),
     ):
         for cursor in cursors:
@@ -439,6 +440,7 @@ async def test_a_name_with_a_slash_is_one_part_of_a_path(api: Api):
     assert (await api.send("DELETE", at)).json() == {"deleted": True}
 
 
+@pytest.mark.usefixtures("path")
 async def test_head_is_get_without_the_body(environ: dict[str, str], token: Callable[..., Any]):
     """Asked of a real server, which leaves the body out."""
     with service_process() as process:

@@ -25,6 +25,7 @@ def damaged(environ: dict[str, str], minilm_home: Path, monkeypatch: pytest.Monk
     return folder
 
 
+@pytest.mark.usefixtures("path")
 def test_damaged_weights_are_told_of_and_mended(damaged: Path, minilm_home: Path, cli: Callable[..., Any]) -> None:
     stored = cli("store", "rule", "greet every guest")
     assert stored.code == 0 and "`tulving init`" in " ".join(stored.err.split())

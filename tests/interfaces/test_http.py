@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import logging
-import secrets
 import signal
 import socket
 import time
@@ -16,13 +15,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from administration import administer, authentication
-from http_parts import JSON, LIST, Served, bearer
+from administration import administer
+from http_parts import BASE, JSON, LIST, Served, bearer, new_token, opening_by
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 
-from tulving import Caller, Memory, open_memory
+from tulving import Memory, open_memory
 from tulving.bootstrap import Served as Store
 from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
@@ -39,7 +38,6 @@ MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 ONE_ENGINE = pytest.mark.usefixtures("path")
 """For what does not depend on the engine: starting a server takes a second."""
 ADDRESS = Endpoint("127.0.0.1", 8321)
-BASE = "http://127.0.0.1:8321"
 STANDARD = {name for name, operation in OPERATIONS.items() if operation.standard}
 READING = {name for name in STANDARD if OPERATIONS[name].effect == "read"}
 
@@ -84,9 +82,7 @@ class Inside:
         return (await self.opened()).memory
 
     async def create(self, tenant: str = "default", **options: Any) -> str:
-        secret = f"tulving_{secrets.token_urlsafe(32)}"
-        await administer((await self.memory()).bind(caller=Caller(tenant))).create_token(secret, **options)
-        return secret
+        return await new_token(await self.memory(), tenant, **options)
 
     async def send(self, method: str = "POST", path: str = "/mcp", **options: Any) -> httpx2.Response:
         options.setdefault("headers", {})
@@ -105,13 +101,8 @@ async def inside(
     address: Endpoint = ADDRESS, closed: bool = False, opener: Any = None, **settings: Any
 ) -> AsyncIterator[Inside]:
     config = load_config(**settings)
-
-    @asynccontextmanager
-    async def open_store() -> AsyncIterator[Store]:
-        async with opener() if opener else open_memory(config=config, background=False) as memory:
-            yield Store(memory, authentication(memory), administer(memory))
-
-    async with open_lazily(open_store) as opened:
+    opener = opener or (lambda: open_memory(config=config, background=False))
+    async with open_lazily(opening_by(opener)) as opened:
         app = application(config, opened, address, Access(opened, is_open=not closed))
         async with app.router.lifespan_context(app):
             yield Inside(app, opened)
@@ -291,6 +282,7 @@ async def test_a_request_that_is_repeated_under_its_key_is_done_once(environ):
 # -- what must be refused ---------------------------------------------------------------------------------------
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "authorization",
     [
@@ -393,6 +385,7 @@ def test_it_is_never_open_where_others_can_reach_it(process, address: str, names
     assert "`tulving token create`" in ran.err
 
 
+@ONE_ENGINE
 def test_it_is_not_open_to_all_and_to_those_with_a_token(process, token):
     token()
     ran = process("mcp", "--http", "127.0.0.1:0", "--open")
@@ -724,8 +717,8 @@ def test_a_request_under_way_is_answered_before_the_end(server, process, number:
     assert answer.status == 200
     assert json.loads(answer.read())["result"]["structuredContent"]["outcome"] == "stored"
     connection.close()
-    _, err = served.process.communicate(timeout=30)
-    assert (served.process.returncode, "Traceback" in err) == (0, False), err
+    assert served.process.wait(30) == 0
+    assert "Traceback" not in served.later, served.later
     assert "finish what you began" in process("list", "rule").out
 
 

@@ -114,6 +114,7 @@ async def test_nothing_that_happens_after_a_token_was_revoked_is_sent(environ, m
                 await stream.next()
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     "query",
     [{"after": "7"}, {"after": "x.y"}, {"topics": "dreams"}, {"topics": ",rule"}, {"offset": "1"}],
@@ -140,6 +141,7 @@ async def test_a_cursor_of_another_store_is_told_apart(environ, engine):
             assert "restored" in said["problem"] and "no cursor" in said["allowed"]
 
 
+@pytest.mark.usefixtures("path")
 async def test_who_asks_for_the_head_alone_gets_that(environ):
     async with service() as here, here.client(await here.create()) as client:
         answer = await client.head("/v1/events")
@@ -213,6 +215,7 @@ async def test_a_revoked_token_hears_nothing_more(environ, busy):
             assert (await problem(client))[0] == 401
 
 
+@pytest.mark.usefixtures("path")
 async def test_a_token_and_the_server_have_so_many_streams(environ):
     async with service({"max_streams": 3, "max_streams_per_token": 2}) as here:
         one, other = await here.create(name="one"), await here.create(name="other")
@@ -232,6 +235,7 @@ async def test_a_token_and_the_server_have_so_many_streams(environ):
 # -- time ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("path")
 async def test_signs_of_life_come_while_nothing_happens(environ):
     async with service(QUICK) as here, here.client(await here.create()) as client:
         begun = time.monotonic()
@@ -249,6 +253,7 @@ async def test_the_server_ends_its_streams_when_it_ends(environ):
         assert await stream.end() == []
 
 
+@pytest.mark.usefixtures("path")
 async def test_a_reader_who_takes_nothing_is_not_waited_for(environ):
     """What waits for them is bounded: the rest stays where it is, in the store."""
     async with service({"request_timeout": 0.5}) as here:

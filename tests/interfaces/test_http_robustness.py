@@ -68,6 +68,7 @@ def head(here: Service, secret: str, path: str = "/v1/stats", method: str = "GET
     ).encode()
 
 
+@pytest.mark.usefixtures("path")
 async def test_bytes_that_are_no_request_harm_nobody(environ):
     chance = random.Random(3)
     noise = [chance.randbytes(chance.randint(1, 5_000)) for _ in range(20)]
@@ -84,6 +85,7 @@ async def test_bytes_that_are_no_request_harm_nobody(environ):
         await asyncio.gather(*map(send, (*GARBAGE, *noise)))
 
 
+@pytest.mark.usefixtures("path")
 async def test_requests_that_are_sent_at_once_are_answered_in_their_order(environ):
     async with unharmed() as (here, secret):
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
@@ -115,6 +117,7 @@ async def test_clients_that_vanish_leave_nothing(environ):
         await until(lambda: not here.access.streams._of)
 
 
+@pytest.mark.usefixtures("path")
 async def test_silent_and_half_open_connections_end_while_others_are_served(environ):
     async with unharmed(**SOON) as (here, secret):
         silent = [await asyncio.open_connection("127.0.0.1", here.port) for _ in range(30)]
@@ -183,6 +186,7 @@ def small_requests(port: int, secret: str) -> list[bytes]:
     ]
 
 
+@pytest.mark.usefixtures("path")
 async def test_many_small_requests_leave_nothing(environ):
     async with unharmed(failures_per_minute=100_000) as (here, secret):
         assert await hammer(here.port, small_requests(here.port, secret), 1_600) == 1_600

@@ -161,6 +161,7 @@ async def test_there_is_no_line_for_a_request_unless_it_is_asked_for(path, writt
     assert written.getvalue() == ""
 
 
+@pytest.mark.usefixtures("path")
 def test_a_server_logs_nothing_but_json(environ):
     """From its first line, and nothing that would let somebody in."""
     command = [sys.executable, "-m", "tulving", "serve", "127.0.0.1:0", "--log-format", "json", "--access-log"]

@@ -81,6 +81,7 @@ async def test_requests_are_counted_by_the_template_of_their_route(url):
         assert figures["tulving_http_requests_in_flight", ()] == 1, "the one that asks"
 
 
+@pytest.mark.usefixtures("path")
 async def test_streams_of_events_are_counted_while_they_are_open(environ, token):
     secret = token()["secret"]
     with service_process() as served:

@@ -109,6 +109,7 @@ def test_an_exporter_that_is_not_installed_is_named(environ, exporter, caplog):
     assert exporter in caplog.text
 
 
+@pytest.mark.usefixtures("path")
 def test_the_variables_of_opentelemetry_configure_a_service(process):
     """With the exporter that the SDK itself has."""
     ran = process("worker", "--once", "decay_sweep", OTEL_TRACES_EXPORTER="console")
@@ -180,13 +181,13 @@ def fitting(parameter: Parameter, known: dict[str, str]) -> Any:
     )
 
 
-async def every_call(service: WatchedService) -> int:
+async def every_call(service: WatchedService) -> None:
     """Call each operation with a canary in every textual argument: with all of them, with the required ones, and with
     ids that are there; and with a false token and a false JWT."""
     stored = await service.post(
         "/v1/facts", subject=f"{CANARY} subject", predicate="drink", content=f"{CANARY} content <private>x</private>"
     )
-    known, calls = {"id": stored.json()["id"]}, 0
+    known = {"id": stored.json()["id"]}
     for operation in OPERATIONS.values():
         taken = parameters(operation)
         required = [each for each in taken if each.required or f"{{{each.name}}}" in operation.http]
@@ -196,18 +197,15 @@ async def every_call(service: WatchedService) -> int:
             {each.name: fitting(each, known) for each in required},
         ):
             await service.call(operation, arguments, **{"x-request-id": f"{CANARY} id", "idempotency-key": CANARY})
-            calls += 1
         for false in (JWT, "tulving_" + CANARY * 8):
             refused = await service.call(operation, arguments, authorization=f"Bearer {false}")
             assert refused.status_code == 401
-            calls += 1
     await service.web.get(f"/{CANARY}/page?{CANARY}=1", headers={"traceparent": CANARY})
     await service.web.get(f"/console/{CANARY}?q={CANARY}")
     for tool in ("memory_store_note", CANARY):
         call = {"name": tool, "arguments": {"content": f"{CANARY} over mcp", CANARY: CANARY}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         await service.web.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
-    return calls
 
 
 def leaks(told: list[str], secret: str) -> list[tuple[str, str]]:
@@ -229,9 +227,8 @@ async def test_nothing_that_was_stored_asked_or_sent_is_told(url, traces, export
 
     with logged() as text:
         async with watched(url, traces=traces, llm=ScriptedLlm(answer, forever=True)) as service:
-            calls = await every_call(service)
+            await every_call(service)
             secret, figures = service.secret, service.metrics.text().decode()
-    assert calls >= 5 * len(OPERATIONS)
     spans = exporter.get_finished_spans()
     called = {span.attributes["tulving.operation"] for span in spans if span.name.startswith("operation ")}
     assert len(called) > len(OPERATIONS) * 0.8, "most calls must get as far as their verb"

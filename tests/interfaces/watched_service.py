@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+from administration import administer
+from http_parts import asked, bearer, new_token, opening
 
 from tulving import Administration, Memory, open_memory
-from tulving.bootstrap import Served, new_secret
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces import console
+from tulving.interfaces.calls import open_lazily
 from tulving.interfaces.http import api
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.authentication import Access
@@ -20,7 +22,6 @@ from tulving.interfaces.http.metrics import Metrics
 from tulving.interfaces.http.observability import Observability
 from tulving.interfaces.traces import Traces
 from tulving.services.operations import Operation
-from tulving.services.tokens import Authentication
 from tulving.settings import HttpConfig, MemoryModuleConfig
 from tulving.testing import WordEmbedder
 
@@ -43,11 +44,7 @@ class WatchedService:
 
     async def call(self, operation: Operation, arguments: Mapping[str, Any], **headers: str) -> httpx2.Response:
         """Call an operation by its route."""
-        method, path = operation.http.split()
-        rest = dict(arguments)
-        for name in re.findall(r"{(\w+)}", path):
-            path = path.replace(f"{{{name}}}", str(rest.pop(name)))
-        given: Any = {"params": rest} if method in ("GET", "DELETE") else {"json": rest}
+        method, path, given = asked(operation, arguments)
         return await self.web.request(method, path, headers=headers, **given)
 
     async def post(self, path: str, **body: Any) -> httpx2.Response:
@@ -86,24 +83,18 @@ async def watched(
     config, address = config or MemoryModuleConfig(http=PATIENT), address or Endpoint("127.0.0.1", 8765)
     watch = Observability(config.metrics, traces)
     given = {"embedder": WordEmbedder(), "background": False, **options}
-    async with open_memory(url, config=config, observer=watch.observer, **given) as memory:
-        env, caller = memory._env, memory.caller
-        administration = Administration(env, caller)
-        served = Served(memory, Authentication(env, caller), administration)
-
-        async def opened() -> Served:
-            return served
-
-        secret = new_secret()
-        await administration.create_token(secret, name="tester", rights=ALL_RIGHTS)
+    async with (
+        open_memory(url, config=config, observer=watch.observer, **given) as memory,
+        open_lazily(opening(memory)) as opened,
+    ):
+        secret = await new_token(memory, name="tester", rights=ALL_RIGHTS)
         access = Access(opened, False, None, config.http)
         more = [*watch.routes(opened, access, address), *api.routes(config, access), *console.routes(config, access)]
         app = application(config, opened, address, access, more, watching=watch.middleware)
         transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-        headers = {"authorization": f"Bearer {secret}"}
         async with (
             app.router.lifespan_context(app),
-            httpx2.AsyncClient(transport=transport, base_url=f"http://{address}", headers=headers) as web,
+            httpx2.AsyncClient(transport=transport, base_url=f"http://{address}", headers=bearer(secret)) as web,
         ):
             assert watch.metrics is not None
-            yield WatchedService(web, memory, administration, secret, watch.metrics, address)
+            yield WatchedService(web, memory, administer(memory), secret, watch.metrics, address)

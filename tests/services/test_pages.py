@@ -1,4 +1,4 @@
-"""Listings of any length, page by page: runs, the review queue, conflicts, sessions and the history of a fact."""
+"""Listings of any length, page by page: runs, the review queue, conflicts, sessions, profiles, histories of facts."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -75,26 +75,33 @@ async def make_fact(memory: Memory) -> UUID:
     return (await memory.store_fact("Anna", "city", f"city {memory._env.ids()}", occurred_at=memory.now())).id
 
 
+async def make_profile(memory: Memory) -> str:
+    household = f"h{memory._env.ids().int % 2**32:010}"
+    await memory.set_profile("work", "Leads the bookings.", household_id=household)
+    return household
+
+
 @dataclass(frozen=True)
 class Listing:
     """A verb that lists page by page, what makes an entry, and where that is."""
 
     verb: Callable[..., Any]
-    make: Callable[[Memory], Awaitable[UUID]]
-    id_of: Callable[[Any], UUID]
+    make: Callable[[Memory], Awaitable[Any]]
+    id_of: Callable[[Any], Any]
     table: str
+    key: str = "id"
     ascends: bool = False
     reversed_pages: bool = False
 
-    async def page(self, memory: Memory, **asked: Any) -> tuple[list[UUID], str | None]:
+    async def page(self, memory: Memory, **asked: Any) -> tuple[list[Any], str | None]:
         page = await self.verb(memory, **asked)
         assert isinstance(page, Page)
         found = [self.id_of(each) for each in page]
         return found[::-1] if self.reversed_pages else found, page.next_cursor
 
-    async def walk(self, memory: Memory, limit: int, cursor: str | None = None) -> list[UUID]:
+    async def walk(self, memory: Memory, limit: int, cursor: str | None = None) -> list[Any]:
         """All entries, or those behind a cursor."""
-        found: list[UUID] = []
+        found: list[Any] = []
         while True:
             ids, cursor = await self.page(memory, limit=limit, cursor=cursor)
             assert len(ids) == limit or cursor is None
@@ -108,6 +115,9 @@ LISTINGS = {
     "proposals": Listing(Memory.proposals, make_proposal, lambda each: each.id, "proposals", ascends=True),
     "conflicts": Listing(Memory.conflicts, make_conflict, lambda each: each.settlement.id, "settlements"),
     "sessions": Listing(Memory.sessions, make_session, lambda each: each.session.id, "sessions"),
+    "profiles": Listing(
+        Memory.profile_owners, make_profile, lambda each: each.household_id, "profile_blocks", key="household_id"
+    ),
     "history": Listing(
         partial(Memory.history, subject="Anna", predicate="city"),
         make_fact,
@@ -119,9 +129,9 @@ LISTINGS = {
 EVERY = pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
 
 
-async def made(memory: Memory, clock: ManualClock, listing: Listing, moments: Sequence[int]) -> list[UUID]:
+async def made(memory: Memory, clock: ManualClock, listing: Listing, moments: Sequence[int]) -> list[Any]:
     """So many entries at each of some moments, in the order in which they are listed."""
-    ids: list[UUID] = []
+    ids: list[Any] = []
     for count in moments:
         clock.advance(seconds=1)
         ids += [await listing.make(memory) for _ in range(count)]
@@ -151,7 +161,7 @@ async def test_what_comes_or_goes_between_two_pages_moves_nothing_else(listing, 
     first, cursor = await listing.page(memory, limit=3)
     assert first == ids[:3]
     for gone in (ids[0], ids[2], ids[4]):  # seen, the place of the cursor, and one to come
-        sql(f"DELETE FROM {listing.table} WHERE id = ?", gone)
+        sql(f"DELETE FROM {listing.table} WHERE {listing.key} = ?", gone)
     new = await listing.make(memory)
     rest = [ids[3], ids[5], *([new] if listing.ascends else [])]
     assert await listing.walk(memory, 1, cursor) == rest
@@ -181,7 +191,7 @@ async def test_a_place_that_is_none_is_refused(listing, memory, clock):
         *("nonsense", "", 5, "W10=", "e30=", "\ud800", "\x00"),
         cursors.write(*parts),
         cursors.write(*parts, id_, id_),
-        cursors.write(*(str(part) for part in parts), "x"),
+        cursors.write(*parts, "\x00"),
         cursors.write(*parts[1:], "yesterday", id_),
         cursors.write(*parts[1:], now.replace(tzinfo=None), id_),
     ):

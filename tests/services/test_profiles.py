@@ -450,6 +450,6 @@ async def test_a_caller_may_name_whose_profile_it_is(memory, clock):
     ]
     assert owners[1].written_at == led
     assert [each.user_id for each in await mira.profile_owners()] == ["mira"]
-    assert await memory.bind(caller=Caller("other")).profile_owners() == []
+    assert not await memory.bind(caller=Caller("other")).profile_owners()
     assert await memory.delete_profile(user_id="mira") == 4
     assert [each.user_id for each in await memory.profile_owners()] == ["jon"]

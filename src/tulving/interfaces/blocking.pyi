@@ -317,7 +317,7 @@ class BlockingMemory:
     ) -> list[Block]:
         """List every version of a block of the user's profile, oldest first."""
         ...
-    def profile_owners(self, limit: int = 100) -> list[ProfileOwner]:
+    def profile_owners(self, limit: int = 100, cursor: str | None = None) -> Page[ProfileOwner]:
         """List whose profiles there are: of each the user, household and persona, and when it was written last."""
         ...
     def set_profile(

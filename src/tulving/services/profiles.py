@@ -4,10 +4,12 @@ from datetime import datetime
 from typing import Annotated
 
 from tulving import storage
-from tulving.domain import intake, profile
+from tulving.domain import cursors, intake, profile
 from tulving.domain.decay import effective_confidence
+from tulving.domain.model import Page
 from tulving.domain.profile import BLOCKS, Block, BlockName, ProfileOwner
 from tulving.domain.ranking import stable_order
+from tulving.domain.scope import Owner
 from tulving.domain.text import CHARACTERS_A_TOKEN
 from tulving.services.operations import operation
 from tulving.services.requests import once
@@ -119,11 +121,15 @@ class Profiles(Service):
         standard=False,
     )
     async def profile_owners(
-        self, limit: Annotated[int, "How many at most, the last written first", LISTED] = 100
-    ) -> list[ProfileOwner]:
+        self,
+        limit: Annotated[int, "How many at most, the last written first", LISTED] = 100,
+        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+    ) -> Page[ProfileOwner]:
         """List whose profiles there are: of each the user, household and persona, and when it was written last."""
-        limit = intake.whole("limit", limit, *LISTED)
-        return await self._read(storage.profiles.owners, self.caller.tenant_id, self.bound, limit)
+        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, str)
+        found = await self._read(storage.profiles.owners, self.caller.tenant_id, self.bound, limit + 1, after)
+        found, next_cursor = cursors.page(found, limit, _place)
+        return Page(items=found, next_cursor=next_cursor)
 
     @operation(
         "profile_set",
@@ -180,6 +186,10 @@ class Profiles(Service):
         return await self._write_once(
             lambda conn: storage.profiles.delete(conn, self.caller.tenant_id, owner, name, audit)
         )
+
+
+def _place(found: ProfileOwner) -> tuple[datetime, str]:
+    return found.written_at, Owner(found.user_id, found.household_id, found.persona_id).key
 
 
 def _contents(blocks: dict[str, Block]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Profiles: the blocks of each owner, of which every version is kept, and the facts that belong to them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tulving.domain import intake
@@ -12,7 +13,7 @@ from tulving.domain.scope import Bound, Filter, Owner
 from tulving.domain.text import content_hash
 from tulving.storage import events
 from tulving.storage.connection import Connection
-from tulving.storage.filters import visible
+from tulving.storage.filters import behind, visible
 from tulving.storage.rows import Row, insert_statement
 
 MOST_FACTS = 1000
@@ -44,10 +45,14 @@ def history(conn: Connection, tenant_id: str, owner: Owner, block: str) -> list[
     return [Block(**row) for row in rows]
 
 
-def owners(conn: Connection, tenant_id: str, bound: Bound, limit: int) -> list[ProfileOwner]:
-    """Those that have a profile, as far as a caller is bound to them; who was written about last comes first."""
+def owners(
+    conn: Connection, tenant_id: str, bound: Bound, limit: int, after: Sequence[Any] | None
+) -> list[ProfileOwner]:
+    """Those that have a profile, as far as a caller is bound to them; who was written about last comes first. `after`
+    is the place of the last one of the previous page."""
     parts = {name: value for name in _OWNER if (value := getattr(bound.owner, name)) is not None}
     mine = "".join(f" AND p.{name} = :{name}" for name in parts)
+    beyond, place = behind(after, "MAX(created_at)", "owner")
     newest = (
         "number = (SELECT MAX(number) FROM profile_blocks"
         " WHERE tenant_id = p.tenant_id AND owner = p.owner AND block = p.block)"
@@ -55,8 +60,8 @@ def owners(conn: Connection, tenant_id: str, bound: Bound, limit: int) -> list[P
     rows = conn.fetch_all(
         f"SELECT {', '.join(_OWNER)}, COUNT(*) FILTER (WHERE content <> '') AS blocks, MAX(created_at) AS created_at"
         f" FROM profile_blocks AS p WHERE p.tenant_id = :tenant_id{mine} AND {newest}"
-        f" GROUP BY owner, {', '.join(_OWNER)} ORDER BY MAX(created_at) DESC, owner LIMIT :limit",
-        {"tenant_id": tenant_id, "limit": limit, **parts},
+        f" GROUP BY owner, {', '.join(_OWNER)} HAVING {beyond} ORDER BY MAX(created_at) DESC, owner DESC LIMIT :limit",
+        {"tenant_id": tenant_id, "limit": limit, **parts, **place},
     )
     return [ProfileOwner(written_at=row.pop("created_at"), **row) for row in rows]
 

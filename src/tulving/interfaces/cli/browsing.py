@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from tulving.domain.model import EntityPage, MergePreview
+from tulving.domain.model import EntityPage, MergePreview, Page
 from tulving.domain.profile import Block, ProfileOwner
 from tulving.domain.statistics import Fading, Growth
 from tulving.domain.text import shortened
-from tulving.interfaces.cli.terminal import Line, moment
+from tulving.interfaces.cli.terminal import Line, moment, more
 
 CLIP = 200
 
@@ -50,12 +50,13 @@ def preview(coming: MergePreview) -> Iterator[Line]:
         yield 0, (pair.stays.predicate, "cyan"), f"  {stays}", ("  supersedes  ", "dim"), gone
 
 
-def owners(found: Sequence[ProfileOwner]) -> Iterator[Line]:
+def owners(found: Page[ProfileOwner]) -> Iterator[Line]:
     for owner in found:
         named = (owner.user_id, owner.household_id, owner.persona_id)
         yield 0, " · ".join(filter(None, named)) or "everybody", (f"  {owner.blocks} blocks", "dim")
     if not found:
         yield 0, "no profiles"
+    yield from more(found.next_cursor)
 
 
 def versions(found: Sequence[Block]) -> Iterator[Line]:

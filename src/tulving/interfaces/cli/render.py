@@ -334,7 +334,7 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     model.MergePreview: browsing.preview,
     Growth: browsing.growth,
     Fading: browsing.fading,
-    list[ProfileOwner]: browsing.owners,
+    Page[ProfileOwner]: browsing.owners,
     list[Block]: browsing.versions,
     Statistics: _statistics,
     list[model.EntityCandidate]: _candidates,

@@ -182,7 +182,7 @@ def _newest(facts: Any) -> list[Fact]:
 
 
 async def _history(visit: Visit, subject: str, predicate: str) -> Response:
-    facts: list[Fact] = await visit.call("memory_history", subject=subject, predicate=predicate, limit=SHOWN)
+    facts: Sequence[Fact] = await visit.call("memory_history", subject=subject, predicate=predicate, limit=SHOWN)
     after: dict[UUID, Fact] = {fact.supersedes_id: fact for fact in facts if fact.supersedes_id is not None}
     values = [Value(fact, after.get(fact.id)) for fact in reversed(facts)]
     return visit.render(

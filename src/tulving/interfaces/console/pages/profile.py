@@ -51,7 +51,7 @@ class Person:
 async def show(visit: Visit) -> Response:
     """The profile of a person."""
     who, memory = _who(visit), visit.memory
-    owners: list[ProfileOwner] = await visit.call("profile_owners")
+    owners: Sequence[ProfileOwner] = await visit.call("profile_owners")
     blocks: list[Written] = []
     for name in BLOCKS:
         versions: list[Block] = await visit.call("profile_versions", block=name, **who)

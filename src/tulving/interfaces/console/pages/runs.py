@@ -14,7 +14,7 @@ from tulving.services.reviewing import RunChange, RunReport
 from tulving.storage.undoing import Undone
 
 PATH = "/console/runs"
-AT_A_TIME, MOST = 50, 1000
+AT_A_TIME = 50
 GROUPS = {
     "created": "Added",
     "edited": "Changed",
@@ -35,11 +35,9 @@ class Changed:
 
 async def show(visit: Visit) -> Response:
     """The runs, the newest first."""
-    limit = MOST if visit.query.get("all") else AT_A_TIME
-    found = await visit.call("memory_runs", limit=limit)
-    more = limit == AT_A_TIME and len(found) == limit
+    found = await visit.call("memory_runs", limit=AT_A_TIME, cursor=visit.query.get("cursor") or None)
     learning = (await visit.call("memory_stats")).learning
-    return visit.render("runs.html", found=found, more=more, learning=learning, taught=taught, what=what)
+    return visit.render("runs.html", found=found, learning=learning, taught=taught, what=what)
 
 
 async def look(visit: Visit) -> Response:
