@@ -22,7 +22,6 @@ from tulving.domain.model import EntitiesMerged as EntitiesMerged
 from tulving.domain.model import Entity as Entity
 from tulving.domain.model import EntityCandidate as EntityCandidate
 from tulving.domain.model import EntityCreated as EntityCreated
-from tulving.domain.model import EntityPage as EntityPage
 from tulving.domain.model import EntityReport as EntityReport
 from tulving.domain.model import EntityType as EntityType
 from tulving.domain.model import Episode as Episode
@@ -125,7 +124,6 @@ from tulving.services.service import NamedProgress as NamedProgress
 from tulving.services.service import Progress as Progress
 from tulving.services.sessions import SessionReport as SessionReport
 from tulving.services.tenants import Tenant as Tenant
-from tulving.services.tenants import TenantPage as TenantPage
 from tulving.services.timeline import Rotated as Rotated
 from tulving.services.upkeep import CleanedUp as CleanedUp
 from tulving.settings import MemoryModuleConfig as MemoryModuleConfig

@@ -126,12 +126,15 @@ def server(environ: dict[str, str]) -> Iterator[Callable[..., Served]]:
 @pytest.fixture
 def token(environ: dict[str, str]) -> Callable[..., dict[str, Any]]:
     """Create a token as a person does, in this process."""
-    from tulving.interfaces.cli import run
+    from tulving.interfaces.cli import log, run
+
+    level = log.level
 
     def create(tenant: str = "default", *options: str) -> dict[str, Any]:
         said = io.StringIO()
         with ThreadPoolExecutor(1) as beside, redirect_stdout(said):  # a loop may run in our own thread
             code = beside.submit(run, ["--tenant", tenant, "token", "create", "--json", *options]).result()
+        log.setLevel(level)
         assert code == 0, said.getvalue()
         return json.loads(said.getvalue())
 

@@ -330,18 +330,6 @@ class EntityReport(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class EntityPage(Record, Listing[EntityReport]):
-    """One page of entities, and the sequence of them; `next_cursor` continues it and is None at the end."""
-
-    entities: list[EntityReport]
-    next_cursor: str | None = None
-
-    @property
-    def _listed(self) -> list[EntityReport]:
-        return self.entities
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FactsMerged(Record):
     """Two facts in one slot, of which a merge of entities leaves the first in use."""
 

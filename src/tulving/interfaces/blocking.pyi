@@ -22,7 +22,7 @@ from tulving.domain.model import (
     Entity,
     EntityCandidate,
     EntityCreated,
-    EntityPage,
+    EntityReport,
     EntityType,
     Fact,
     Found,
@@ -358,7 +358,7 @@ class BlockingMemory:
         ...
     def list_entities(
         self, name: str | None = None, entity_type: EntityType | None = None, limit: int = 50, cursor: str | None = None
-    ) -> EntityPage:
+    ) -> Page[EntityReport]:
         """List entities by name, page by page, and how many facts are about each. Merged ones are left out."""
         ...
     def update_entity(

@@ -13,10 +13,11 @@ from tulving.domain.model import (
     Entity,
     EntityCandidate,
     EntityCreated,
-    EntityPage,
+    EntityReport,
     EntityType,
     MemoryId,
     MergePreview,
+    Page,
 )
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
@@ -90,14 +91,21 @@ class Entities(Service):
         id_ = intake.memory_id("entity_id", entity_id)
         return await self._read(storage.entities.get, self.caller.tenant_id, id_)
 
-    @operation("entity_list", http="GET /v1/entities", effect="read", command="entity list", standard=False)
+    @operation(
+        "entity_list",
+        http="GET /v1/entities",
+        effect="read",
+        command="entity list",
+        answer="entities",
+        standard=False,
+    )
     async def list_entities(
         self,
         name: Annotated[str | None, "Only those that have this in a name"] = None,
         entity_type: Annotated[EntityType | None, "Only this type: person, organization, place or other"] = None,
         limit: Annotated[int, "How many at most", PAGE] = 50,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
-    ) -> EntityPage:
+    ) -> Page[EntityReport]:
         """List entities by name, page by page, and how many facts are about each. Merged ones are left out."""
         if entity_type is not None:
             entity_type = intake.one_of("entity_type", entity_type, ENTITY_TYPES)
@@ -113,7 +121,7 @@ class Entities(Service):
             cursors.read(cursor, str, UUID),
         )
         entities, next_cursor = cursors.page(found, limit, lambda each: resolution.place(each.entity))
-        return EntityPage(entities=entities, next_cursor=next_cursor)
+        return Page(items=entities, next_cursor=next_cursor)
 
     @operation(
         "entity_update",

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from tulving import storage
 from tulving.domain import cursors, intake
-from tulving.domain.model import Kind
-from tulving.domain.records import Listing, Record
+from tulving.domain.model import Kind, Page
+from tulving.domain.records import Record
 from tulving.services.operations import operation
 from tulving.services.service import Service
 
@@ -25,30 +25,18 @@ class Tenant(Record):
     last_change: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TenantPage(Record, Listing[Tenant]):
-    """One page of the tenants by name, and the sequence of them; `next_cursor` continues it and is None at the end."""
-
-    tenants: list[Tenant]
-    next_cursor: str | None = None
-
-    @property
-    def _listed(self) -> list[Tenant]:
-        return self.tenants
-
-
 class Tenants(Service):
     """Verbs for operators; part of an `Administration`."""
 
-    @operation("memory_tenants", http="GET /v1/tenants", effect="admin", standard=False)
+    @operation("memory_tenants", http="GET /v1/tenants", effect="admin", answer="tenants", standard=False)
     async def list_tenants(
         self,
         limit: Annotated[int, "How many at most", TENANTS] = 100,
         cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
-    ) -> TenantPage:
+    ) -> Page[Tenant]:
         """List the tenants by name, with the number of their memories and tokens and the time of the last change."""
         limit = intake.whole("limit", limit, *TENANTS)
         place = cursors.read(cursor, str)
         found = await self._read(storage.tenants.listing, str(place[0]) if place else "", limit + 1, self._env.clock())
         tenants, next_cursor = cursors.page(found, limit, lambda each: (each["tenant_id"],))
-        return TenantPage(tenants=[Tenant(**each) for each in tenants], next_cursor=next_cursor)
+        return Page(items=[Tenant(**each) for each in tenants], next_cursor=next_cursor)

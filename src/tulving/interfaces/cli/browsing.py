@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tulving.domain.model import EntityPage, MergePreview, Page
+from tulving.domain.model import EntityReport, MergePreview, Page
 from tulving.domain.profile import Block, ProfileOwner
 from tulving.domain.statistics import Fading, Growth
 from tulving.domain.text import shortened
@@ -25,7 +25,7 @@ def fading(coming: Fading) -> Iterator[Line]:
         yield 3, (str(item.id), "dim")
 
 
-def entities(page: EntityPage) -> Iterator[Line]:
+def entities(page: Page[EntityReport]) -> Iterator[Line]:
     for each in page:
         names = f"  ({', '.join(each.entity.aliases)})" if each.entity.aliases else ""
         yield (
@@ -37,8 +37,7 @@ def entities(page: EntityPage) -> Iterator[Line]:
         yield 3, (str(each.entity.id), "dim")
     if not page:
         yield 0, "no entities"
-    if page.next_cursor:
-        yield 0, ("the next page: ", "dim"), f"--cursor {page.next_cursor}"
+    yield from more(page.next_cursor)
 
 
 def preview(coming: MergePreview) -> Iterator[Line]:

@@ -330,7 +330,7 @@ RENDERERS: dict[Any, Callable[[Any], Iterator[Line]]] = {
     Window: _window,
     int: _versions,
     model.Entity: _entity,
-    model.EntityPage: browsing.entities,
+    Page[model.EntityReport]: browsing.entities,
     model.MergePreview: browsing.preview,
     Growth: browsing.growth,
     Fading: browsing.fading,
