@@ -13,13 +13,16 @@ from http_parts import Served, bearer, new_token, opening_by, started
 
 from tulving import Memory, open_memory
 from tulving.bootstrap import Served as Store
+from tulving.bootstrap import utc_now
 from tulving.config import load_config
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http import api
 from tulving.interfaces.http.application import application
 from tulving.interfaces.http.authentication import Access
 from tulving.interfaces.http.hosts import Endpoint
+from tulving.interfaces.http.identity import IdentityProvider
 from tulving.interfaces.http.server import WebServer, listen, web_server
+from tulving.ports import Clock
 from tulving.settings import HttpConfig
 
 
@@ -58,13 +61,16 @@ class Service:
 
 
 @asynccontextmanager
-async def service(http: dict[str, Any] | None = None, closed: bool = True, **settings: Any) -> AsyncIterator[Service]:
+async def service(
+    http: dict[str, Any] | None = None, closed: bool = True, clock: Clock = utc_now, **settings: Any
+) -> AsyncIterator[Service]:
     config = load_config(**settings, http=HttpConfig(**(http or {})))
+    provider = IdentityProvider(config.jwt, config.tenant) if config.jwt.chosen else None
 
-    async with open_lazily(opening_by(lambda: open_memory(config=config, background=False))) as opened:
+    async with open_lazily(opening_by(lambda: open_memory(config=config, clock=clock, background=False))) as opened:
         with listen("127.0.0.1", 0) as listener:
             port = listener.getsockname()[1]
-            access = Access(opened, is_open=not closed)
+            access = Access(opened, is_open=not closed, provider=provider)
             at = Endpoint("127.0.0.1", port)
             app = application(config, opened, at, access, api.routes(config, access))
             server = web_server(app, config.http, access.streams.end)
