@@ -108,7 +108,11 @@ def _work(told: Mapping[str, Any]) -> RenderableType:
         f"  {embedding['pending']:.0f} memories wait for vectors",
         "finding": "  ".join(
             [
-                *(f"{printable(cache)} cache {share:.0%}" for cache, share in told["caches"].items() if share is not None),
+                *(
+                    f"{printable(cache)} cache {share:.0%}"
+                    for cache, share in told["caches"].items()
+                    if share is not None
+                ),
                 f"{embedding['floor_misses']:.0f} searches left with nothing by min_relevance",
             ]
         ),
