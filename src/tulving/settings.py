@@ -85,8 +85,8 @@ class HttpConfig:
     """The limits of the HTTP server: connections, concurrent requests, and the default limits of each access token."""
 
     request_timeout: float = 30.0
-    max_connections: int = 256
-    max_connections_per_address: int | None = 64
+    max_connections: int = 512
+    max_connections_per_address: int | None = 192
     answer_timeout: float = 300.0
     max_working: int = 64
     max_waiting: int = 128

@@ -279,6 +279,8 @@ async def test_rules_are_marked_and_rise(visitor, memory):
     assert (marked.success_count, marked.harmful_count) == (5, 1)
     assert "Applied 6 times" in visitor.text
     assert "It takes 2 more helpful marks to become established." in visitor.text, "harm weighs more"
+    [dots] = [each for each in visitor.tree.all("p") if each["class"] == "dots"]
+    assert len([*dots.all("span")]) == 6
 
 
 # -- what is shown ---------------------------------------------------------------------------------------------

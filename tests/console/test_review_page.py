@@ -151,4 +151,4 @@ async def test_a_long_queue_has_pages(visitor, memory, run, monkeypatch):
 
 async def test_a_page_that_does_not_exist(visitor, run):
     await visitor.open("/console/review?cursor=nonsense")
-    assert visitor.status == 400
+    assert visitor.status == 422

@@ -35,6 +35,8 @@ async def test_the_ladder_says_where_each_stands_and_what_comes_next(visitor, ru
     assert "refuted: becomes a warning" in text
     [dots] = [each for each in visitor.tree.all("p") if each["class"] == "dots" and "harmful" not in each["aria-label"]]
     assert len([*dots.all("span")]) == 5
+    spans = [each.text for each in visitor.tree.all("p") if len([*each.all("time")]) == 2]
+    assert len(spans) == 2 and all(" to " in each for each in spans), "the marks over time"
 
 
 async def test_a_warning_is_the_lowest_rung(visitor, memory, rules):

@@ -126,4 +126,4 @@ async def test_many_have_pages(visitor, memory, run, monkeypatch):
     await visitor.follow("First page")
     assert visitor.links("Learning from episodes") == [f"/console/runs/{newer}"]
     await visitor.open("/console/runs?cursor=nonsense")
-    assert visitor.status == 400
+    assert visitor.status == 422

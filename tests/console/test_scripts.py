@@ -191,6 +191,22 @@ async def test_a_mark_is_seen_without_asking_for_it(browser):
 
 
 @ONE_ENGINE
+async def test_a_memory_shows_what_becomes_of_it_elsewhere_unless_it_is_being_corrected(browser):
+    made = await browser.memory.store_fact("Anna", "city", "Porto")
+    main = browser.page.locator("main")
+    await browser.open(f"/console/memory/fact/{made.id}")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    await browser.memory.edit("fact", made.id, content="Braga")
+    await expect(browser.page.locator("#now .says")).to_have_text("Braga")
+    await browser.page.get_by_text("It was wrong").click()
+    await browser.page.locator("[name=content]").fill("Coimbra")
+    await browser.page.evaluate("document.activeElement.blur()")
+    await browser.memory.store_fact("Anna", "city", "Faro")
+    await expect(browser.page.locator("#state")).to_contain_text("superseded")
+    await expect(main.locator("[name=content]")).to_have_value("Coimbra")
+
+
+@ONE_ENGINE
 async def test_a_field_in_which_somebody_types_is_left_alone(browser):
     await follow(browser)
     await browser.page.evaluate(

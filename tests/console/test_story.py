@@ -78,3 +78,5 @@ def test_a_newcomer_sees_it_by_one_command_without_weights_and_without_a_network
         shown = web.get(link)
         assert (shown.status_code, shown.url.path) == (200, "/console")
         assert "Overview" in shown.text
+        assert [*tmp_path.glob("tulving-demo-*")]
+    assert not [*tmp_path.glob("tulving-demo-*")]

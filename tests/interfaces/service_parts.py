@@ -70,7 +70,7 @@ async def service(
     async with open_lazily(opening_by(lambda: open_memory(config=config, clock=clock, background=False))) as opened:
         with listen("127.0.0.1", 0) as listener:
             port = listener.getsockname()[1]
-            access = Access(opened, is_open=not closed, provider=provider)
+            access = Access(opened, is_open=not closed, limits=config.http, provider=provider)
             at = Endpoint("127.0.0.1", port)
             app = application(config, opened, at, access, api.routes(config, access))
             server = web_server(app, config.http, access.streams.end)

@@ -71,8 +71,8 @@ async def test_the_balancer_is_told_before_the_door_is_closed(token):
             served.process.send_signal(signal.SIGTERM)
             while (answer := await web.get("/readyz")).status_code == 200:
                 await asyncio.sleep(0.02)
-            assert (answer.status_code, answer.text) == (503, "ending")
-            assert (await web.get("/health")).json()["reasons"] == ["the server is ending"]
+            assert (answer.status_code, answer.text) == (503, "shutting down")
+            assert (await web.get("/health")).json()["reasons"] == ["the server is shutting down"]
             assert (await web.get("/livez")).status_code == 200
             fresh = client_of(served, secret)
             async with fresh:

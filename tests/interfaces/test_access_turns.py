@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tulving import Memory
+from tulving.interfaces.http.queue import Queue
 from tulving.interfaces.http.turns import LARGE, Turns
 from tulving.settings import HttpConfig
 from tulving.storage.backpressure import BoundedWrites
@@ -54,7 +55,7 @@ async def client(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def limited(slow: Any, **limits: Any) -> Turns:
-    return Turns(slow, HttpConfig(**limits), ["/livez"])
+    return Turns(slow, Queue(HttpConfig(**limits)), ["/livez"])
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -163,12 +164,13 @@ async def test_a_large_body_that_has_arrived_waits_for_its_turn():
         first = asyncio.create_task(web.get("/v1/x"))
         await until(lambda: slow.working == 1)
         arrived.set()
-        await until(lambda: turns.queue.is_full)
+        await until(lambda: turns._queue.is_full)
+        assert turns._queue.waiting == 1
         assert (await web.get("/v1/x")).status_code == 429
         assert slow.most == 1
         slow.go.set()
         assert [each.status_code for each in await asyncio.gather(first, sending)] == [200, 200]
-        await until(lambda: turns.queue.length == 0)
+        await until(lambda: turns._queue.length == turns._queue.waiting == 0)
 
 
 async def test_a_length_that_is_only_declared_gets_nobody_past_the_queue():

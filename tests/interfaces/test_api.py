@@ -102,6 +102,8 @@ async def test_a_batch_is_stored_in_order(api: Api):
         ([ANNA | {"metadata": [1]}], "items[0].metadata"),
         ([ANNA | {"category": "magic"}], "items[0].category"),
         ([ANNA, ANNA | {"entity_id": "00000000-0000-0000-0000-00000000ffff"}], "items[1].entity_id"),
+        ([ANNA, ANNA | {"entity_id": "00000000-0000-0000-0000-00000000FFFF"}], "items[1].entity_id"),
+        ([ANNA | {"entity_id": "00000000-0000-0000-0000-00000000ffff"}] * 2, "items"),
         ([], "items"),
         ([ANNA] * 1_001, "items"),
         (ANNA, "items"),

@@ -356,6 +356,6 @@ def test_a_limit_that_makes_no_sense_is_refused_by_name(setting: str, value: Any
 
 def test_limits_are_settings_like_others(tmp_path: Path):
     environ = {"TULVING_HTTP__MAX_CONNECTIONS_PER_ADDRESS": "none", "TULVING_HTTP__REQUEST_TIMEOUT": "2.5"}
-    assert load_config(tmp_path, environ).http == HttpConfig(2.5, 256, None)
+    assert load_config(tmp_path, environ).http == HttpConfig(2.5, 512, None)
     text = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
     assert all(f"`http.{field.name}`" in text for field in fields(HttpConfig))

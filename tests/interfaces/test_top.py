@@ -24,6 +24,7 @@ from tulving.errors import InvalidInput
 from tulving.interfaces.cli.screen import duration, screen
 from tulving.interfaces.cli.top import address_of
 from tulving.interfaces.figures import Figures, Reading, percentile, read
+from tulving.interfaces.http import families
 from tulving.interfaces.http.metrics import Metrics
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\r")
@@ -111,12 +112,15 @@ async def test_the_picture_shows_what_a_service_tells(url):
     assert re.search(r"recall +2\.0 .* - +2 +1", shown)
 
 
-def test_a_tenant_can_not_control_the_terminal():
+def test_no_label_controls_the_terminal():
     from rich.console import Console
 
     metrics = Metrics()
     metrics.look(None)
-    metrics._operation("ok", 0.1, {"operation": "memory_recall", "tenant": "a\x1b[2Jb"})
+    metrics._operation("ok", 0.1, {"operation": "memory_\x1b[2Jrecall", "tenant": "a\x1b[2Jb"})
+    metrics._job("ok", 0.1, {"job": "\x1b[5mdecay"})
+    metrics.note("lookup", cache="\x1b[5mquery", result="hit")
+    metrics._of[families.BUILD].labels("\x1b]0;x\x07", "sqlite").set(1)
     reading = read(metrics.text().decode(), 0.0)
     told = {"at": 0.0, "service": "http://x", "health": "\x1b[2J", **between(reading, reading)}
     console = Console(width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115

@@ -34,7 +34,7 @@ def check_unchanged(what: str, changed_at: datetime | None, known: datetime | No
     """Raise if something was changed since `known`, the time of the last change that the caller has read, if any."""
     if known is not None and changed_at != known:
         since = "is gone" if changed_at is None else f"was changed at {changed_at.isoformat()}"
-        raise ChangedSince(f"{what} {since}; you have read the version of {known.isoformat()}. Read it again")
+        raise ChangedSince(f"{what} {since}; you read the version of {known.isoformat()}. Read it again")
 
 
 def edited(item: Item, changes: Mapping[str, Any], now: datetime) -> Item:

@@ -101,12 +101,7 @@ class Reviewing(Learning):
         What somebody has changed since stays as it is, and is named.
         """
         run, audit = await self._known_run(run_id), self._audit(self._env.clock())
-        if not dry_run:
-            return await self._write(storage.undoing.undo, run, audit)
-        try:
-            return await self._write(storage.undoing.rehearse, run, audit)
-        except storage.undoing.Rehearsed as rehearsed:
-            return rehearsed.undone
+        return await self._write(storage.undoing.rehearse if dry_run else storage.undoing.undo, run, audit)
 
     @operation("memory_proposals", http="GET /v1/review", effect="review", answer="proposals", standard=False)
     async def proposals(

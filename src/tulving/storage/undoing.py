@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID
 
 from tulving.domain import claims
@@ -18,7 +18,7 @@ from tulving.domain.text import found_by, search_text
 from tulving.errors import InvalidInput
 from tulving.storage import edits, events, facts, items, links, profiles, proposals, runs, settlements
 from tulving.storage import forgotten as unwanted
-from tulving.storage.connection import Connection
+from tulving.storage.connection import Connection, savepoint
 from tulving.storage.rows import IndexEntry
 
 _BY_NOBODY = ("fading", "expired", "recovered", "embedded")
@@ -67,16 +67,20 @@ def undo(conn: Connection, run: Run, audit: Audit) -> Undone:
     return undone
 
 
-class Rehearsed(Exception):
+def rehearse(conn: Connection, run: Run, audit: Audit) -> Undone:
+    """Undo a run and roll that back: the only exact preview."""
+    try:
+        with savepoint(conn):
+            raise _Rehearsed(undo(conn, run, audit))
+    except _Rehearsed as rehearsed:
+        return rehearsed.undone
+
+
+class _Rehearsed(Exception):
     """The result of undoing a run, raised to roll it back."""
 
     def __init__(self, undone: Undone) -> None:
         self.undone = undone
-
-
-def rehearse(conn: Connection, run: Run, audit: Audit) -> NoReturn:
-    """Undo a run and roll that back: the only exact preview."""
-    raise Rehearsed(undo(conn, run, audit))
 
 
 def _check_is_over(run: Run, now: datetime) -> None:

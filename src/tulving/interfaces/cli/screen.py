@@ -49,7 +49,7 @@ def _head(told: Mapping[str, Any]) -> RenderableType:
     fine = health.split(":")[0].strip().lower() in ("ok", "ready", "warming") and told["store_up"]
     first = Text.assemble(
         ("Tulving ", "bold"),
-        (f"{told['version']}  ", "bold"),
+        (f"{printable(told['version'])}  ", "bold"),
         printable(told["service"]),
         "  ",
         (health or "?", "bold green" if fine else "bold red"),
@@ -90,7 +90,7 @@ def _operations(rows: Sequence[Mapping[str, Any]], most: int | None, width: int)
             Text(f"{row['refused']:,.0f}" if row["refused"] else "-", "yellow" if row["refused"] else "dim"),
         )
         name = row["operation"].removeprefix("memory_").replace("_", " ")
-        table.add_row(Text(name, style), *cells[: len(numbers)])
+        table.add_row(Text(printable(name), style), *cells[: len(numbers)])
     if len(shown) < len(rows):
         table.add_row(Text(f"and {len(rows) - len(shown)} more", "dim"))
     return table
@@ -108,7 +108,11 @@ def _work(told: Mapping[str, Any]) -> RenderableType:
         f"  {embedding['pending']:.0f} memories wait for vectors",
         "finding": "  ".join(
             [
-                *(f"{cache} cache {share:.0%}" for cache, share in told["caches"].items() if share is not None),
+                *(
+                    f"{printable(cache)} cache {share:.0%}"
+                    for cache, share in told["caches"].items()
+                    if share is not None
+                ),
                 f"{embedding['floor_misses']:.0f} searches left with nothing by min_relevance",
             ]
         ),
@@ -128,7 +132,7 @@ def _jobs(rows: Sequence[Mapping[str, Any]], at: float) -> RenderableType:
     for row in rows:
         since = "-" if row["last_success"] is None else f"{span(at - row['last_success'])} ago"
         table.add_row(
-            Text(row["job"].replace("_", " "), "bold red" if row["failing"] else ""),
+            Text(printable(row["job"].replace("_", " ")), "bold red" if row["failing"] else ""),
             Text("fails" if row["failing"] else since, "bold red" if row["failing"] else ""),
             Text(duration(row["mean_seconds"])),
             Text(f"{row['runs_here']:.0f}"),

@@ -1,5 +1,6 @@
 """`tulving serve`: the HTTP API, the console and MCP on one port."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -42,17 +43,18 @@ def serve(
     from tulving.interfaces.http.tls import tls_context
 
     tls, proxies = tls_context(tls_cert, tls_key), networks(proxy_headers)
-    if demo:
-        from tulving.interfaces.cli.demo import filled
+    with ExitStack() as served:
+        if demo:
+            from tulving.interfaces.cli.demo import filled
 
-        config = logging_as(filled(context.obj), log_format, access_log)
-        logs.announce([f"Made-up memories, in {store_name(config.url)}"], config.logs)
-    else:
-        config = logging_as(context.obj.config(), log_format, access_log)
-    if tools is not None:
-        config = replace(config, tools=tools)
-    if not is_postgres(config.url) and (file := new_file(config.url)):
-        logs.announce([f"There is no memory at {file} yet: a new one is made."], config.logs)
-    from tulving.interfaces.http.server import serve as serve_http
+            config = logging_as(served.enter_context(filled(context.obj)), log_format, access_log)
+            logs.announce([f"Made-up memories, in {store_name(config.url)}"], config.logs)
+        else:
+            config = logging_as(context.obj.config(), log_format, access_log)
+        if tools is not None:
+            config = replace(config, tools=tools)
+        if not is_postgres(config.url) and (file := new_file(config.url)):
+            logs.announce([f"There is no memory at {file} yet: a new one is made."], config.logs)
+        from tulving.interfaces.http.server import serve as serve_http
 
-    serve_http(config, address, open_, whole=True, tls=tls, proxies=proxies)
+        serve_http(config, address, open_, whole=True, tls=tls, proxies=proxies)

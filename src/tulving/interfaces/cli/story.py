@@ -316,10 +316,14 @@ class _Telling:
         self._clock.later(30)
         await memory.end_session(session.id, summary, tool_calls={"edit": 4 * len(told), "memory_recall": len(told)})
 
-    async def _consolidate(self, butler: str, **answer: Any) -> UUID:
-        """Answer the prompt of a consolidation as a model would."""
-        leased = await self._memory.learn_prompt(butler=butler)
-        return (await self._memory.learn_apply(json.dumps(answer), leased.lease)).run_id
+    async def _consolidate(self, butler: str, **answer: Any) -> str:
+        """A consolidation by a model that answers this."""
+
+        async def storyteller(prompt: str, trigger_source: str) -> str:
+            return json.dumps(answer)
+
+        done = await self._memory.run_consolidation(cc_spawner=storyteller, butler=butler)
+        return done["runs"][0]
 
 
 def _learned(subject: str, predicate: str, content: str, episode: UUID, **more: Any) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def application(
             Middleware(SafeHeaders),
             Middleware(HostCheck, address),
             *([Middleware(CrossOrigin, pages)] if pages else []),
-            Middleware(Turns, config.http, (*PATHS, *TRANSFERS)),
+            Middleware(Turns, access.queue, (*PATHS, *TRANSFERS)),
         ],
         lifespan=running,
     )

@@ -25,6 +25,7 @@ from tulving.interfaces.http.credentials import BadToken, KeysUnavailable, Refus
 from tulving.interfaces.http.narrowing import narrowed
 from tulving.interfaces.http.open_streams import OpenStreams
 from tulving.interfaces.http.problems import RETRY_SECONDS
+from tulving.interfaces.http.queue import Queue
 from tulving.interfaces.http.rates import MOST_KNOWN, Rates
 from tulving.interfaces.principal import Principal
 from tulving.services.memory import Memory
@@ -68,6 +69,8 @@ class Access:
         self._good: OrderedDict[str, None] = OrderedDict()
         self.streams = OpenStreams()
         """The event streams that are open."""
+        self.queue = Queue(self._limits)
+        """The requests that are worked on or wait."""
 
     async def admit(self, request: HTTPConnection, credential: str | None = None, *, counted: bool = True) -> Principal:
         """Authenticate a request by its Authorization header, else by the `credential` of a cookie, and count it

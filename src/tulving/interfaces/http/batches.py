@@ -70,12 +70,15 @@ def named(operation: Operation, error: InvalidInput, offers: Sequence[Mapping[st
         return InvalidInput(
             f"items[{at}]{'.' if name else ''}{back.get(name, name)}{rest}", error.problem, error.allowed
         )
-    # A batch of one, and the store, name the field without an index: the item is the one with the refused value.
+    # A batch of one, and the store, name the field without an index.
     name = re.split(r"\W", error.field, maxsplit=1)[0]
-    places = [at for at, offer in enumerate(offers) if name in offer]
-    at = next((at for at in places if str(offers[at][name]) in error.problem), places[0] if places else None)
-    if at is None and len(offers) > 1:
-        return error
-    return InvalidInput(
-        f"items[{at or 0}].{back.get(name, name)}{error.field[len(name) :]}", error.problem, error.allowed
-    )
+    of_item = f"{back.get(name, name)}{error.field[len(name) :]}"
+    places = [at for at, offer in enumerate(offers) if name in offer] if len(offers) > 1 else [0]
+    refused = [at for at in places if str(offers[at].get(name)).lower() in error.problem.lower()]
+    match refused or places:
+        case []:
+            return error
+        case [at]:
+            return InvalidInput(f"items[{at}].{of_item}", error.problem, error.allowed)
+        case _:
+            return InvalidInput("items", f"{of_item} of one {error.problem}", error.allowed)

@@ -48,6 +48,7 @@ REQUEST_TIME = Family(
     ("method", "route"),
     FINE,
 )
+WAITING = Family("gauge", "tulving_http_requests_waiting", "HTTP requests that wait for their turn")
 IN_FLIGHT = Family("gauge", "tulving_http_requests_in_flight", "HTTP requests being handled")
 STREAMS = Family("gauge", "tulving_event_streams", "Open event streams")
 TRANSACTIONS = Family(

@@ -64,7 +64,7 @@ class Health:
     async def ready(self, request: Request) -> Response:
         """Readiness: whether to send requests here. A server without its embedder is ready, and searches by keyword."""
         state = await self._state()
-        return PlainTextResponse(state, 503 if state in ("unavailable", "ending") else 200)
+        return PlainTextResponse(state, 503 if state in ("unavailable", "shutting down") else 200)
 
     async def health(self, request: Request) -> Response:
         """The state, with `reasons` for what does not work, and `warnings` for what is still being prepared."""
@@ -76,8 +76,8 @@ class Health:
         }
         if state == "unavailable":
             told["reasons"].append("the store can't be reached")
-        if state == "ending":
-            told["reasons"].append("the server is ending")
+        if state == "shutting down":
+            told["reasons"].append("the server is shutting down")
         try:
             principal = await self._access.admit(request, counted=False)
             if principal.administration is not None:
@@ -85,7 +85,7 @@ class Health:
         except Refusal as refusal:
             if "authorization" in request.headers and refusal.status != 503:
                 return refusal.respond()
-        return JSONResponse(told, 503 if state in ("unavailable", "ending") else 200)
+        return JSONResponse(told, 503 if state in ("unavailable", "shutting down") else 200)
 
     async def _state(self) -> str:
         loop = asyncio.get_running_loop()
@@ -93,7 +93,7 @@ class Health:
             if loop.time() >= self._known_until:
                 self._look = await self._looked()
                 self._known_until = loop.time() + KNOWN_SECONDS
-        return "ending" if self._is_leaving else self._look.state
+        return "shutting down" if self._is_leaving else self._look.state
 
     async def _looked(self) -> Look:
         try:

@@ -20,7 +20,7 @@ from tulving.settings import JwtConfig
 LONGEST = 8 * 1024
 LONGEST_NAME = 200
 NEVER = 1e12
-"""Seconds that are no time any more, but a mistake."""
+"""Timestamps beyond this are treated as invalid."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,10 @@ class Metrics:
         with self._of[families.IN_FLIGHT].track_inprogress():
             yield
 
+    def waiting(self, count: int) -> None:
+        """Set how many requests wait for their turn."""
+        self._of[families.WAITING].set(count)
+
     def stream(self, change: int) -> None:
         """Count an event stream that was opened (1) or closed (-1)."""
         self._of[families.STREAMS].inc(change)

@@ -44,6 +44,7 @@ class MetricsRoute:
         except Refusal as refusal:
             return refusal.respond()
         await self._look()
+        self._metrics.waiting(self._access.queue.waiting)
         return PlainTextResponse(self._metrics.text(), media_type=TEXT)
 
     async def _check(self, request: Request) -> None:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.problems import RETRY_SECONDS, SOON, refused
-from tulving.settings import HttpConfig
+from tulving.interfaces.http.queue import Queue
 
 log = logging.getLogger("tulving")
 
@@ -27,9 +27,8 @@ class Turns:
     time is cancelled and answered 503; it keeps the turn until its work has ended. Some `paths` need no turn.
     """
 
-    def __init__(self, app: ASGIApp, limits: HttpConfig, paths: Iterable[str]) -> None:
-        self._app, self._limits, self._paths = app, limits, frozenset(paths)
-        self.queue = _Queue(limits)
+    def __init__(self, app: ASGIApp, queue: Queue, paths: Iterable[str]) -> None:
+        self._app, self._queue, self._limits, self._paths = app, queue, queue.limits, frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._paths:
@@ -40,13 +39,13 @@ class Turns:
         may_be_refused = declared.isdigit() and int(declared) > self._limits.largest_body
         has_body = scope["method"] not in WITHOUT_BODY
         beginning = await _beginning(receive) if has_body and not may_be_refused else []
-        if self.queue.is_full:
-            log.warning("refused a request: %s", self.queue)
+        if self._queue.is_full:
+            log.warning("refused a request: %s", self._queue)
             problem = "too many requests are waiting; nothing was done"
             refusal = Refusal(429, "busy", problem, {"Retry-After": SOON})
             await refused(scope, refusal)(scope, receive, send)
             return
-        turn = _Turn(self.queue, send)
+        turn = _Turn(self._queue, send)
         if not has_body or (beginning and not beginning[-1].get("more_body", False)):
             turn.join()
         work = asyncio.create_task(self._work(scope, replayed(beginning, turn.received(receive)), turn))
@@ -77,26 +76,10 @@ class Turns:
         await self._app(scope, receive, turn.send)
 
 
-class _Queue:
-    """The requests that hold a turn, and those that wait for one."""
-
-    def __init__(self, limits: HttpConfig) -> None:
-        self._limits = limits
-        self.length = 0
-        self.free = asyncio.Semaphore(limits.max_working)
-
-    @property
-    def is_full(self) -> bool:
-        return self.length >= self._limits.max_working + self._limits.max_waiting
-
-    def __str__(self) -> str:
-        return f"{self._limits.max_working} are in progress and {self._limits.max_waiting} wait"
-
-
 class _Turn:
     """The turn of one request. It ends when the response starts; one that is overdue is not sent."""
 
-    def __init__(self, queue: _Queue, send: Send) -> None:
+    def __init__(self, queue: Queue, send: Send) -> None:
         self._queue, self._send = queue, send
         loop = asyncio.get_running_loop()
         self.joined: asyncio.Future[None] = loop.create_future()
@@ -111,7 +94,11 @@ class _Turn:
 
     async def take(self) -> None:
         """Wait until it is this request's turn."""
-        await self._queue.free.acquire()
+        self._queue.waiting += 1
+        try:
+            await self._queue.free.acquire()
+        finally:
+            self._queue.waiting -= 1
         self.ended.add_done_callback(lambda _: self._queue.free.release())
 
     def end(self) -> None:

@@ -205,6 +205,7 @@ async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: in
         derived=await visit.call("memory_derived", **_named(item)),
         beside=await visit.call("memory_timeline", **_named(item), window=AROUND) if kind == "episode" else [],
         ladder=ladder.MEANS,
+        marks=(await visit.memory.rule_marks([item.id])).get(item.id, ()) if isinstance(item, Rule) else (),
         to_rise=ladder.to_rise(item, visit.now) if isinstance(item, Rule) else "",
         categories=[("", "none"), *CATEGORIES] if getattr(item, "type", None) is None else list(CATEGORIES),
     )

@@ -1,7 +1,7 @@
 // Live updates: when an event concerns a block with data-live, the page is fetched again and the block is replaced.
 //
-// data-live lists the kinds of memories that a block shows, or `all`. A block in which the visitor types is replaced when
-// they are done.
+// data-live lists the kinds of memories that a block shows, or `all`. A block in which the visitor types, or has filled in
+// a form, is replaced when they are done.
 
 // The kind of memory that a topic concerns; null if the message has it.
 const KINDS = {
@@ -53,7 +53,15 @@ function soon() {
 function isBusy(block) {
   const at = document.activeElement;
   const types = at && block.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
-  return types || document.querySelector("dialog[open]") !== null;
+  return types || document.querySelector("dialog[open]") !== null || isFilledIn(block);
+}
+
+function isFilledIn(block) {
+  return [...block.querySelectorAll("form :is(input, textarea, select)")].some((each) =>
+    each.tagName === "SELECT"
+      ? each.selectedIndex !== Math.max(0, [...each.options].findIndex((option) => option.defaultSelected))
+      : each.value !== each.defaultValue || each.checked !== each.defaultChecked,
+  );
 }
 
 // The timer is set until the page has arrived, so that there is one request at a time.
