@@ -20,7 +20,7 @@ async def run(visit: Visit) -> Response:
     report = await visit.call("memory_run_job", job=visit.request.path_params["job"])
     name = report.job.replace("_", " ")
     if report.running:
-        return visit.go(PATH, f"{name.capitalize()} is running already, on {report.running}.")
+        return visit.go(PATH, f"{name.capitalize()} is running, on {report.running}.")
     return visit.go(PATH, f"Requested {name}; the next worker runs it.")
 
 
