@@ -14,7 +14,7 @@ import pytest_asyncio
 from console_parts import WIDE, Browser, Service, Visitor, application_of, chromium, flags, serving
 from http_parts import new_token
 from playwright.async_api import Browser as Chromium
-from playwright.async_api import async_playwright
+from playwright.async_api import async_playwright, expect
 from starlette.applications import Starlette
 
 from tulving import Memory, open_administration
@@ -109,6 +109,7 @@ async def browser(chromium_process: Chromium, service: Service) -> AsyncIterator
     try:
         made = Browser(service, context, await context.new_page(), tenant, secret)
         made.page.set_default_timeout(10_000)
+        expect.set_options(timeout=10_000)
         await made.log_in()
         yield made
         made.check()
