@@ -15,7 +15,11 @@ from typing import Any
 
 import pytest
 from http_parts import SOURCE, Served, started
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tulving.interfaces.traces import Traces
 from tulving.location import is_postgres
 from tulving.storage.sqlite import database
 
@@ -139,3 +143,15 @@ def token(environ: dict[str, str]) -> Callable[..., dict[str, Any]]:
         return json.loads(said.getvalue())
 
     return create
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def traces(exporter: InMemorySpanExporter) -> Traces:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Traces(provider)

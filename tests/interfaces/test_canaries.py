@@ -7,12 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from bus_parts import START
 from http_parts import bearer, new_token
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from raw_sql import run_sql
 from test_tracing import CANARY, canary, leaks, logged
 from watched_service import WatchedService, watched
@@ -20,7 +16,6 @@ from watched_service import WatchedService, watched
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces.console.navigation import all_pages
 from tulving.interfaces.http.batches import of_an_item
-from tulving.interfaces.traces import Traces
 from tulving.services.operations import OPERATIONS
 from tulving.settings import ConflictsConfig, HttpConfig, LearningConfig, MemoryModuleConfig
 from tulving.testing import ManualClock, ScriptedLlm
@@ -49,18 +44,6 @@ FORM = {
 }
 """What is sent with every form of the console; each takes what it knows."""
 TABLES = ("episodes", "rules", "memory_links")
-
-
-@pytest.fixture
-def exporter() -> InMemorySpanExporter:
-    return InMemorySpanExporter()
-
-
-@pytest.fixture
-def traces(exporter: InMemorySpanExporter) -> Traces:
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return Traces(provider)
 
 
 def learned(prompt: str) -> str:

@@ -13,16 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from raw_sql import run_sql
 from watched_service import WatchedService, watched
 
 from tulving import open_memory
 from tulving.interfaces.logs import FORMAT, JsonLines, Lines
 from tulving.interfaces.parameters import Parameter, parameters
-from tulving.interfaces.traces import Traces, configured
+from tulving.interfaces.traces import configured
 from tulving.ports import Completion
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.testing import ScriptedLlm, WordEmbedder
@@ -30,18 +27,6 @@ from tulving.testing import ScriptedLlm, WordEmbedder
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 JWT = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYW5hcnlqd3QifQ.canaryjwtsignature"
 CANARY = "zqcanary"
-
-
-@pytest.fixture
-def exporter() -> InMemorySpanExporter:
-    return InMemorySpanExporter()
-
-
-@pytest.fixture
-def traces(exporter: InMemorySpanExporter) -> Traces:
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return Traces(provider)
 
 
 async def test_a_request_goes_on_with_the_trace_of_its_caller(url, traces, exporter):
