@@ -7,8 +7,8 @@ import pytest
 
 from tulving import __version__
 from tulving.interfaces.cli.commands import BY_HAND, Commands, application
-from tulving.interfaces.cli.help import SECTIONS
 from tulving.interfaces.cli.interruption import LEFT
+from tulving.services.operations import OPERATIONS
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -23,16 +23,11 @@ def test_the_commands_come_in_groups_one_line_each(cli):
     assert "..." not in shown.split("Remember:")[1], "a text is cut"
 
 
-def test_the_groups_name_no_command_that_is_gone():
-    assert {word for section in SECTIONS.values() for word in section} <= {*Commands()}
+def test_the_groups_name_every_command_and_none_that_is_gone():
+    commands = {each.command for each in OPERATIONS.values() if each.command} | {*BY_HAND}
+    assert {*Commands()} == {command.split()[0] for command in commands}
     assert LEFT.keys() <= {*Commands()}
     assert len(BY_HAND) == len({*BY_HAND})
-
-
-def test_a_command_without_a_group_of_its_own_is_listed_last(cli, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(SECTIONS["Find"], "recall")
-    shown = cli("--help").out
-    assert "recall" in shown.split("Run:")[1]
 
 
 def test_every_way_to_ask_for_help(cli):
@@ -51,8 +46,6 @@ def test_the_version(cli):
 
 def test_help_speaks_of_commands_and_options_and_shows_what_is_required(cli):
     """Not of tools and parameters, which people do not see."""
-    from tulving.services.operations import OPERATIONS
-
     words = [[word] for word in Commands()] + [["store", "fact"], ["store", "note"], ["entity", "merge"]]
     inside = re.compile(rf"\b({'|'.join(OPERATIONS)}|dry_run|as_of|occurred_at)\b")
     for command in words:

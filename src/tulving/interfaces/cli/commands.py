@@ -39,7 +39,7 @@ MODULES = {
 }
 GROUPS = {
     "store": "Store an episode, an event, a fact, a note or a rule.",
-    "entity": "Create, show, update, resolve or merge an entity.",
+    "entity": "Create, list, show, update, resolve or merge entities.",
     "token": "Create, list or revoke a token for use over HTTP.",
     "merge-rules": "List or change the rules that settle conflicts.",
     "hook": "Let a coding agent remember by itself: install, uninstall or show its hooks.",
@@ -69,10 +69,7 @@ class Commands(Mapping[str, Any]):
         return self._made[word]
 
     def __iter__(self) -> Iterator[str]:
-        words = [command.split()[0] for command in (*self._operations, *BY_HAND)]
-        known = {*words}
-        told = (word for section in SECTIONS.values() for word in section if word in known)
-        return iter(dict.fromkeys((*told, *words)))
+        return (word for section in SECTIONS.values() for word in section)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

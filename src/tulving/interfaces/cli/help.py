@@ -3,7 +3,6 @@
 
 import re
 import shutil
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ SECTIONS = {
         "store": "Store a fact, a note, a rule, an episode or an event",
         "learn": "Learn facts from a conversation",
         "consolidate": "Learn facts and rules from the episodes that wait",
-        "entity": "Create, show, update, resolve or merge an entity",
+        "entity": "Create, list, show, update, resolve or merge entities",
         "link": "Link two memories",
         "set-profile": "Correct a block of the user's profile",
     },
@@ -31,7 +30,9 @@ SECTIONS = {
         "context": "The block that belongs into an agent's prompt",
         "window": "What happened in a window of time",
         "timeline": "What came before and after a memory",
+        "episodes": "What happened, the latest first",
         "profile": "What is known about the user",
+        "profile-block": "One block of the user's profile",
     },
     "Look": {
         "show": "One memory: how it fades, where it comes from, its past",
@@ -39,7 +40,10 @@ SECTIONS = {
         "get": "One memory, field by field",
         "details": "Several memories, field by field",
         "history": "All that was ever true of a subject and predicate",
+        "facts": "What is true, by subject and predicate",
         "revisions": "What a memory said before its edits",
+        "profile-versions": "What a block of the profile said before its edits",
+        "profiles": "Whose profiles there are",
         "events": "The audit events of a memory",
         "audit": "Who changed what, the newest change first",
         "links": "How a memory is linked to others",
@@ -47,6 +51,8 @@ SECTIONS = {
         "sessions": "Sessions of agents; start or end one",
         "runs": "What models have learned, run by run",
         "stats": "How many memories there are, by state",
+        "growth": "How many memories were stored on each day",
+        "fading": "Which facts and rules will fade soon",
         "bridge": "How far the bridge from episodes to facts has come",
     },
     "Keep": {
@@ -80,6 +86,7 @@ SECTIONS = {
         "status": "Whether all is well, on one line",
         "doctor": "What is wrong and what to do about it, on one screen",
         "health": "Try the store, the embedder and the jobs: for monitors",
+        "serve": "Serve an HTTP API, a console and MCP on one port",
         "mcp": "Serve the memory to MCP hosts",
         "hook": "Let a coding agent remember by itself",
         "worker": "Run the scheduled jobs",
@@ -93,8 +100,7 @@ SECTIONS = {
         "help": "Show the help of a command",
     },
 }
-"""Each command with one line about it, so that a list of them need not load them. Any other command belongs to the
-last section and is told by its own text."""
+"""Every command with one line about it, so that a list of them need not load them."""
 WIDEST, NARROWEST = 80, 24
 _TYPE = re.compile(r" <[\w\[\]]+>$")
 _REQUIRED = re.compile(r"^\{(.*)\}")
@@ -138,20 +144,11 @@ class Root(Group):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         longest = max(map(len, self.commands))
-        for heading, rows in self._sections():
+        for heading, section in SECTIONS.items():
             with formatter.section(heading):
-                formatter.write_dl([(word.ljust(longest), said) for word, said in rows])
+                formatter.write_dl([(word.ljust(longest), said) for word, said in section.items()])
         with formatter.section("More"):
             formatter.write_text("tulving help COMMAND tells more about one. Options of this page go before it.")
-
-    def _sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        words = dict.fromkeys(self.commands)  # asking for a command would load it
-        *_, last = SECTIONS
-        for heading, section in SECTIONS.items():
-            rows = [(word, said) for word, said in section.items() if words.pop(word, word) is None]
-            if heading == last:
-                rows += [(word, self.commands[word].get_short_help_str()) for word in words]
-            yield heading, rows
 
 
 def help(
