@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tulving.domain.access import ALL_RIGHTS
+
 
 def created(cli, *options: str, before: tuple[str, ...] = ()) -> dict:
     ran = cli(*before, "token", "create", *options, "--json")
@@ -24,6 +26,10 @@ def test_create_shows_the_secret_and_how_to_use_it(cli):
     listed = cli("token", "list").out
     assert "anna" in listed and "laptop" in listed and "read, write" in listed and "active" in listed
     assert secret not in listed
+
+
+def test_the_help_names_every_right(cli):
+    assert ", ".join(ALL_RIGHTS) in " ".join(cli("token", "create", "--help").out.split())
 
 
 def test_two_secrets_are_never_the_same(cli):

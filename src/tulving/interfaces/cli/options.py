@@ -23,7 +23,7 @@ log = logging.getLogger("tulving")
 T = TypeVar("T")
 Why = Annotated[bool, typer.Option("--why", help="Explain why each memory was found")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON")]
-Cursor = Annotated[str | None, typer.Option(metavar="TEXT", help="List the page that follows: its next_cursor")]
+Cursor = Annotated[str | None, typer.Option(metavar="TEXT", help="The next_cursor of the previous page")]
 LogFormat = Annotated[
     str | None, typer.Option(metavar="|".join(LOG_FORMATS), help="The format of log lines [default: as configured]")
 ]

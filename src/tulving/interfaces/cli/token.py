@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tulving.domain.access import RIGHTS, Token
+from tulving.domain.access import ALL_RIGHTS, RIGHTS, Token
 from tulving.interfaces.cli.options import AsJson
 from tulving.interfaces.cli.terminal import moment, print_json, report, table
 from tulving.interfaces.wire import wire
@@ -24,7 +24,7 @@ def create(
         str | None, typer.Option(metavar="NAME", help="Who acts, in the audit trail [default: its name]")
     ] = None,
     rights: Annotated[
-        str, typer.Option(metavar="LIST", help=f"What it may do, of {', '.join(RIGHTS)}", show_default=True)
+        str, typer.Option(metavar="LIST", help=f"What it may do, of {', '.join(ALL_RIGHTS)}", show_default=True)
     ] = ",".join(RIGHTS),
     expires: Annotated[
         float | None, typer.Option(metavar="DAYS", help="After how many days it ends [default: never]")
@@ -64,9 +64,8 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
     """List the tokens of the store, of all tenants or of the one that --tenant names."""
     from tulving.bootstrap import utc_now
 
-    now, chosen = utc_now(), context.obj.tenant
-    tokens = context.obj.administer(lambda store: store.list_tokens())
-    tokens = [token for token in tokens if chosen in (None, token.tenant_id)]
+    now = utc_now()
+    tokens = context.obj.administer(lambda store: store.list_tokens(context.obj.tenant))
     if as_json:
         print_json({"tokens": [{**wire(token), "state": token.state(now)} for token in tokens]})
         return
