@@ -9,9 +9,7 @@ from tulving.domain.events import Sought, Trail
 from tulving.domain.model import MemoryId
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
-from tulving.services.service import Service
-
-EVENTS = intake.Between(1, 1000)
+from tulving.services.service import PAGE_SIZES, PageCursor, Service
 
 
 class Auditing(Service):
@@ -26,8 +24,8 @@ class Auditing(Service):
         run_id: Annotated[MemoryId | None, "Only what this run of a model did"] = None,
         since: Annotated[datetime | None, "Not earlier than this"] = None,
         until: Annotated[datetime | None, "Earlier than this"] = None,
-        limit: Annotated[int, "How many at most", EVENTS] = 50,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most", PAGE_SIZES] = 50,
+        cursor: PageCursor = None,
     ) -> Trail:
         """List what was changed, the newest change first: what happened to which memory, by whom, and in which run.
 
@@ -42,7 +40,7 @@ class Auditing(Service):
             until=intake.moment("until", until),
             before=None if cursor is None else _place(cursor),
         )
-        limit = intake.whole("limit", limit, *EVENTS)
+        limit = intake.whole("limit", limit, *PAGE_SIZES)
         found, end = await self._read(storage.audit.search, self.caller.tenant_id, self.bound, sought, limit)
         if end is None:
             return Trail(events=found)

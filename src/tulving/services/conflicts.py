@@ -20,11 +20,11 @@ from tulving.services.learning import instructions
 from tulving.services.model import LanguageModel
 from tulving.services.operations import operation
 from tulving.services.runs import Runs
+from tulving.services.service import PAGE_SIZES, PageCursor
 from tulving.storage.connection import Connection
 
 log = logging.getLogger("tulving")
 
-LISTED = intake.Between(1, 1000)
 STATUSES = intake.OneOf(SETTLEMENT_STATUSES)
 LONGEST_SUMMARY = 2
 """How many times as long as both notes what a model makes of them may be."""
@@ -52,13 +52,13 @@ class Conflicts(Runs):
     async def conflicts(
         self,
         status: Annotated[str | None, "Only those with this status", STATUSES] = None,
-        limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most, the newest first", PAGE_SIZES] = 20,
+        cursor: PageCursor = None,
     ) -> Page[ConflictReport]:
         """List the conflicts between notes: both sides, which one won or what was merged of them, and why."""
         if status is not None:
             intake.one_of("status", status, SETTLEMENT_STATUSES)
-        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, UUID)
+        limit, after = intake.whole("limit", limit, *PAGE_SIZES), cursors.read(cursor, datetime, UUID)
         tenant_id, bound = self.caller.tenant_id, self.bound
         found = await self._read(storage.settlements.listing, tenant_id, bound, limit + 1, status, after=after)
         found, next_cursor = cursors.page(found, limit, lambda each: (each[0].created_at, each[0].id))

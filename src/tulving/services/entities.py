@@ -22,7 +22,7 @@ from tulving.domain.model import (
 from tulving.errors import InvalidInput
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service, UnchangedSince, log
+from tulving.services.service import PAGE_SIZES, PageCursor, Service, UnchangedSince, log
 
 T = TypeVar("T")
 DEFAULT_TENANT = "default"
@@ -32,7 +32,6 @@ TypeOfEntity = Annotated[EntityType, "person, organization, place or other"]
 Tenant = Annotated[str, "Leave it out: it is always your own tenant, and any other name is refused"]
 Aliases = Annotated[list[str] | None, "Other names; an update replaces all of them"]
 Metadata = Annotated[dict[str, Any] | None, "Further details, as a JSON object"]
-PAGE = intake.Between(1, 1000)
 LIMITS = intake.Between(1, 2**31 - 1)
 MANY = 1_000
 """From this many names on, they are compared in a thread, to keep the event loop free."""
@@ -103,13 +102,13 @@ class Entities(Service):
         self,
         name: Annotated[str | None, "Only those that have this in a name"] = None,
         entity_type: Annotated[EntityType | None, "Only this type: person, organization, place or other"] = None,
-        limit: Annotated[int, "How many at most", PAGE] = 50,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most", PAGE_SIZES] = 50,
+        cursor: PageCursor = None,
     ) -> Page[EntityReport]:
         """List entities by name, page by page, and how many facts are about each. Merged ones are left out."""
         if entity_type is not None:
             entity_type = intake.one_of("entity_type", entity_type, ENTITY_TYPES)
-        limit = intake.whole("limit", limit, *PAGE)
+        limit = intake.whole("limit", limit, *PAGE_SIZES)
         found = await self._read(
             storage.entities.listing,
             self.caller.tenant_id,

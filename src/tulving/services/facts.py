@@ -28,13 +28,12 @@ from tulving.errors import InvalidInput
 from tulving.services.offers import each_of, offered, read_offers
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import HouseholdId, PersonaId, Service, T, UserId
+from tulving.services.service import PAGE_SIZES, HouseholdId, PageCursor, PersonaId, Service, T, UserId
 from tulving.storage.embeddings import Indexed
 
 SLOWLY = "How slowly it fades"
 PERMANENCES, CATEGORY = intake.OneOf(PERMANENCE), intake.OneOf(CATEGORIES)
 STATES = intake.OneOf(("any", *FACT_STATES))
-HISTORY = intake.Between(1, 1000)
 DEFAULTS = {"importance": 5.0, "permanence": "standard", "confidence": 1.0}
 """The values of a new fact that the caller leaves out."""
 _COLUMN_OF = {"category": "type"}
@@ -226,15 +225,15 @@ class Facts(Service):
         subject: Annotated[str, "What or whom it is about"],
         predicate: Annotated[str, "Which property, such as favorite_color"],
         scope: Annotated[str | None, "Only this namespace and the global one"] = None,
-        limit: Annotated[int, "How many at most; the newest are kept", HISTORY] = 100,
+        limit: Annotated[int, "How many at most; the newest are kept", PAGE_SIZES] = 100,
         as_of: Annotated[datetime | None, "Only what had become true by this time, as it was then"] = None,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        cursor: PageCursor = None,
     ) -> Page[Fact]:
         """List all facts that were ever stored for a subject and predicate, in any spelling, with the state of each.
 
         They come in the order in which they became true. The first page has the newest, the next one those before.
         """
-        limit = intake.whole("limit", limit, *HISTORY)
+        limit = intake.whole("limit", limit, *PAGE_SIZES)
         found = await self._read(
             storage.facts.history,
             self.caller.tenant_id,
@@ -261,8 +260,8 @@ class Facts(Service):
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
-        limit: Annotated[int, "How many at most", HISTORY] = 100,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most", PAGE_SIZES] = 100,
+        cursor: PageCursor = None,
     ) -> Page[Item]:
         """List keyed facts by subject and predicate, page by page, without notes. Does not count as a reference.
 
@@ -274,7 +273,7 @@ class Facts(Service):
             intake.one_of("category", category, CATEGORIES)
         mine = self._within(user_id, household_id, persona_id)
         wanted = mine._filter(scope=scope, type=category, project=project, tags=tags, state=state)
-        limit = intake.whole("limit", limit, *HISTORY)
+        limit = intake.whole("limit", limit, *PAGE_SIZES)
         found = await self._read(
             storage.slots.listing,
             self.caller.tenant_id,

@@ -30,12 +30,11 @@ from tulving.domain.text import found_by
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import HouseholdId, PersonaId, Service, UnchangedSince, UserId
+from tulving.services.service import PAGE_SIZES, HouseholdId, PageCursor, PersonaId, Service, UnchangedSince, UserId
 
 MemoryType = Annotated[Kind, "episode, fact or rule"]
 FactOrRule = Annotated[Kind, "fact or rule", intake.OneOf(("fact", "rule"))]
 Id = Annotated[MemoryId, "Its id (a UUID; facts may also have a short one, fact_xxxxxxxx)"]
-PAGE = intake.Between(1, 1000)
 STATES_OF: dict[Kind, tuple[str, ...]] = {"episode": (), "fact": FACT_STATES, "rule": RULE_STATES}
 ALL_STATES = (*FACT_STATES, *RULE_STATES)
 ONE_MEMORY = ("memory_type", "memory_id")
@@ -95,8 +94,8 @@ class Items(Service):
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
-        limit: Annotated[int, "How many at most", PAGE] = 50,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most", PAGE_SIZES] = 50,
+        cursor: PageCursor = None,
     ) -> Page[Item]:
         """List memories, newest first, page by page. Does not count as a reference."""
         kind = intake.one_of("memory_type", memory_type, KINDS)
@@ -105,7 +104,7 @@ class Items(Service):
             state = intake.one_of("state", state, ("any", *STATES_OF[kind]))
         if keyed is not None and kind != "fact":
             raise InvalidInput("keyed", f"is not for {kind}s", "memory_type fact")
-        limit = intake.whole("limit", limit, *PAGE)
+        limit = intake.whole("limit", limit, *PAGE_SIZES)
         mine = self._within(user_id, household_id, persona_id)
         wanted = mine._filter(scope=scope, type=type, project=project, since=since, until=until, tags=tags, state=state)
         items: list[Item] = await self._read(

@@ -13,12 +13,11 @@ from tulving.domain.scope import Owner
 from tulving.domain.text import CHARACTERS_A_TOKEN
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import HouseholdId, PersonaId, Service, UserId
+from tulving.services.service import PAGE_SIZES, HouseholdId, PageCursor, PersonaId, Service, UserId
 from tulving.storage.connection import Connection
 from tulving.storage.rows import Row
 
 BUDGETS = intake.Between(1, 1_000_000)
-LISTED = intake.Between(1, 1000)
 BLOCK = f"One of {', '.join(BLOCKS)}"
 
 
@@ -122,11 +121,11 @@ class Profiles(Service):
     )
     async def profile_owners(
         self,
-        limit: Annotated[int, "How many at most, the last written first", LISTED] = 100,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most, the last written first", PAGE_SIZES] = 100,
+        cursor: PageCursor = None,
     ) -> Page[ProfileOwner]:
         """List whose profiles there are: of each the user, household and persona, and when it was written last."""
-        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, str)
+        limit, after = intake.whole("limit", limit, *PAGE_SIZES), cursors.read(cursor, datetime, str)
         found = await self._read(storage.profiles.owners, self.caller.tenant_id, self.bound, limit + 1, after)
         found, next_cursor = cursors.page(found, limit, _place)
         return Page(items=found, next_cursor=next_cursor)

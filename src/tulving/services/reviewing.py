@@ -17,12 +17,12 @@ from tulving.errors import InvalidInput, NotFound
 from tulving.services.learning import Learning
 from tulving.services.lessons import Decide, Learned, Lessons, read
 from tulving.services.operations import operation
+from tulving.services.service import PAGE_SIZES, PageCursor
 from tulving.storage.connection import Connection
 from tulving.storage.learning import Material
 from tulving.storage.lessons import Applied
 from tulving.storage.undoing import Undone
 
-LISTED = intake.Between(1, 1000)
 Chosen = Annotated[Sequence[MemoryId] | MemoryId, "The proposals, by their own ids or by those of their runs"]
 
 
@@ -65,11 +65,11 @@ class Reviewing(Learning):
     async def runs(
         self,
         run_id: Annotated[MemoryId | None, "Only this run, with all that it changed"] = None,
-        limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most, the newest first", PAGE_SIZES] = 20,
+        cursor: PageCursor = None,
     ) -> Page[RunReport]:
         """List the runs of language models that learned from episodes and conversations, and what they changed."""
-        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, UUID)
+        limit, after = intake.whole("limit", limit, *PAGE_SIZES), cursors.read(cursor, datetime, UUID)
         mine = self.caller.tenant_id, self.bound
         held = await self._read(storage.proposals.count_held, *mine)
         conflicts = await self._read(storage.settlements.count_held, *mine)
@@ -106,11 +106,11 @@ class Reviewing(Learning):
     @operation("memory_proposals", http="GET /v1/review", effect="review", answer="proposals", standard=False)
     async def proposals(
         self,
-        limit: Annotated[int, "How many at most, the oldest first", LISTED] = 50,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most, the oldest first", PAGE_SIZES] = 50,
+        cursor: PageCursor = None,
     ) -> Page[Proposal]:
         """What runs would have done but a person must decide, oldest first."""
-        limit, after = intake.whole("limit", limit, *LISTED), cursors.read(cursor, datetime, UUID)
+        limit, after = intake.whole("limit", limit, *PAGE_SIZES), cursors.read(cursor, datetime, UUID)
         found = await self._read(storage.proposals.listing, self.caller.tenant_id, self.bound, limit + 1, after)
         found, next_cursor = cursors.page(found, limit, lambda each: (each.created_at, each.id))
         return Page(items=found, next_cursor=next_cursor)

@@ -43,9 +43,12 @@ Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 NamedProgress = Callable[[int, int, str], None]
 """Called with how much is done, of how much, and of what."""
+PAGE_SIZES = intake.Between(1, 1000)
+"""The limits that a page may have."""
 UserId = Annotated[str | None, "Whose memory; as bound to the connection if left out"]
 HouseholdId = Annotated[str | None, "Of which household"]
 PersonaId = Annotated[str | None, "Of which persona"]
+PageCursor = Annotated[str | None, "The next_cursor of the previous page"]
 UnchangedSince = Annotated[datetime | None, "The updated_at that you have read: refused if it was changed since"]
 
 P = ParamSpec("P")

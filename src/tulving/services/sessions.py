@@ -15,10 +15,9 @@ from tulving.domain.sessions import counted, idle_since
 from tulving.errors import InvalidInput, NotFound
 from tulving.services.operations import operation
 from tulving.services.requests import once
-from tulving.services.service import Service
+from tulving.services.service import PAGE_SIZES, PageCursor, Service
 from tulving.storage.connection import Connection
 
-LISTED = intake.Between(1, 1000)
 ABANDONED_AT_A_TIME = 200
 END = "memory_session_end"
 
@@ -150,13 +149,13 @@ class Sessions(Abandoning):
         self,
         status: Annotated[SessionStatus | None, "Only those with this status"] = None,
         project: Annotated[str | None, "Only of this project"] = None,
-        limit: Annotated[int, "How many at most, the newest first", LISTED] = 20,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most, the newest first", PAGE_SIZES] = 20,
+        cursor: PageCursor = None,
     ) -> Page[SessionReport]:
         """List sessions, newest first, and how many memories of each kind were made in each."""
         if status is not None:
             status = intake.one_of("status", status, SESSION_STATUSES)
-        project, limit = intake.optional_name("project", project), intake.whole("limit", limit, *LISTED)
+        project, limit = intake.optional_name("project", project), intake.whole("limit", limit, *PAGE_SIZES)
         tenant_id, bound, after = self.caller.tenant_id, self.bound, cursors.read(cursor, datetime, UUID)
 
         def listed(conn: Connection) -> Page[SessionReport]:

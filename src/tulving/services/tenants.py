@@ -9,9 +9,7 @@ from tulving.domain import cursors, intake
 from tulving.domain.model import Kind, Page
 from tulving.domain.records import Record
 from tulving.services.operations import operation
-from tulving.services.service import Service
-
-TENANTS = intake.Between(1, 1000)
+from tulving.services.service import PAGE_SIZES, PageCursor, Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -31,11 +29,11 @@ class Tenants(Service):
     @operation("memory_tenants", http="GET /v1/tenants", effect="admin", answer="tenants", standard=False)
     async def list_tenants(
         self,
-        limit: Annotated[int, "How many at most", TENANTS] = 100,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most", PAGE_SIZES] = 100,
+        cursor: PageCursor = None,
     ) -> Page[Tenant]:
         """List the tenants by name, with the number of their memories and tokens and the time of the last change."""
-        limit = intake.whole("limit", limit, *TENANTS)
+        limit = intake.whole("limit", limit, *PAGE_SIZES)
         place = cursors.read(cursor, str)
         found = await self._read(storage.tenants.listing, str(place[0]) if place else "", limit + 1, self._env.clock())
         tenants, next_cursor = cursors.page(found, limit, lambda each: (each["tenant_id"],))

@@ -14,9 +14,8 @@ from tulving.domain.validity import start
 from tulving.domain.windows import DEFAULT_DAYS, Window, WindowRequest
 from tulving.services.operations import operation
 from tulving.services.search import Search
-from tulving.services.service import HouseholdId, PersonaId, UserId
+from tulving.services.service import PAGE_SIZES, HouseholdId, PageCursor, PersonaId, UserId
 
-EVENTS = intake.Between(1, 1000)
 MOST_TYPES = 100
 MOST_FOUND = 200
 """Episodes that are found by their words, which have no pages."""
@@ -35,7 +34,7 @@ class Windows(Search):
             f"How many days back from now, instead of since and until; {DEFAULT_DAYS} if nothing is given",
             windows.DAYS,
         ] = None,
-        top_k: Annotated[int, "How many at most; the newest are kept", EVENTS] = 10,
+        top_k: Annotated[int, "How many at most; the newest are kept", PAGE_SIZES] = 10,
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
@@ -60,7 +59,7 @@ class Windows(Search):
         mine = self._within(user_id, household_id, persona_id)
         wanted = WindowRequest(
             bound=mine.bound,
-            limit=intake.whole("top_k", top_k, *EVENTS),
+            limit=intake.whole("top_k", top_k, *PAGE_SIZES),
             since=begin,
             until=end,
             types=_names(event_types),
@@ -89,14 +88,14 @@ class Windows(Search):
         user_id: UserId = None,
         household_id: HouseholdId = None,
         persona_id: PersonaId = None,
-        limit: Annotated[int, "How many at most", EVENTS] = 50,
-        cursor: Annotated[str | None, "The next_cursor of the previous page"] = None,
+        limit: Annotated[int, "How many at most", PAGE_SIZES] = 50,
+        cursor: PageCursor = None,
     ) -> Page[Item]:
         """List what happened, the latest first, page by page, archived episodes included. Does not count as a
         reference."""
         mine = self._within(user_id, household_id, persona_id)
         wanted = mine._episodes(since, until, session_id, type, project, source, tags, gone)
-        limit, after = intake.whole("limit", limit, *EVENTS), cursors.read(cursor, datetime, UUID)
+        limit, after = intake.whole("limit", limit, *PAGE_SIZES), cursors.read(cursor, datetime, UUID)
         if query is not None:
             text, most = intake.search_query("query", query), min(limit, MOST_FOUND)
             found = await mine._find(text, ["episode"], wanted, "keyword", most, 0.0, 0.0)
