@@ -16,6 +16,7 @@ from tulving.domain.model import Fact
 from tulving.domain.scope import Bound, Caller, Filter, Owner
 from tulving.settings import ConflictsConfig, LearningConfig, LlmConfig
 from tulving.storage import (
+    entities,
     events,
     facts,
     learning,
@@ -26,6 +27,7 @@ from tulving.storage import (
     runs,
     sessions,
     settlements,
+    slots,
 )
 from tulving.storage.connection import Connection
 from tulving.storage.rows import IndexEntry
@@ -149,6 +151,16 @@ ASKED |= {
         lambda conn: facts.history(conn, "t", Filter(state="any"), "a", "b", NOW, 20, (NOW, *AFTER)),
         "FROM facts",
         "ix_facts_slot",
+    ),
+    "a later page of facts by subject": (
+        lambda conn: slots.listing(conn, "t", Filter(), None, NOW, 20, ("a", "b", UUID(int=1))),
+        "FROM facts",
+        r"ix_facts_slot (\(tenant_id=\? AND <expr>>\?|.*\n.*Index Cond: .*folded_subject)",
+    ),
+    "a later page of entities": (
+        lambda conn: entities.listing(conn, "t", None, None, Bound(), NOW, 20, ("a", UUID(int=1))),
+        "FROM entities",
+        _page("ix_entities_folded", "folded_name"),
     ),
 }
 

@@ -18,7 +18,7 @@ from tulving.domain.text import words
 from tulving.errors import InvalidInput
 from tulving.storage import events, facts, links
 from tulving.storage.connection import Connection
-from tulving.storage.filters import visible
+from tulving.storage.filters import behind, visible
 from tulving.storage.kinds import KIND
 from tulving.storage.rows import Row, insert_statement
 
@@ -186,16 +186,14 @@ def listing(
 ) -> list[EntityReport]:
     """One page of the entities that were not merged into others, in the order of `resolution.place`; `after` is the
     place of the last one of the previous page."""
-    where, params = "merged_into IS NULL", {"tenant_id": tenant_id}
+    beyond, place = behind(after, "folded_name", "id", comparison=">")
+    where, params = f"merged_into IS NULL AND {beyond}", {"tenant_id": tenant_id, "limit": limit, **place}
     if entity_type is not None:
         where, params["entity_type"] = f"{where} AND entity_type = :entity_type", entity_type
     if name is not None:
         where += f" AND (folded_name LIKE :name ESCAPE '!' OR {_ALIASES} LIKE :name ESCAPE '!')"
         params["name"] = _containing(name)
-    if after is not None:
-        where += " AND folded_name >= :after_name AND (folded_name > :after_name OR id > :after_id)"
-        params |= dict(zip(("after_name", "after_id"), after, strict=True))
-    rows = conn.fetch_all(f"{_MINE} AND {where} ORDER BY folded_name, id LIMIT :limit", {**params, "limit": limit})
+    rows = conn.fetch_all(f"{_MINE} AND {where} ORDER BY folded_name, id LIMIT :limit", params)
     found = [Entity(**row) for row in rows]
     about = _count_facts(conn, tenant_id, bound, [entity.id for entity in found], now)
     return [EntityReport(entity=entity, facts=about.get(entity.id, 0)) for entity in found]

@@ -30,7 +30,7 @@ def listing(
     if subject is not None:
         where += f" AND {_SUBJECT} IN (:folded_subject, :subject)"
         params |= {"subject": subject, "folded_subject": claims.folded(subject)}
-    if after is not None:
+    if after is not None:  # not `behind`: for a row of expressions SQLite does not use the index
         where += (
             f" AND {_SUBJECT} >= :after_subject AND ({_SUBJECT} > :after_subject OR {_PREDICATE} > :after_predicate"
             f" OR {_PREDICATE} = :after_predicate AND m.id > :after_id)"
