@@ -12,6 +12,7 @@ from tulving.domain.schedule import Entry
 from tulving.errors import EmbedderUnavailable
 from tulving.services.administration import Administration
 from tulving.settings import CRONS, MemoryModuleConfig, ScheduleConfig
+from tulving.storage import jobs
 from tulving.testing import ManualClock, WordEmbedder
 from tulving.workers import background
 from tulving.workers.jobs import JOBS
@@ -43,6 +44,11 @@ async def test_all_are_listed_also_those_that_never_ran(memory: Memory):
     assert [each.job for each in found] == [*CRONS]
     assert {each.state for each in found} == {"waiting"}
     assert {each.job for each in found if each.cron is None} == {"timeline_rotation"}
+
+
+async def test_one_that_is_switched_off_has_no_next_run(memory: Memory, clock: ManualClock):
+    await memory._env.store.write(None, jobs.enroll, "timeline_rotation", None, clock())
+    assert (await job(memory, "timeline_rotation")).next_run is None
 
 
 async def test_what_the_last_run_did_and_when_the_next_one_is(memory: Memory, scheduler: Scheduler, clock: ManualClock):

@@ -61,15 +61,15 @@ class Jobs(Service):
         now = self._env.clock()
         event = self._audit(now).event("job_requested", "job", None, job=name)
         await self._write(storage.jobs.request, name, now, event)
-        self._env.asked.set()
+        self._env.job_requested.set()
         return next(each for each in await self.list_jobs() if each.job == name)
 
     async def wait_for_jobs(self, longest: float) -> None:
         """Wait until a job is requested in this process, at most so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):
-                await self._env.asked.wait()
-        self._env.asked.clear()
+                await self._env.job_requested.wait()
+        self._env.job_requested.clear()
 
 
 def _report(entry: Entry, now: datetime, lease: timedelta, cron: str | None, pieces: int) -> JobReport:
@@ -80,7 +80,7 @@ def _report(entry: Entry, now: datetime, lease: timedelta, cron: str | None, pie
         cron=cron,
         last_run=entry.last_started_at,
         last_finished=entry.last_finished_at,
-        next_run=entry.due_at,
+        next_run=entry.due_at if cron else None,
         running=entry.holder if held_until else None,
         lease_until=held_until,
         last_error=entry.last_error,

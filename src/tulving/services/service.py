@@ -100,8 +100,7 @@ class Env:
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What ends all this, the last part first."""
     closing_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a job is requested."""
+    job_requested: asyncio.Event = field(default_factory=asyncio.Event)
     screen: Screen = field(init=False)
 
     def __post_init__(self) -> None:

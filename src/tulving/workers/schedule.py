@@ -83,9 +83,6 @@ class Schedule:
         """What to do next, and the time from which it may be taken (`domain/schedule.py`)."""
         return next_turns(entries.values(), names, self._clock(), self._lease)
 
-    def state(self, entry: Entry) -> str:
-        return entry.state(self._clock(), self._lease)
-
     async def check_rights(self) -> None:
         """Raise if the database user does not see all tenants."""
         await self._store.read(None, lambda conn: conn.check_sees_all_tenants())

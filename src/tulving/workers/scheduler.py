@@ -6,14 +6,13 @@ Any number of processes may run one, on either engine: workers, and every open m
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from tulving.domain.schedule import Entry
 from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.services.administration import Administration
 from tulving.workers.jobs import Job, Result
-from tulving.workers.schedule import Run, Schedule, tick_after
+from tulving.workers.schedule import Run, Schedule
 
 log = logging.getLogger("tulving")
 
@@ -61,17 +60,6 @@ class Scheduler:
         now = self.schedule.now()
         wait = min(((free_at - now).total_seconds() for free_at, _ in turns), default=longest)
         return min(max(wait, SHORTEST_SLEEP), longest)
-
-    async def plan(self) -> dict[str, Entry]:
-        """Every job, with the time when it is due next if it is switched on."""
-        entries, now = await self.schedule.entries(), self.schedule.now()
-        plan = {}
-        for name in self.jobs:
-            entry, cron = entries.get(name) or Entry(name), self.schedule.cron(name)
-            due_at = (entry.due_at or tick_after(cron, now)) if cron else None
-            is_held = self.schedule.state(entry) == "running"
-            plan[name] = replace(entry, due_at=due_at, holder=entry.holder if is_held else None)
-        return plan
 
     async def once(self, name: str) -> tuple[Run, list[Run]]:
         """Do a job now, whenever it is due: the outcome, and that of its pieces."""

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -18,6 +19,8 @@ from tulving.ports import UNOBSERVED
 from tulving.services.learning import NO_MODEL
 
 if TYPE_CHECKING:
+    from tulving.services.administration import Administration
+    from tulving.services.jobs import JobReport
     from tulving.workers.scheduler import Scheduler
 
 log = logging.getLogger("tulving")
@@ -43,7 +46,7 @@ def worker(
     if not is_postgres(config.url):
         new_file(config.url, "never")
     if list_:
-        _show_jobs(asyncio.run(_with_scheduler(config, _list)), as_json)
+        _show_jobs(context.obj.administer(_planned, may_reembed=False), as_json)
     elif dry_run and once is not None:
         _show_result(asyncio.run(_with_scheduler(config, lambda scheduler: scheduler.rehearse(once))), as_json)
     elif once is not None:
@@ -86,36 +89,30 @@ async def _do(scheduler: "Scheduler", name: str) -> Mapping[str, Any]:
     return {**run.result, **{piece.name.partition("/")[2]: piece.result for piece in pieces}}
 
 
-async def _list(scheduler: "Scheduler") -> list[dict[str, Any]]:
+async def _planned(store: "Administration") -> "list[JobReport]":
+    """The jobs. One that no worker has planned yet is due at the next tick of its schedule."""
+    from tulving.bootstrap import utc_now
+    from tulving.workers.schedule import tick_after
+
+    now = utc_now()
     return [
-        {
-            "job": name,
-            "state": scheduler.schedule.state(entry),
-            "cron": scheduler.schedule.cron(name),
-            "last_run": entry.last_started_at,
-            "next_run": entry.due_at,
-            "running": entry.holder,
-            "last_error": entry.last_error,
-            "result": entry.result,
-        }
-        for name, entry in (await scheduler.plan()).items()
+        replace(job, next_run=tick_after(job.cron, now)) if job.cron and job.next_run is None else job
+        for job in await store.list_jobs()
     ]
 
 
-def _show_jobs(jobs: list[dict[str, Any]], as_json: bool) -> None:
+def _show_jobs(jobs: "Sequence[JobReport]", as_json: bool) -> None:
     if as_json:
         print_json({"jobs": wire(jobs)})
         return
     headers = ("job", "cron (UTC)", "last run", "next run", "state")
-    rows = [
-        (job["job"], job["cron"] or "off", _time(job["last_run"]), _time(job["next_run"]), _state(job)) for job in jobs
-    ]
+    rows = [(job.job, job.cron or "off", _time(job.last_run), _time(job.next_run), _state(job)) for job in jobs]
     table(rows, headers, {"off": "dim", "never": "dim", "ok": "green"})
 
 
-def _state(job: Mapping[str, Any]) -> str:
-    more = {"running": f" at {job['running']}", "failed": f": {job['last_error']}"}
-    return job["state"] + more.get(job["state"], "")
+def _state(job: "JobReport") -> str:
+    more = {"running": f" at {job.running}", "failed": f": {job.last_error}"}
+    return job.state + more.get(job.state, "")
 
 
 def _time(moment: datetime | None) -> str:
