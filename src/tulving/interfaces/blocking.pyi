@@ -236,7 +236,7 @@ class BlockingMemory:
         """
         ...
     def proposals(self, limit: int = 50, cursor: str | None = None) -> Page[Proposal]:
-        """What runs would have done but a person must decide, oldest first."""
+        """List what runs would have done but a person must decide on, oldest first."""
         ...
     def count_held_proposals(self) -> int:
         """How many proposals wait for a person."""
@@ -414,11 +414,11 @@ class BlockingMemory:
         """Add a rule under a new name: what it changes, and the name of a rule that it extends, if any."""
         ...
     def update_merge_rule(self, name: str, updates: Mapping[str, Any]) -> ResolvedRule:
-        """Change some values of a rule, table by table; None removes the rule's own value, so that the inherited one
-        holds again."""
+        """Change some values of a rule, table by table. Null removes the rule's own value, so that the inherited one
+        applies again."""
         ...
     def delete_merge_rule(self, name: str) -> bool:
-        """Remove a rule; raises if it is not there, is the default rule, or is extended by others."""
+        """Delete a rule. The default rule, and one that others extend, can't be deleted."""
         ...
     def load_merge_rules(self, rules: Sequence[Mapping[str, Any]]) -> int:
         """Register exported rules, in any order, all of them or none; returns how many were new or changed. A rule of
@@ -571,7 +571,7 @@ class BlockingMemory:
     ) -> Trail:
         """List what was changed, the newest change first: what happened to which memory, by whom, and in which run.
 
-        A page may have fewer events than the limit, or none, before the trail is at its end: next_cursor goes on.
+        A page may have fewer events than the limit, or none, before the end of the trail: continue with next_cursor.
         """
         ...
     def complete_id(self, given: str, nouns: Sequence[str] = ..., field: str = "id") -> tuple[str | None, str]:

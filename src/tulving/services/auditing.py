@@ -18,7 +18,7 @@ class Auditing(Service):
     @operation("memory_audit", http="GET /v1/audit", effect="read", command="audit", standard=False)
     async def audit(
         self,
-        event_type: Annotated[str | None, "Only this kind, or all kinds that begin so: fact_created, fact"] = None,
+        event_type: Annotated[str | None, "Only this kind, or all that begin with it: fact_created, fact"] = None,
         actor: Annotated[str | None, "Only what this actor did"] = None,
         item: Annotated[MemoryId | None, "Only what happened to this memory, entity, run or token"] = None,
         run_id: Annotated[MemoryId | None, "Only what this run of a model did"] = None,
@@ -29,7 +29,7 @@ class Auditing(Service):
     ) -> Trail:
         """List what was changed, the newest change first: what happened to which memory, by whom, and in which run.
 
-        A page may have fewer events than the limit, or none, before the trail is at its end: next_cursor goes on.
+        A page may have fewer events than the limit, or none, before the end of the trail: continue with next_cursor.
         """
         sought = Sought(
             event_type=intake.optional_name("event_type", event_type),

@@ -100,8 +100,8 @@ class Entities(Service):
     )
     async def list_entities(
         self,
-        name: Annotated[str | None, "Only those that have this in a name"] = None,
-        entity_type: Annotated[EntityType | None, "Only this type: person, organization, place or other"] = None,
+        name: Annotated[str | None, "Only those with this in their name or an alias"] = None,
+        entity_type: Annotated[EntityType | None, "Only of this type"] = None,
         limit: Annotated[int, "How many at most", PAGE_SIZES] = 50,
         cursor: PageCursor = None,
     ) -> Page[EntityReport]:
@@ -165,7 +165,7 @@ class Entities(Service):
         self,
         name: Annotated[str, "A name as it was mentioned"],
         tenant_id: Tenant = DEFAULT_TENANT,
-        entity_type: Annotated[EntityType | None, "Only this type: person, organization, place or other"] = None,
+        entity_type: Annotated[EntityType | None, "Only of this type"] = None,
         context_hints: Annotated[
             dict[str, Any] | None,
             "What the conversation is about: topic (text), mentioned_with (names), domain_scores (points by entity id)",

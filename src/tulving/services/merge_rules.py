@@ -48,8 +48,8 @@ class MergeRules(Service):
 
     @operation("memory_update_merge_rule", http="PATCH /v1/merge-rules/{name}", effect="review", standard=False)
     async def update_merge_rule(self, name: Name, updates: Updates) -> ResolvedRule:
-        """Change some values of a rule, table by table; None removes the rule's own value, so that the inherited one
-        holds again."""
+        """Change some values of a rule, table by table. Null removes the rule's own value, so that the inherited one
+        applies again."""
         return await self._change(lambda rules: rules.update_rule(name, updates))
 
     @operation(
@@ -60,7 +60,7 @@ class MergeRules(Service):
         standard=False,
     )
     async def delete_merge_rule(self, name: Name) -> bool:
-        """Remove a rule; raises if it is not there, is the default rule, or is extended by others."""
+        """Delete a rule. The default rule, and one that others extend, can't be deleted."""
         await self._change(lambda rules: rules.delete_rule(name))
         return True
 

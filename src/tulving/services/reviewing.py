@@ -109,7 +109,7 @@ class Reviewing(Learning):
         limit: Annotated[int, "How many at most, the oldest first", PAGE_SIZES] = 50,
         cursor: PageCursor = None,
     ) -> Page[Proposal]:
-        """What runs would have done but a person must decide, oldest first."""
+        """List what runs would have done but a person must decide on, oldest first."""
         limit, after = intake.whole("limit", limit, *PAGE_SIZES), cursors.read(cursor, datetime, UUID)
         found = await self._read(storage.proposals.listing, self.caller.tenant_id, self.bound, limit + 1, after)
         found, next_cursor = cursors.page(found, limit, lambda each: (each.created_at, each.id))

@@ -132,7 +132,7 @@ class Tokens(Service):
         return NewToken(**asdict(token), secret=secret)
 
     @operation("memory_tokens", http="GET /v1/tokens", effect="admin", answer="tokens", standard=False)
-    async def list_tokens(self, tenant_id: Annotated[str | None, "Only those to this tenant"] = None) -> list[Token]:
+    async def list_tokens(self, tenant_id: Annotated[str | None, "Only those of this tenant"] = None) -> list[Token]:
         """List the tokens of all tenants in any state, oldest first; never their secrets."""
         found = await self._read(storage.tokens.everyone)
         return [token for token in found if tenant_id in (None, token.tenant_id)]
