@@ -1,8 +1,8 @@
-"""`python -m bench.service [--seconds N]`: the service under load, beside the same calls through the library.
+"""`python -m bench.service [--seconds N]`: the service under load, compared with the same calls through the library.
 
-`tulving serve` is a process of its own, and so are its 64 clients: each sends its next request when the last one has
-been answered, nine of ten a recall and one a new episode. Then 64 tasks make the same calls on a copy of the store, in
-a process that has it open. No request may end in a status of 500 or more.
+`tulving serve` runs in one process and 64 clients in another. Each client sends its next request when the last one was
+answered: nine of ten recall, one stores an episode. Then 64 tasks make the same calls through the library, on a copy
+of the store. No response may have a status of 500 or more.
 """
 
 import argparse
@@ -40,21 +40,21 @@ STORED = 0.1
 """The share of requests that store something."""
 SIZE = 5_000
 WARM_UP = 30.0
-"""Seconds before memory is compared; a run is at least twice as long, or its memory is only told."""
+"""Seconds after which memory must not grow much more. In runs of less than twice this time it is only reported."""
 MOST_GROWTH = 1.5
 Call = Callable[[str, str], Awaitable[int]]
-"""Recalls or stores a text, and says with which status."""
+"""Recalls or stores a text, and returns the status."""
 
 
 @dataclass(slots=True)
 class Load:
-    """What some clients got: their times by verb, and how often each status."""
+    """The result of a load: durations by verb, and the number of responses with each status."""
 
     times: dict[str, Timings] = field(default_factory=lambda: {"recall": Timings(), "store": Timings()})
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
     cpu: float = 0.0
-    """Processor seconds of the process that worked."""
+    """Processor seconds of the process that handled the calls."""
 
     @property
     def count(self) -> int:
@@ -70,11 +70,11 @@ class Load:
         return cls({verb: Timings(wall) for verb, wall in times.items()}, Counter(dict(statuses)), seconds, cpu)
 
 
-# -- in processes of their own ---------------------------------------------------------------------------------
+# -- in separate processes -------------------------------------------------------------------------------------
 
 
 async def clients(texts: Sequence[str], seconds: float, connect: Callable[[], Call]) -> Load:
-    """So many clients at once."""
+    """Run `CLIENTS` concurrent clients."""
     load, corpus = Load(), Corpus(1_000)
     end = perf_counter() + seconds
 
@@ -95,7 +95,7 @@ async def clients(texts: Sequence[str], seconds: float, connect: Callable[[], Ca
 
 
 async def over_http(url: str, secret: str, texts: Sequence[str], seconds: float) -> Load:
-    """The clients of a service, each with a connection of its own."""
+    """Load on a service, with a connection for each client."""
     async with AsyncExitStack() as opened:
         headers = {"authorization": f"Bearer {secret}"}
         made = [httpx2.AsyncClient(base_url=url, headers=headers, timeout=60) for _ in range(CLIENTS)]
@@ -118,7 +118,7 @@ async def over_http(url: str, secret: str, texts: Sequence[str], seconds: float)
 
 
 async def by_library(place: Place, embedder: str, texts: Sequence[str], seconds: float) -> Load:
-    """The same calls in the process that has the store open."""
+    """The same calls through the library."""
     async with open_memory(place, embedder=embedder, tenant=tenant_name(0)) as memory:
 
         async def call(verb: str, text: str) -> int:
@@ -139,11 +139,11 @@ async def by_library(place: Place, embedder: str, texts: Sequence[str], seconds:
 
 @dataclass(slots=True)
 class Watched:
-    """A server under load: its memory over time in megabytes."""
+    """The result of a load on a server."""
 
     load: Load
     memory: list[float]
-    """Once a second."""
+    """The memory of the server in megabytes, each second."""
 
 
 async def run(stores: Stores, report: Report, embedder: str, seconds: float, size: int) -> None:
@@ -152,7 +152,7 @@ async def run(stores: Stores, report: Report, embedder: str, seconds: float, siz
     name = stores.engine.name
     built = await stores.of_one(embedder, size)
     [texts] = built.texts.values()
-    report.section(f"{name}, {embedder}: {CLIENTS} clients for {seconds:g} s, 90 % recall, 10 % store, of {size:,}")
+    report.section(f"{name}, {embedder}: {CLIENTS} clients for {seconds:g} s, 90 % recall, 10 % store; {size:,} stored")
     copies = [await stores.engine.copy(built.place, f"{kind}-{embedder}") for kind in ("service", "library")]
     secret = new_secret()
     async with open_administration(copies[0], embedder=embedder, tenant=tenant_name(0)) as administration:
@@ -197,7 +197,7 @@ async def run(stores: Stores, report: Report, embedder: str, seconds: float, siz
 
 
 def serve(place: Place, embedder: str, secret: str, texts: Sequence[str], seconds: float) -> Watched:
-    """Start a service, send its clients, and watch it meanwhile."""
+    """Start a service, put it under load, and measure it."""
     settings = {
         "TULVING_URL": place,
         "TULVING_EMBEDDER": embedder,
@@ -235,7 +235,7 @@ def _watched(server: psutil.Process, at: dict[str, str], texts: Sequence[str], s
 
 
 def _alone(place: Place, embedder: str, texts: Sequence[str], seconds: float) -> Load:
-    """The calls through the library, in a process of their own."""
+    """The calls through the library, in a separate process."""
     with _sent({"place": place, "embedder": embedder, "texts": texts, "seconds": seconds}) as (process, answer):
         if process.wait():
             raise RuntimeError("the calls through the library failed")
@@ -244,7 +244,7 @@ def _alone(place: Place, embedder: str, texts: Sequence[str], seconds: float) ->
 
 @contextmanager
 def _sent(job: dict[str, Any]) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A process that makes calls, and the file that will have what came of them."""
+    """A process that makes the calls, and the file to which it writes the result."""
     with tempfile.TemporaryDirectory() as folder:
         given, answer = Path(folder) / "job.json", Path(folder) / "load.json"
         given.write_text(json.dumps(job))
@@ -279,8 +279,8 @@ async def measure(chosen: argparse.Namespace, report: Report) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.service", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300, help="how long each load lasts [default: 300]")
-    parser.add_argument("--size", type=int, default=SIZE, help=f"how many memories there are [default: {SIZE}]")
+    parser.add_argument("--seconds", type=float, default=300, help="duration of each load [default: 300]")
+    parser.add_argument("--size", type=int, default=SIZE, help=f"number of memories in the store [default: {SIZE}]")
     parser.add_argument("--engine", action="append", choices=("sqlite", "postgres"), dest="engines")
     parser.add_argument("--embedder", action="append", choices=("hashing", "minilm"), dest="embedders")
     parser.add_argument("--job", type=Path, help=argparse.SUPPRESS)

@@ -1,8 +1,8 @@
-"""Takes the pictures of the console that README and docs/console.md show, on the demo's made-up memories:
+"""Takes the screenshots of the console for README and docs/console.md, with the made-up memories of the demo:
 
     python scripts/console_pictures.py
 
-Needs Playwright and a Chromium in PATH; the pictures go into docs/assets.
+Needs Playwright and a Chromium in PATH. The screenshots are written to docs/assets.
 """
 
 import os
@@ -21,13 +21,13 @@ from playwright.sync_api import Page, sync_playwright
 ASSETS = Path(__file__).parent.parent / "docs" / "assets"
 SIZE = {"width": 1280, "height": 800}
 LARGEST = 200_000
-"""Bytes of a picture: it is downloaded by everybody who reads the page."""
+"""The largest screenshot in bytes."""
 QUESTION = "When is Jon's birthday?"
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The link to the console of a demo."""
+    """Serve a demo, and give the link to its console."""
     said = folder / "said"
     with said.open("w") as log:
         command = [sys.executable, "-m", "tulving", "serve", "--demo", "127.0.0.1:0"]
@@ -46,7 +46,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def take(page: Page, name: str, theme: str) -> None:
-    """A picture of what the window shows."""
+    """Take a screenshot of the window."""
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.wait_for_timeout(700)
     file = ASSETS / f"console-{name}.png"
@@ -58,7 +58,7 @@ def take(page: Page, name: str, theme: str) -> None:
 
 
 def pictures(page: Page, link: str) -> None:
-    """The overview, a question with its answers, and a memory with where it came from."""
+    """Take the screenshots: the overview, a question with its hits, and a memory with its provenance."""
     page.goto(link)
     take(page, "overview", "light")
     page.goto(f"{link.partition('/login')[0]}/ask?q={QUESTION}")

@@ -1,10 +1,9 @@
-"""The OpenAPI document of the HTTP API, with examples that were carried out.
+"""Writes the OpenAPI document of the HTTP API (docs/openapi.json), with recorded examples.
 
-A story is told to a real service in this process: every operation is called at least once, with what those before it
-have made, and its last call becomes its example. The examples are shipped beside the code that makes the document; the
-document itself, as a new service serves it, is docs/openapi.json.
+The calls of `STORY` are sent to a real service in this process. Every operation is called at least once, and its last
+call becomes its example. The examples are written next to the code that generates the document, and shipped with it.
 
-Writes both, or with --check tells whether they are current.
+With --check only tells whether the files are current.
 """
 
 import argparse
@@ -41,7 +40,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "openapi.json"
 EXAMPLES = ROOT / "src" / "tulving" / "interfaces" / "http" / "examples.json"
 _FIGURES = re.compile(r'"note": "[^"]*\d[^"]*')
-"""What the health of a service tells of the machine that it runs on."""
+"""Notes with figures, in which the health of a service describes the machine that it runs on."""
 KEY = "tulving_" + "0" * 43
 SECRET = "tulving_" + "1" * 43
 CONVERSATION = "User: I have moved to Lisbon and work as a bookbinder now.\nAssistant: Congratulations!"
@@ -194,12 +193,12 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("sessions", {"limit": 1}),
     ("end_session", {"session_id": "$start_session.id", "summary": "The trip to Lisbon is booked"}),
 ]
-"""The operations by the names of their methods, and their arguments. `$name.path` is a part of an earlier answer."""
+"""Operation ids with arguments. `$id.path` stands for a part of the last answer of an earlier operation."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A call of the story, and how it was answered."""
+    """A call with its answer."""
 
     name: str
     arguments: dict[str, Any]
@@ -208,7 +207,7 @@ class Said:
 
 
 def operations() -> dict[str, Operation]:
-    """Every operation, batches included, by the id that the document gives it."""
+    """Every operation, including batches, by its operation id."""
     single = {each.name: each for each in OPERATIONS.values()}
     return single | {batch.name: batch for batch in map(batched, (each for each in single.values() if each.batch))}
 
@@ -240,7 +239,7 @@ async def call(web: httpx2.AsyncClient, operation: Operation, arguments: Mapping
 
 
 def in_query(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Arguments as a query has them: a list is repeated."""
+    """Arguments as query parameters; those of lists are repeated."""
     return [
         (name, value if isinstance(value, str) else json.dumps(value))
         for name, given in arguments.items()
@@ -250,7 +249,7 @@ def in_query(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 @asynccontextmanager
 async def memory_of(url: str) -> AsyncIterator[tuple[Memory, ManualClock]]:
-    """A memory that does the same each time, at an empty store."""
+    """A deterministic memory with an empty store."""
     clock = ManualClock()
     llm = ScriptedLlm(_answered, forever=True)
     given = {"embedder": WordEmbedder(), "clock": clock, "ids": SequentialIds(), "llm": llm, "background": False}
@@ -264,7 +263,7 @@ def _answered(prompt: str) -> str:
 
 
 async def tell(memory: Memory, clock: ManualClock) -> list[Said]:
-    """Tell the story to the service of a memory."""
+    """Send the calls of `STORY` to the service of a memory."""
     known, said, answers = operations(), list[Said](), dict[str, Any]()
     async with service(memory) as app:
         transport, headers = httpx2.ASGITransport(app), {"Authorization": f"Bearer {KEY}"}
@@ -282,7 +281,7 @@ async def tell(memory: Memory, clock: ManualClock) -> list[Said]:
 
 
 async def examples(url: str) -> dict[str, Any]:
-    """The last call of each operation, with its status and answer, without what depends on the machine."""
+    """The last call of each operation with its status and answer, without what depends on the machine."""
     async with memory_of(url) as (memory, clock):
         said = await tell(memory, clock)
     return {
@@ -316,7 +315,7 @@ def _rounded(text: str) -> float:
 
 
 def written() -> dict[Path, str]:
-    """What each file should be."""
+    """The current content of each file."""
     with TemporaryDirectory() as folder:
         carried_out = asyncio.run(examples(f"{folder}/memory.db"))
     document = openapi.document(MemoryModuleConfig(), carried_out)
@@ -329,7 +328,7 @@ def _text(value: Any) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only tell whether the files are current")
+    parser.add_argument("--check", action="store_true", help="only check whether the files are current")
     check = parser.parse_args().check
     stale = [file for file, text in written().items() if not file.exists() or file.read_text() != text]
     if not check:
