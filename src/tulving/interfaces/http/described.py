@@ -14,22 +14,10 @@ class Described:
     A module that serves such a route defines one of these, and `openapi.BY_HAND` lists it; a test fails for a route
     under `/v1` without one. `http` is the method and path, `name` the operation id in the document, `text` the
     description, whose first sentence is the summary, and `rights` those that a caller needs (none: no token).
-    `parameters` are in the path if it contains their names, else in the query. `headers` are those of the request and
-    `answered` those of the response, each with its description. `body` and `answer` are the schemas of the request and
-    the response by media type; for a stream, the schema of one line or event. `problems` are the error statuses that
-    the route may have in addition to the general ones.
-
-        EVENTS = Described(
-            http="GET /v1/events",
-            name="follow_events",
-            text="Follow what happens to memories. ...",
-            parameters=[parameter("topics", Annotated[list[str] | None, "Only these"], None)],
-            headers={"Last-Event-ID": "The id of the last event that was received"},
-            answer={"text/event-stream": {"type": "string"}},
-        )
-
-    `parameters.parameter` makes a parameter from a name, an annotated type and a default (`inspect.Parameter.empty` if
-    it is required). `example` is a response to a request with `example_body` or `example_parameters`.
+    `parameters` are in the path if it contains their names, else in the query, and `headers` describes those of the
+    request. `body` and `answer` are the schemas of the request and the response by media type; for a stream, the schema
+    of one line or event. `problems` are the error statuses that the route may have in addition to the general ones.
+    `example` is a response to a request with `example_parameters`.
     """
 
     http: str
@@ -38,11 +26,8 @@ class Described:
     rights: Sequence[str] = ("read",)
     parameters: Sequence[Parameter] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
-    answered: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     answer: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    status: int = 200
     problems: Sequence[int] = ()
     example: Any = None
-    example_body: Any = None
     example_parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -123,10 +123,9 @@ _WITH_ETAG = {Episode, Fact, Rule, Entity, Block}
 def document(
     config: MemoryModuleConfig | None = None,
     examples: Mapping[str, Mapping[str, Any]] | None = None,
-    by_hand: Sequence[Described] | None = None,
 ) -> dict[str, Any]:
     """The document, with the configured defaults and the examples in the package."""
-    return _Document(config, recorded() if examples is None else examples).made(by_hand or BY_HAND)
+    return _Document(config, recorded() if examples is None else examples).made()
 
 
 @cache
@@ -139,13 +138,13 @@ class _Document:
     def __init__(self, config: MemoryModuleConfig | None, examples: Mapping[str, Mapping[str, Any]]) -> None:
         self._config, self._examples, self._shapes = config, examples, Shapes()
 
-    def made(self, by_hand: Sequence[Described]) -> dict[str, Any]:
+    def made(self) -> dict[str, Any]:
         paths: dict[str, dict[str, Any]] = {}
         for operation in sorted(OPERATIONS.values(), key=lambda each: each.http):
             _put(paths, operation.http, self._single(operation))
             if operation.batch:
                 _put(paths, f"{operation.http}/batch", self._batch(operation))
-        for route in by_hand:
+        for route in BY_HAND:
             _put(paths, route.http, _by_hand(route))
         paths = dict(sorted(paths.items()))
         return {
@@ -272,20 +271,13 @@ def _by_hand(route: Described) -> dict[str, Any]:
         for name, text in route.headers.items()
     ]
     if route.body:
-        content = {media: _with_example(shape, route.example_body) for media, shape in route.body.items()}
+        content = {media: {"schema": {**shape}} for media, shape in route.body.items()}
         described["requestBody"] = {"required": True, "content": content}
-    answer = {media: _with_example(shape, route.example) for media, shape in route.answer.items()}
-    success: dict[str, Any] = {
-        "description": "Done",
-        "headers": {
-            **_headers(["X-Request-Id"]),
-            **{name: _meant(text) for name, text in route.answered.items()},
-        },
-    }
-    if answer:
-        success["content"] = answer
+    example = {} if route.example is None else {"example": route.example}
+    answer = {media: {"schema": {**shape}, **example} for media, shape in route.answer.items()}
+    success = {"description": "Done", "headers": _headers(["X-Request-Id"]), "content": answer}
     statuses = {*route.problems, *(_ALWAYS if route.rights else (429, 500, 503))}
-    described["responses"] = {str(route.status): success, **_refused(statuses)}
+    described["responses"] = {"200": success, **_refused(statuses)}
     return described
 
 
@@ -312,10 +304,6 @@ def _located(parameter: Parameter, place: str, given: Mapping[str, Any]) -> dict
         "schema": shape,
     }
     return {**described, "example": given[parameter.name]} if parameter.name in given else described
-
-
-def _with_example(shape: Mapping[str, Any], example: Any) -> dict[str, Any]:
-    return {"schema": {**shape}, **({} if example is None else {"example": example})}
 
 
 def _request_headers(operation: Operation) -> Iterator[str]:
