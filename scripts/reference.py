@@ -27,11 +27,11 @@ from tulving.interfaces import parameters
 from tulving.interfaces.blocking import BlockingMemory
 from tulving.interfaces.cli.commands import application
 from tulving.interfaces.http import openapi
+from tulving.interfaces.http.shapes import SCENARIOS
 from tulving.services.operations import OPERATIONS, Operation, offered
 from tulving.settings import MemoryModuleConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
-SCENARIOS = re.compile(r"\s?\((?:\d{3}-\d{3}(?:, | and )?)+\)|(?:\d{3}-\d{3}(?:, | and )?)+[:.]?\s*")
 MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
 SETTING_ROW = re.compile(r"^\| ((?:`[\w.]+`(?:, )?)+) \| .*? \| (.+) \|$", re.MULTILINE)
 EFFECTS = {

@@ -108,11 +108,14 @@ def unquoted(value: Any, type_: object) -> Any:
     return value
 
 
+def among(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
 def without_none(hint: Any) -> Any:
     """The type of a value that is given; the first one, if there are several."""
-    if get_origin(hint) not in (Union, UnionType):
-        return hint
-    return next(part for part in get_args(hint) if part is not NoneType)
+    return next((part for part in among(hint) if part is not NoneType), hint)
 
 
 def parameters(operation: Operation, settings: MemoryModuleConfig | None = None) -> list[Parameter]:

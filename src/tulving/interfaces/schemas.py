@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
 from tulving.domain.model import KINDS, Episode, Fact, Found, Hit, Rule
 from tulving.domain.records import INTERNAL, RENAMED
-from tulving.interfaces.parameters import answered, json_type, returned, without_none
+from tulving.interfaces.parameters import among, answered, json_type, returned, without_none
 from tulving.interfaces.wire import DIAGNOSTICS, LEFT_OUT
 from tulving.services.operations import Operation
 
@@ -49,21 +49,20 @@ def holds_memories(hint: Any) -> bool:
 def schema(operation: Operation) -> dict[str, Any]:
     """What a tool promises to answer."""
     if parts := answered(operation):
-        return _object({name: _described(part) for name, part in parts.items()}, [*parts])
+        return object_schema({name: _described(part) for name, part in parts.items()}, [*parts])
     result = returned(operation)
     described = _described(result)
     if operation.fallback and get_type_hints(operation.fallback)["return"] not in result.__mro__:
         # It fails open in another shape, so nothing can be promised.
-        return _object({**described["properties"], "stored": {"type": "boolean"}}, [])
+        return object_schema({**described["properties"], "stored": {"type": "boolean"}}, [])
     return described
 
 
 def _described(hint: Any) -> dict[str, Any]:
     """The schema of the values of a type."""
-    among = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    kinds = [each for each in among if each in MEMORIES]
+    kinds = [each for each in among(hint) if each in MEMORIES]
     described = _memory(*kinds) if kinds else _of(without_none(hint))
-    if NoneType not in among:
+    if NoneType not in among(hint):
         return described
     words = {"enum": [*described["enum"], None]} if "enum" in described else {}
     return {**described, "type": [described["type"], "null"], **words}
@@ -74,7 +73,7 @@ def _of(hint: Any) -> dict[str, Any]:
     if hint is Any:
         return {}
     if hint is Hit:
-        return _object({**_memory(*MEMORIES)["properties"], **_FOUND}, PROMISED[Hit])
+        return object_schema({**_memory(*MEMORIES)["properties"], **_FOUND}, PROMISED[Hit])
     if origin is Literal:
         return {"type": "string", "enum": [*parts]}
     if origin in (list, tuple, Sequence):
@@ -96,15 +95,16 @@ def _record(record: Any) -> dict[str, Any]:
     optional = LEFT_OUT
     if issubclass(record, Found):  # always the answer itself
         optional, properties["closest"] = LEFT_OUT | DIAGNOSTICS, {"$ref": "#/properties/results/items"}
-    return _object(properties, [name for name in properties if name not in optional])
+    return object_schema(properties, [name for name in properties if name not in optional])
 
 
 def _memory(*kinds: Any) -> dict[str, Any]:
     """A memory of one of these kinds, with all fields that one of them may have."""
     hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items() if name not in INTERNAL}
     properties = {name: _described(hint) for name, hint in hints.items()}
-    return _object({**properties, **_IN_ONE_FORM}, PROMISED[kinds[0]])
+    return object_schema({**properties, **_IN_ONE_FORM}, PROMISED[kinds[0]])
 
 
-def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+def object_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """The schema of an object."""
     return {"type": "object", "properties": {**properties}, **({"required": [*required]} if required else {})}

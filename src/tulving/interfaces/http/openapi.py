@@ -18,10 +18,10 @@ from tulving.interfaces.http.batches import MOST_ITEMS, batched, of_an_item
 from tulving.interfaces.http.described import Described
 from tulving.interfaces.http.events import EVENTS
 from tulving.interfaces.http.narrowing import NARROWING
-from tulving.interfaces.http.shapes import Shapes, among
+from tulving.interfaces.http.shapes import Shapes
 from tulving.interfaces.http.tags import TAGS, tag_of
 from tulving.interfaces.http.transfers import EXPORT, IMPORT
-from tulving.interfaces.parameters import Parameter, describe, parameters, returned, schema
+from tulving.interfaces.parameters import Parameter, among, describe, parameters, returned, schema
 from tulving.services.operations import OPERATIONS, Operation
 from tulving.settings import MemoryModuleConfig
 

@@ -5,18 +5,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
 
-from tulving.domain.model import KINDS, Episode, Fact, Hit, Rule
+from tulving.domain.model import KINDS, Fact, Hit
 from tulving.domain.records import INTERNAL, RENAMED, Record
-from tulving.interfaces.parameters import answered, json_type, returned
+from tulving.interfaces.parameters import among, answered, json_type, returned
+from tulving.interfaces.schemas import MEMORIES, object_schema
 from tulving.interfaces.wire import LEFT_OUT
 from tulving.services.operations import Operation
 
-MEMORIES = (Episode, Fact, Rule)
-_SCENARIOS = re.compile(r"\s?\((?:\d{3}-\d{3}(?:, | and )?)+\)|(?:\d{3}-\d{3}(?:, | and )?)+[:.]?\s*")
+SCENARIOS = re.compile(r"\s?\((?:\d{3}-\d{3}(?:, | and )?)+\)|(?:\d{3}-\d{3}(?:, | and )?)+[:.]?\s*")
+"""The ids of scenarios in docstrings, which are for developers."""
 _STRINGS: Mapping[Any, Mapping[str, str]] = {
     datetime: {"type": "string", "format": "date-time"},
     UUID: {"type": "string", "format": "uuid"},
@@ -37,7 +38,7 @@ class Shapes:
         described = {
             name: self._present(part) if name == operation.answer else self.of(part) for name, part in parts.items()
         }
-        return _object(described, [*parts])
+        return object_schema(described, [*parts])
 
     def of(self, hint: Any) -> dict[str, Any]:
         """The schema of a type."""
@@ -79,7 +80,7 @@ class Shapes:
         if name not in self.named:
             self.named[name] = {}  # records may be recursive
             made = self._hit() if record is Hit else self._record(record)
-            about = _SCENARIOS.sub("", inspect.getdoc(record) or "").partition("\n\n")[0]
+            about = SCENARIOS.sub("", inspect.getdoc(record) or "").partition("\n\n")[0]
             self.named[name] = {"type": "object", "description": " ".join(about.split()), **made}
         return {"$ref": f"#/components/schemas/{name}"}
 
@@ -98,7 +99,7 @@ class Shapes:
             properties["content_length"], optional = _LENGTH, {"content_length"}
         else:
             optional = if_given | LEFT_OUT
-        return _object(properties, [name for name in properties if name not in optional])
+        return object_schema(properties, [name for name in properties if name not in optional])
 
     def _hit(self) -> dict[str, Any]:
         """The schema of a hit: the fields of any memory that have a value, and the score."""
@@ -116,13 +117,4 @@ class Shapes:
             "newer": {**_STRINGS[UUID]},
             "parts": {"type": "object", "additionalProperties": score},
         }
-        return _object(said, ["memory_type", "id", "content", "score", "parts"])
-
-
-def among(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, or the type itself."""
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": {**properties}, **({"required": [*required]} if required else {})}
+        return object_schema(said, ["memory_type", "id", "content", "score", "parts"])
