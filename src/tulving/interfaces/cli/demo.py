@@ -1,22 +1,20 @@
-"""`tulving demo`: half a minute with a memory, on a story that is made up; and the store of `tulving serve --demo`."""
+"""`tulving demo`: half a minute with a memory, on a story that is made up."""
 
 import shlex
+import tempfile
 import time
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
 
 import typer
 
 from tulving.domain.model import Found, NewEpisode, NewFact, NewRule
-from tulving.interfaces.cli import render, story
+from tulving.interfaces.cli import render
 from tulving.interfaces.cli.options import Chosen
 from tulving.interfaces.cli.terminal import block, lines, warn
 from tulving.providers import EMBEDDERS
 from tulving.services.memory import Memory
-from tulving.settings import MemoryModuleConfig
 
 SCOPE = "demo"
 BEFORE = [
@@ -56,42 +54,11 @@ def demo(context: typer.Context) -> None:
 
     chosen: Chosen = context.obj
     if chosen.url is None:  # not the configured store, which holds memories that are not made up
-        chosen = replace(chosen, url=str(Path(mkdtemp(prefix="tulving-demo-")) / "memory.db"))
+        chosen = replace(chosen, url=str(Path(tempfile.mkdtemp(prefix="tulving-demo-")) / "memory.db"))
     by_meaning = EMBEDDERS[chosen.config().embedder].by_meaning
     chosen.run(lambda memory: _demonstrate(memory, by_meaning), create="file")
     url = shlex.quote(store_name(chosen.url))
     typer.echo(f"\nLook around:  tulving --url {url} list facts --state any\nYour own:     tulving init")
-
-
-@contextmanager
-def filled(chosen: Chosen) -> Iterator[MemoryModuleConfig]:
-    """Fill the store of `tulving serve --demo` with the long story, and give the settings to serve it: a file that is
-    removed in the end, or the store at --url.
-
-    Nothing in it uses a network: there is no model, and the embedder is local, or `hashing` while its weights are
-    missing.
-    """
-    import asyncio
-
-    from tulving.bootstrap import open_memory, utc_now
-    from tulving.embedders import choose_embedder
-
-    own = chosen.config()
-    kept = ("tenant", "tools", "http", "allowed_hosts", "allowed_origins", "logs", "metrics")
-    with TemporaryDirectory(prefix="tulving-demo-") as folder:
-        url = chosen.url or str(Path(folder) / "memory.db")
-        served = {name: getattr(own, name) for name in kept}
-        config = MemoryModuleConfig(url=url, conflicts=story.UNSURE, **served)
-        if choose_embedder(config).unready() is not None:
-            config = replace(config, embedder="hashing")
-        clock = story.StoryClock(utc_now())
-
-        async def fill() -> None:
-            async with open_memory(config=config, clock=clock, background=False) as memory:
-                await story.tell(memory, clock)
-
-        asyncio.run(fill())
-        yield config
 
 
 async def _demonstrate(memory: Memory, by_meaning: bool) -> None:

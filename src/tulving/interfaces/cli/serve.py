@@ -45,7 +45,7 @@ def serve(
     tls, proxies = tls_context(tls_cert, tls_key), networks(proxy_headers)
     with ExitStack() as served:
         if demo:
-            from tulving.interfaces.cli.demo import filled
+            from tulving.interfaces.cli.story import filled
 
             config = logging_as(served.enter_context(filled(context.obj)), log_format, access_log)
             logs.announce([f"Made-up memories, in {store_name(config.url)}"], config.logs)

@@ -3,18 +3,23 @@
 Everybody in the story is made up. One fact is wrong on purpose: the date of Jon's birthday.
 """
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
 from tulving.domain.model import EntityType, NewEpisode, NewFact
 from tulving.domain.profile import BlockName
+from tulving.interfaces.cli.options import Chosen
 from tulving.services.memory import Memory
-from tulving.settings import ConflictsConfig
+from tulving.settings import ConflictsConfig, MemoryModuleConfig
 
 BUTLER, OPS = "kitchen", "ops"
 LENGTH = timedelta(days=45)
@@ -103,6 +108,35 @@ class StoryClock:
     def later(self, minutes: int) -> None:
         """Let some minutes pass."""
         self.now = min(self.now + timedelta(minutes=minutes), self._end)
+
+
+@contextmanager
+def filled(chosen: Chosen) -> Iterator[MemoryModuleConfig]:
+    """Fill the store of `tulving serve --demo` with the story, and give the settings to serve it: a file that is
+    removed in the end, or the store at --url.
+
+    Nothing in it uses a network: there is no model, and the embedder is local, or `hashing` while its weights are
+    missing.
+    """
+    from tulving.bootstrap import open_memory, utc_now
+    from tulving.embedders import choose_embedder
+
+    own = chosen.config()
+    kept = ("tenant", "tools", "http", "allowed_hosts", "allowed_origins", "logs", "metrics")
+    with TemporaryDirectory(prefix="tulving-demo-") as folder:
+        url = chosen.url or str(Path(folder) / "memory.db")
+        served = {name: getattr(own, name) for name in kept}
+        config = MemoryModuleConfig(url=url, conflicts=UNSURE, **served)
+        if choose_embedder(config).unready() is not None:
+            config = replace(config, embedder="hashing")
+        clock = StoryClock(utc_now())
+
+        async def fill() -> None:
+            async with open_memory(config=config, clock=clock, background=False) as memory:
+                await tell(memory, clock)
+
+        asyncio.run(fill())
+        yield config
 
 
 async def tell(memory: Memory, clock: StoryClock) -> None:
