@@ -1,5 +1,6 @@
 """The OpenAPI document: valid, complete, up to date, and true: its examples are carried out."""
 
+import json
 import re
 from typing import Any
 
@@ -29,7 +30,7 @@ def test_the_document_is_valid(document):
 def test_every_operation_is_in_it(operation, document):
     method, path = operation.http.split()
     described = document["paths"][path][method.lower()]
-    assert described["description"] == describe(operation)
+    assert described["description"] == openapi.in_ids(describe(operation))
     assert described["security"] == [{"bearer": [operation.effect]}]
     told = {each["name"] for each in described["parameters"] if "name" in each}
     if "requestBody" in described:
@@ -37,6 +38,12 @@ def test_every_operation_is_in_it(operation, document):
     assert {each.name for each in parameters(operation)} <= told
     of_path = [each for each in OPERATIONS.values() if each.http.split()[1] == path]
     assert (f"{path}/batch" in document["paths"]) == any(each.batch for each in of_path)
+
+
+def test_descriptions_name_operations_by_their_ids_and_not_by_their_tools(document):
+    texts = re.findall(r'"(?:description|summary)": "((?:[^"\\]|\\.)*)"', json.dumps(document))
+    assert not {*re.findall(r"\w+", " ".join(texts))} & {*OPERATIONS}
+    assert "`learn_prompt`" in document["paths"]["/v1/learn/apply"]["post"]["description"]
 
 
 def test_every_route_of_the_api_is_in_it(document):

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from types import NoneType
@@ -117,6 +118,7 @@ _OWNERS = ("tenant_id", "user_id", "household_id", "persona_id")
 """Ids that are never unknown."""
 _WITH_MODEL = ("/v1/learn", "/v1/learn/consolidate")
 """Routes that call a language model."""
+_WORD = re.compile(r"\w+")
 _WITH_ETAG = {Episode, Fact, Rule, Entity, Block}
 
 
@@ -185,8 +187,7 @@ class _Document:
         }
 
     def _single(self, operation: Operation) -> dict[str, Any]:
-        taken = parameters(operation, self._config)
-        return self._described(operation, taken, schema, describe(operation))
+        return self._described(operation, self._parameters(operation), schema, describe(operation))
 
     def _batch(self, single: Operation) -> dict[str, Any]:
         operation = batched(single)
@@ -202,7 +203,10 @@ class _Document:
 
     def _as_configured(self, operation: Operation) -> Iterator[Parameter]:
         mine = {each.name for each in of_an_item(operation)}
-        return (each for each in parameters(operation, self._config) if each.name in mine)
+        return (each for each in self._parameters(operation) if each.name in mine)
+
+    def _parameters(self, operation: Operation) -> list[Parameter]:
+        return [replace(each, help=in_ids(each.help)) for each in parameters(operation, self._config)]
 
     def _described(self, operation: Operation, taken: Sequence[Parameter], body: Any, text: str) -> dict[str, Any]:
         method, path = operation.http.split()
@@ -286,8 +290,14 @@ def _put(paths: dict[str, dict[str, Any]], http: str, described: dict[str, Any])
     paths.setdefault(path, {})[method.lower()] = described
 
 
+def in_ids(text: str) -> str:
+    """A description with the ids of operations in the place of the names of their tools."""
+    return _WORD.sub(lambda word: f"`{OPERATIONS[word[0]].name}`" if word[0] in OPERATIONS else word[0], text)
+
+
 def _text(text: str) -> dict[str, str]:
-    return {"summary": re.split(r"[.;:](?:\s|$)", text, maxsplit=1)[0].rstrip("."), "description": text}
+    described = in_ids(text)
+    return {"summary": re.split(r"[.;:](?:\s|$)", described, maxsplit=1)[0].rstrip("."), "description": described}
 
 
 def _meant(text: str) -> dict[str, Any]:
