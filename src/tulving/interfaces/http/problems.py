@@ -36,7 +36,7 @@ class Problem(Exception):
 TITLES = {
     "invalid-json": "The body is not a JSON object",
     "incomplete-body": "The body ended before it was complete",
-    "invalid-header": "A header can't be read",
+    "invalid-header": "A header is refused",
     "invalid-idempotency-key": "The header Idempotency-Key can't be kept",
     "token-required": "An access token is needed",
     "invalid-token": "The access token is not valid",
