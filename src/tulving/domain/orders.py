@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
+from tulving.domain.layers import cut
 from tulving.domain.stems import stem
 from tulving.domain.stopwords import OTHER_STOP_WORDS, STOP_WORDS
 from tulving.domain.text import words
@@ -236,5 +237,4 @@ def _stems(text: str) -> set[str]:
 
 
 def _quote(text: str) -> str:
-    quoted = " ".join(text[: 2 * LONGEST_QUOTE].split())
-    return f"“{quoted}”" if len(quoted) <= LONGEST_QUOTE else f"“{quoted[: LONGEST_QUOTE - 1].rstrip()}…”"
+    return f"“{cut(' '.join(text[: 2 * LONGEST_QUOTE].split()), LONGEST_QUOTE)}”"

@@ -11,7 +11,7 @@ from tulving.domain.editing import Revision
 from tulving.domain.events import Event
 from tulving.domain.forecast import Forecast
 from tulving.domain.layers import chronological, cut, title
-from tulving.domain.model import KIND_OF, Episode, Fact, Item, Link, Relation
+from tulving.domain.model import KIND_OF, Episode, Item, Link, Relation
 from tulving.domain.provenance import FORWARD, Provenance, steps
 from tulving.interfaces.console.presentation import day, memory_path, path_of, state_of
 
@@ -173,13 +173,6 @@ def happenings(
             )
         )
     return found
-
-
-def same_slot(fact: Fact, history: Sequence[Fact]) -> list[Fact]:
-    """The facts among these that are in the same slot, and so replace each other."""
-    return [
-        each for each in history if (each.scope, each.owner, each.entity_id) == (fact.scope, fact.owner, fact.entity_id)
-    ]
 
 
 def _details(told: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from tulving.domain import claims
 from tulving.domain.editing import Revision, in_use, is_forgotten, offer_of, reverting
 from tulving.domain.forecast import forecast
 from tulving.domain.layers import title
@@ -178,7 +179,8 @@ async def _page(visit: Visit, item: Item, draft: Draft | None = None, status: in
     slot: list[Fact] = []
     if isinstance(item, Fact) and item.keyed:
         key = {"subject": item.subject, "predicate": item.predicate}
-        slot = dossier.same_slot(item, await visit.call("memory_history", **key, limit=SLOT))
+        history = await visit.call("memory_history", **key, limit=SLOT)
+        slot = [each for each in history if claims.key(each) == claims.key(item)]
     entity_id = getattr(item, "entity_id", None)
     return visit.render(
         "memory.html",
