@@ -28,7 +28,7 @@ demo: $(VENV)/.base $(VENV)/.project ## install, fetch the embedding model, stor
 	@rm -rf .demo && mkdir .demo
 	@$(BIN)/tulving --url "$${TULVING_URL:-sqlite:///.demo/memory.db}" demo
 
-console: $(VENV)/.base $(VENV)/.project ## install, and show the console in a browser with made-up memories
+console: $(VENV)/.base $(VENV)/.project ## install, and serve the console with made-up memories
 	@$(BIN)/tulving serve --demo
 
 test: $(VENV)/.dev $(VENV)/.project ## run the tests, then count the scenarios that have none

@@ -38,7 +38,7 @@ EFFECTS = {
     "read": "reads",
     "write": "writes",
     "destroy": "destroys",
-    "review": "decides, as a person does",
+    "review": "is for people only",
     "admin": "is for administrators",
 }
 FACES = {
@@ -200,7 +200,7 @@ def tools() -> str:
         "The tools of the MCP server, made from the code. The setting `tools` says which set is offered: "
         + ", ".join(f"`{name}` ({len(offered(name))} tools)" for name in sets)
         + ". Each set has the tools of those before it. The same calls can be made [in plain text](../tool-text.md). "
-        "What is for people only is no tool: [a program calls it over HTTP](../http.md).",
+        "Those for people are not offered to models: programs call them [over HTTP](../http.md).",
         "",
         "| Tool | Set | |",
         "|---|---|---|",
