@@ -7,6 +7,7 @@ from tulving.domain.profile import Block, ProfileOwner
 from tulving.domain.statistics import Fading, Growth
 from tulving.domain.text import shortened
 from tulving.interfaces.cli.terminal import Line, moment, more
+from tulving.interfaces.wording import counted
 
 CLIP = 200
 
@@ -31,7 +32,7 @@ def entities(page: Page[EntityReport]) -> Iterator[Line]:
         yield (
             0,
             (each.entity.canonical_name, "bold"),
-            f"  {each.entity.entity_type}  {each.facts} facts",
+            f"  {each.entity.entity_type}  {counted(each.facts, 'fact')}",
             (names, "dim"),
         )
         yield 3, (str(each.entity.id), "dim")
@@ -41,7 +42,8 @@ def entities(page: Page[EntityReport]) -> Iterator[Line]:
 
 
 def preview(coming: MergePreview) -> Iterator[Line]:
-    yield 0, f"{coming.moving} facts would move from {coming.source.canonical_name} to {coming.target.canonical_name}"
+    facts = counted(coming.moving, "fact")
+    yield 0, f"{facts} would move from {coming.source.canonical_name} to {coming.target.canonical_name}"
     if coming.aliases:
         yield 0, f"which would also be called {', '.join(coming.aliases)}"
     for pair in coming.superseded:
@@ -52,7 +54,7 @@ def preview(coming: MergePreview) -> Iterator[Line]:
 def owners(found: Page[ProfileOwner]) -> Iterator[Line]:
     for owner in found:
         named = (owner.user_id, owner.household_id, owner.persona_id)
-        yield 0, " · ".join(filter(None, named)) or "everybody", (f"  {owner.blocks} blocks", "dim")
+        yield 0, " · ".join(filter(None, named)) or "everybody", (f"  {counted(owner.blocks, 'block')}", "dim")
     if not found:
         yield 0, "no profiles"
     yield from more(found.next_cursor)

@@ -48,6 +48,8 @@ def answer(operation: Operation, arguments: Mapping[str, Any], result: Any, expl
     """Print what an operation answered: by the type of the result or, where that is a plain list or dict, by the type
     that the operation declares. A type without a renderer is shown field by field."""
     match result:
+        case None:
+            lines([(0, f"no {operation.answer}")])
         case str():
             block(result)
         case Found():
@@ -320,7 +322,14 @@ def _cell(value: Any) -> str:
 
 
 def _trail(trail: Trail) -> Iterator[Line]:
-    yield from events(trail.events)
+    """Each event, what it is about, and the run of a model in which it happened."""
+    for event in trail:
+        yield from events([event])
+        ids = ((event.entity_type, event.entity_id), ("run", event.run_id))
+        if about := " · ".join(f"{what} {id_}" for what, id_ in ids if id_):
+            yield 2, (about, "dim")
+    if not trail:
+        yield from events([])
     yield from more(trail.next_cursor)
 
 
