@@ -1,6 +1,6 @@
 """The Timeline: what happened, by day and session."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from console_parts import query_of
@@ -46,6 +46,23 @@ async def test_days_and_sessions_the_latest_first(visitor, told):
     await visitor.follow("kitchen · session of cook")
     assert "broke the pot" in visitor.text and "tea" not in visitor.text
     assert query_of(visitor.path)["session"] == str(told.id)
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+async def test_an_episode_at_the_end_of_time_does_not_break_the_pages(visitor, memory, year):
+    await memory.record_event("the end of time", "task", timestamp=datetime(year, 12, 31, tzinfo=UTC), user_id="u")
+    [episode] = await memory.episodes()
+    for path in ("timeline", "ask?q=time", f"memory/episode/{episode.id}", "facts", ""):
+        await visitor.open(f"/console/{path}")
+        assert visitor.status == 200, path
+    await visitor.open("/console/timeline")
+    assert "the end of time" in visitor.text
+
+
+@pytest.mark.parametrize("asked", ["day=9999-12-31", "day=0001-01-01", "end=0001-02-01", "end=0999-12-31"])
+async def test_a_day_without_days_around_it_is_refused(visitor, told, asked):
+    await visitor.open(f"/console/timeline?{asked}")
+    assert visitor.status == 422 and "1000-01-01" in visitor.text
 
 
 @pytest.mark.parametrize(

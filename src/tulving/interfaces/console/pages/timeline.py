@@ -21,6 +21,8 @@ from tulving.services.sessions import SessionReport
 SHOWN = 50
 CHARTED = 42
 """How many days the chart shows."""
+FIRST, LAST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""The days that can be chosen, and on which the chart may end: it needs days before and after them."""
 FILTERS = ("session", "type", "project", "source", "tags", "text", "gone", "day")
 
 
@@ -98,9 +100,12 @@ def _day(name: str, text: str | None) -> datetime | None:
     if not text:
         return None
     try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         raise InvalidInput(name, f"{text!r:.40} is not a day", "a day as 2026-03-01") from None
+    if not FIRST <= day <= LAST:
+        raise InvalidInput(name, f"{text} can't be shown", f"a day from {FIRST:%Y-%m-%d} to {LAST:%Y-%m-%d}")
+    return day
 
 
 def _last(visit: Visit, day: datetime | None, episodes: Sequence[Episode]) -> datetime:
@@ -111,7 +116,7 @@ def _last(visit: Visit, day: datetime | None, episodes: Sequence[Episode]) -> da
         return min(end, today)
     if day is not None:
         return min(today, day + CHARTED // 2 * calendar.DAY) if day <= today else day
-    return calendar.midnight(start(episodes[0])) if episodes else today
+    return min(max(calendar.midnight(start(episodes[0])), FIRST), LAST) if episodes else today
 
 
 def _ending(visit: Visit, day: datetime) -> str:
