@@ -54,7 +54,6 @@ async def show(visit: Visit) -> Response:
         fades=_fades(fading),
         concerns=list(_concerns(counts, readiness, jobs)),
         readiness=readiness,
-        pending=_pending(counts),
         jobs=jobs,
         job_names=JOBS,
         runs=runs,
@@ -118,10 +117,6 @@ def _fades(fading: Fading) -> dict[str, Any] | None:
     }
 
 
-def _pending(counts: Overview) -> int:
-    return sum(each.pending_vectors for each in (counts.episodes, counts.facts, counts.rules))
-
-
 def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] | None) -> Iterator[Concern]:
     """What needs attention, the worst first."""
     for reason in readiness.reasons:
@@ -152,7 +147,7 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
     if 0 < NEARLY * counts.learning["tokens_per_day"] <= counts.learning["tokens_today"]:
         advice = "Learning stops for today at the limit (llm.tokens_per_day)."
         yield Concern("Nearly all tokens of today are spent.", advice)
-    if pending := _pending(counts):
+    if pending := sum(each.pending_vectors for each in (counts.episodes, counts.facts, counts.rules)):
         advice = "They are found by words only until `tulving worker`, or a program that stays open, embeds them."
         yield Concern(f"{counted(pending, 'memory', 'memories')} without a vector.", advice)
 
