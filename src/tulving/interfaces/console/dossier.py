@@ -96,7 +96,6 @@ def fading(ahead: Forecast, now: datetime) -> dict[str, Any]:
     moments = [(ahead.fading_at, "begins to fade"), (ahead.expires_at, "expires")]
     return {
         "title": "Effective confidence if nothing confirms it",
-        "over": "Day",
         "kind": "lines",
         "low": 0,
         "high": 1,
