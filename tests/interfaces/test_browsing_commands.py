@@ -16,6 +16,8 @@ def test_the_audit_trail_says_what_was_changed_to_which_memory(cli):
     assert "rule_created" in shown and f"rule {second}" in shown and first not in shown
     cursor = re.findall(r"--cursor (\S+)", shown)
     assert f"rule {first}" in cli("audit", "--cursor", *cursor).out
+    assert f"rule {first}" in cli("audit", "--item", first).out
+    assert f"rule {first}" in cli("audit", "--item", first[:-1]).out
     assert cli("audit", "--event-type", "fact").out == "no events\n"
     cli("set-profile", "work", "Bookbinder")
     assert len(cli("audit", "--event-type", "profile").out.splitlines()) == 1

@@ -20,6 +20,7 @@ NOUNS = {
     "target_entity_id": ("entity",),
     "session_id": ("session",),
     "run_id": ("run",),
+    "item": (*KINDS, "entity", "run"),
 }
 """What the parameters that take an id are the ids of."""
 
