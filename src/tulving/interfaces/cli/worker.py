@@ -46,7 +46,7 @@ def worker(
     if not is_postgres(config.url):
         new_file(config.url, "never")
     if list_:
-        _show_jobs(context.obj.administer(_planned, may_reembed=False), as_json)
+        _show_jobs(context.obj.administer(_planned), as_json)
     elif dry_run and once is not None:
         _show_result(asyncio.run(_with_scheduler(config, lambda scheduler: scheduler.rehearse(once))), as_json)
     elif once is not None:
