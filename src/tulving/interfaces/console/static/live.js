@@ -1,7 +1,8 @@
 // Live updates: when an event concerns a block with data-live, the page is fetched again and the block is replaced.
 //
 // data-live lists the kinds of memories that a block shows, or `all`. A block in which the visitor types, or has filled in
-// a form, is replaced when they are done.
+// a form, is replaced when they are done. A block with data-waits shows something whose end no event tells, such as a job,
+// and is fetched again until it has ended.
 
 // The kind of memory that a topic concerns; null if the message has it.
 const KINDS = {
@@ -14,7 +15,7 @@ const KINDS = {
   "audit:changed": null,
 };
 const PAUSE = 600;
-const TYPING = 3_000;
+const LATER = 3_000;
 const AGAIN = 30_000;
 const mark = document.querySelector("[data-live-mark]");
 const due = new Set();
@@ -25,6 +26,10 @@ let pause = PAUSE;
 
 function blocks() {
   return [...document.querySelectorAll("[data-live][id]")];
+}
+
+function waiting() {
+  return blocks().filter((block) => "waits" in block.dataset);
 }
 
 function tell(isLive) {
@@ -47,6 +52,7 @@ function heard(event) {
 }
 
 function soon() {
+  if (source) for (const block of waiting()) due.add(block.id);
   if (due.size && !timer && !document.hidden) timer = setTimeout(refresh, pause);
 }
 
@@ -79,9 +85,10 @@ async function refresh() {
       const now = fresh.getElementById(id);
       if (old && isBusy(old)) {
         due.add(id);
-        pause = TYPING;
+        pause = LATER;
       } else if (old && now) swap(old, now);
     }
+    if (waiting().length) pause = LATER;
   } catch {
     // The server is busy or unreachable: it is asked again, after ever longer pauses.
     for (const id of wanted) due.add(id);
@@ -127,6 +134,7 @@ function start() {
     }
   });
   for (const topic of Object.keys(KINDS)) source.addEventListener(topic, heard);
+  soon();
 }
 
 function stop() {
