@@ -91,6 +91,27 @@ async def test_entries_of_a_list_are_walked_and_acted_on_by_keys(browser):
 
 
 @ONE_ENGINE
+async def test_every_list_is_walked_and_its_entries_opened_by_keys(browser):
+    await browser.hear_the_story()
+    for path, leads_to in (
+        ("/console/ask?q=Jon", "/console/memory/"),
+        ("/console/timeline", "/console/memory/episode/"),
+        ("/console/facts", "/console/memory/fact/"),
+        ("/console/facts?tab=notes", "/console/memory/fact/"),
+        ("/console/entities", "/console/entities/"),
+        ("/console/rules", "/console/memory/rule/"),
+        ("/console/conflicts", "/console/conflicts/"),
+        ("/console/runs", "/console/runs/"),
+    ):
+        await browser.open(path)
+        await browser.page.keyboard.press("j")
+        await browser.page.keyboard.press("j")
+        async with browser.page.expect_navigation():
+            await browser.page.keyboard.press("Enter")
+        assert (await here(browser)).startswith(leads_to), path
+
+
+@ONE_ENGINE
 async def test_the_theme_changes_without_a_new_page_and_is_kept(browser):
     await browser.page.evaluate("window.stayed = true")
     await browser.press("Dark theme")
@@ -179,6 +200,17 @@ async def test_a_page_shows_what_happens_elsewhere(browser):
     await store(browser, "first")
     await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
     assert await browser.page.evaluate("document.getElementById('content').isConnected")
+
+
+@ONE_ENGINE
+async def test_an_entry_keeps_the_focus_when_the_list_changes(browser):
+    await browser.memory.create_entity("Mira", "person")
+    await browser.open("/console/entities")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    await browser.page.keyboard.press("j")
+    await browser.memory.create_entity("Jon", "person")
+    await expect(browser.page.locator("[data-item]")).to_have_count(2)
+    await expect(browser.page.locator("[data-item]").filter(has_text="Mira")).to_be_focused()
 
 
 @ONE_ENGINE

@@ -114,7 +114,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 // Shortcuts. Inactive while the visitor types, and with Ctrl, Alt or Meta.
 
-const ITEMS = "main a.line, main [data-item]";
+const ITEMS = "main [data-item], main a.line:not([data-item] *)";
 const KEYS = [
   ["/", "Search"],
   ["j  k", "Next and previous entry of a list"],
@@ -165,6 +165,11 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+// The first link of the entry with the focus; links and buttons in it open by themselves.
+function follow() {
+  if (document.activeElement.matches("[data-item]")) document.activeElement.querySelector("a[href]")?.click();
+}
+
 // A button with data-press is pressed by its key: that of the entry with the focus, else the first one.
 function press(key) {
   const wanted = `[data-press="${CSS.escape(key)}"]`;
@@ -203,7 +208,9 @@ document.addEventListener("keydown", (event) => {
   }
   const acts = { "/": search, "?": help, j: () => move(1), k: () => move(-1), g: () => (began = performance.now()) };
   const act = acts[event.key];
-  if (act) {
+  if (event.key === "Enter") {
+    follow();
+  } else if (act) {
     act();
     event.preventDefault();
   } else if (event.key.length === 1 && press(event.key)) {

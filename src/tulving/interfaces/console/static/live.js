@@ -103,12 +103,17 @@ function place(element, within) {
   return [...within.querySelectorAll(element.tagName)].indexOf(element);
 }
 
+// Where a link, or the first link of an entry, leads to.
+function address(element) {
+  return (element.matches("a") ? element : element.querySelector("a[href]"))?.getAttribute("href");
+}
+
 // Replaces a block. Open details stay open, and the focus stays where it was.
 function swap(old, now) {
   if (old.innerHTML === now.innerHTML) return;
   const open = [...old.querySelectorAll("details")].map((each) => each.open);
   const at = document.activeElement;
-  const focus = old.contains(at) && at !== old ? [at.tagName, at.getAttribute("href"), place(at, old)] : null;
+  const focus = old.contains(at) && at !== old ? [at.tagName, address(at), place(at, old)] : null;
   const made = document.importNode(now, true);
   made.querySelectorAll("details").forEach((each, number) => (each.open = open[number] ?? each.open));
   for (const each of made.querySelectorAll("[data-copy][hidden]")) each.hidden = false;
@@ -116,8 +121,10 @@ function swap(old, now) {
   window.htmx?.process(made);
   if (focus) {
     const [tag, href, number] = focus;
-    const same = href && [...made.querySelectorAll(tag)].find((each) => each.getAttribute("href") === href);
-    (same || made.querySelectorAll(tag)[number])?.focus({ preventScroll: true });
+    const same = href && [...made.querySelectorAll(tag)].find((each) => address(each) === href);
+    const next = same || made.querySelectorAll(tag)[number];
+    if (next && at.hasAttribute("tabindex")) next.tabIndex = at.tabIndex;
+    next?.focus({ preventScroll: true });
   }
 }
 
