@@ -41,7 +41,7 @@ async def test_both_sides_with_what_differs_and_why(visitor, conflict):
     await visitor.open("/console/conflicts")
     assert "The new note won" in visitor.text
     assert [each.text for each in visitor.tree.all("mark")] == ["drinks", "does not drink"]
-    for told in ("Known note", "New note", "newer by 1 hour", "Both say anna", "merge rule default", "applied"):
+    for told in ("Known note", "New note", "newer by 1 hour", "Both say anna", "merge rule default", "won settled"):
         assert told in visitor.text, told
     await visitor.follow("The new note won")
     assert visitor.path == f"/console/conflicts/{conflict.id}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from tulving.domain.model import KIND_OF, Episode, Fact, Hit, Item, Rule
 from tulving.interfaces.wording import counted, span
@@ -18,6 +19,8 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 CLIP = 280
 """Characters of a memory in a list."""
+SETTLED = {"held": "waiting for you", "applied": "settled", "reverted": "taken back", "dismissed": "both kept"}
+"""The words for the states of a conflict."""
 MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
 GRAINS = (r"\w+|\s+|[^\w\s]", r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+", r".+")
 """What a diff compares, from fine to coarse: words, sentences, the whole text."""
@@ -35,9 +38,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals |= {"ago": ago, "asset": asset, "kind_of": kind_of, "memory_path": memory_path, "path_of": path_of}
-    made.globals |= {"shares": shares, "state_of": state_of, "words": word_diff}
+    made.globals |= {"settled": SETTLED, "shares": shares, "state_of": state_of, "words": word_diff}
     made.filters |= {"absolute": absolute, "clip": clip, "counted": counted, "day": day, "in_words": in_words}
-    made.filters["thousands"] = thousands
+    made.filters |= {"coded": coded, "thousands": thousands}
     return made
 
 
@@ -122,6 +125,13 @@ def ago(moment: datetime, now: datetime) -> str:
         return "just now" if moment <= now else "in a moment"
     said = span(distance.total_seconds())
     return f"{said} ago" if moment <= now else f"in {said}"
+
+
+def coded(text: str) -> Markup:
+    """A text with the commands in it, which stand between backticks, as code."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(text.split("`"))
+    )
 
 
 def thousands(number: float) -> str:
