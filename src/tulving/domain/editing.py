@@ -113,7 +113,7 @@ def split(fact: Fact, moment: datetime, new_id: UUID, now: datetime) -> tuple[Fa
 
 
 def offer_of(item: Item) -> NewEpisode | NewFact | NewRule:
-    """What stores a memory once more as a new one, such as one that was forgotten. An episode keeps its place in time."""
+    """What stores a memory once more as a new one, such as one that was forgotten. An episode keeps its day."""
     offer = OFFERS[type(item)]
     kept = {each.name: getattr(item, each.name) for each in fields(offer) if hasattr(item, each.name)}
     if isinstance(item, Episode):

@@ -39,7 +39,7 @@ document.addEventListener("submit", (event) => {
   if (!question || form.elements._sure) return;
   event.preventDefault();
   event.stopPropagation();
-  const yes = button(pressed?.textContent.trim() || "Yes", pressed?.className || "button", () => {
+  const yes = button(pressed?.textContent.trim() || "Yes", pressed?.className.replace("button-small", "") || "button", () => {
     const sure = document.createElement("input");
     Object.assign(sure, { type: "hidden", name: "_sure", value: "1" });
     form.append(sure);
