@@ -214,6 +214,34 @@ async def test_an_entry_keeps_the_focus_when_the_list_changes(browser):
 
 
 @ONE_ENGINE
+async def test_what_is_read_stays_where_it_is_when_something_is_added_above(browser):
+    for number in range(30):
+        await browser.memory.store_episode(f"It is cup {number}", butler="home")
+    await browser.open("/console/timeline")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    read = browser.page.get_by_role("link", name="It is cup 9", exact=True)
+    await read.evaluate("link => scrollTo(0, link.getBoundingClientRect().top - 100)")
+    top = "link => link.getBoundingClientRect().top"
+    before = await read.evaluate(top)
+    await browser.memory.store_episode("Something new", butler="home")
+    await expect(browser.page.locator("[data-item]")).to_have_count(31)
+    assert abs(await read.evaluate(top) - before) < 2
+
+
+@ONE_ENGINE
+async def test_what_is_open_stays_open_when_something_is_added_above(browser):
+    await browser.memory.store_rule("Pour slowly")
+    await browser.open("/console/rules")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    entries = browser.page.locator("[data-item]")
+    await entries.get_by_text("Harmful…").click()
+    await browser.memory.store_rule("Ask first")
+    await expect(entries).to_have_count(2)
+    await expect(entries.filter(has_text="Pour slowly").locator("details")).to_have_attribute("open", "")
+    await expect(entries.filter(has_text="Ask first").locator("details")).not_to_have_attribute("open", "")
+
+
+@ONE_ENGINE
 async def test_a_mark_is_seen_without_asking_for_it(browser):
     rule = await browser.memory.store_rule("Pour slowly")
     await browser.open("/console/rules")

@@ -108,16 +108,41 @@ function address(element) {
   return (element.matches("a") ? element : element.querySelector("a[href]"))?.getAttribute("href");
 }
 
-// Replaces a block. Open details stay open, and the focus stays where it was.
+// Which one of its entry, or of the block outside of entries, an element is.
+function placed(element, block) {
+  const entry = element.closest("[data-item]");
+  return entry ? `${address(entry)} ${place(element, entry)}` : place(element, block);
+}
+
+// The links that stand in the lists of a block only once, by where they lead to.
+function landmarks(block) {
+  const found = new Map();
+  for (const each of block.querySelectorAll("[data-item] a[href]")) {
+    const to = each.getAttribute("href");
+    found.set(to, found.has(to) ? null : each);
+  }
+  return found;
+}
+
+function top(element) {
+  return element.getBoundingClientRect().top;
+}
+
+// Replaces a block. Open details stay open, the focus stays where it was, and what is read in a list
+// stays where it is in the window.
 function swap(old, now) {
   if (old.innerHTML === now.innerHTML) return;
-  const open = [...old.querySelectorAll("details")].map((each) => each.open);
+  const open = new Map([...old.querySelectorAll("details")].map((each) => [placed(each, old), each.open]));
   const at = document.activeElement;
   const focus = old.contains(at) && at !== old ? [at.tagName, address(at), place(at, old)] : null;
   const made = document.importNode(now, true);
-  made.querySelectorAll("details").forEach((each, number) => (each.open = open[number] ?? each.open));
+  for (const each of made.querySelectorAll("details")) each.open = open.get(placed(each, made)) ?? each.open;
   for (const each of made.querySelectorAll("[data-copy][hidden]")) each.hidden = false;
+  const read = top(old) < 0 && [...landmarks(old)].find(([, link]) => link && top(link) >= 0);
+  const height = read && top(read[1]);
   old.replaceWith(made);
+  const still = read && landmarks(made).get(read[0]);
+  if (still) scrollBy({ top: top(still) - height, behavior: "instant" });
   window.htmx?.process(made);
   if (focus) {
     const [tag, href, number] = focus;
