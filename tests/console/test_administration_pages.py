@@ -34,7 +34,7 @@ async def test_they_are_for_those_with_the_right_to_administer(entered, memory: 
     for path in PLACES:
         await person.open(path)
         assert person.status == 403
-        assert "needs the right to admin" in person.text
+        assert "This needs the right to admin" in person.text
     kept = await administer(memory).create_token(name="kept")
     for path in ("/tokens/new", f"/tokens/{kept.id}/revoke", "/workers/decay_sweep/run"):
         await person.send("POST", f"/console{path}", data={"_token": token, "_sure": "1", "rights": "admin"})
