@@ -36,6 +36,16 @@ async def test_entities_are_found_by_any_name(visitor, memory, mira, other):
     assert "Acme" in visitor.text and "M. Santos" not in visitor.text
 
 
+async def test_facts_that_only_name_an_entity_are_led_to(visitor, memory, mira):
+    await visitor.open(f"/console/entities/{mira}")
+    assert "By its name only" not in visitor.text
+    await memory.store_fact("Mira", "pet", "a cat")
+    await visitor.open(f"/console/entities/{mira}")
+    assert "1 fact in use" in visitor.text and "By its name only: 1 fact about Mira." in visitor.text
+    await visitor.follow("1 fact about Mira")
+    assert "a cat" in visitor.text
+
+
 async def test_pages_of_entities(visitor, memory):
     for number in range(55):
         await memory.create_entity(f"thing {number:02}", "other")

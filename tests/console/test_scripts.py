@@ -67,6 +67,8 @@ async def test_the_keys_are_explained(browser):
     await expect(shown).to_be_visible()
     await browser.page.keyboard.press("Escape")
     await expect(shown).to_have_count(0)
+    await browser.press("Keys")
+    await expect(shown).to_contain_text("Overview")
 
 
 @ONE_ENGINE

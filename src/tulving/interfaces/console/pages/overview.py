@@ -54,7 +54,6 @@ async def show(visit: Visit) -> Response:
         fades=_fades(fading),
         concerns=list(_concerns(counts, readiness, jobs)),
         readiness=readiness,
-        pending=_pending(counts),
         jobs=jobs,
         job_names=JOBS,
         runs=runs,

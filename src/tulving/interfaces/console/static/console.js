@@ -155,6 +155,12 @@ function help() {
   close.focus();
 }
 
+const keys = document.querySelector("[data-keys]");
+if (keys) {
+  keys.hidden = false;
+  keys.addEventListener("click", help);
+}
+
 function move(step) {
   const items = [...document.querySelectorAll(ITEMS)].filter(shown);
   if (!items.length) return;
