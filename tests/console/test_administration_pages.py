@@ -102,15 +102,15 @@ async def test_a_token_is_made_and_its_secret_shown_once(visitor, memory: Memory
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"rights": []}, "rights: is empty"),
-        ({"rights": ["fly"]}, "rights: 'fly' is not known"),
-        ({"days": "-1"}, "days: is -1"),
-        ({"days": "soon"}, "days: 'soon' is not a number"),
-        ({"days": "nan"}, "days: is nan"),
-        ({"requests_per_minute": "many"}, "requests_per_minute: 'many' is not a whole number"),
-        ({"requests_per_minute": "0"}, "requests_per_minute: is 0"),
-        ({"name": "n" * 201}, "name: has 201 characters"),
-        ({"tenant": "t" * 201}, "tenant_id: has 201 characters"),
+        ({"rights": []}, "Rights: is empty"),
+        ({"rights": ["fly"]}, "Rights: 'fly' is not known"),
+        ({"days": "-1"}, "Days: is -1"),
+        ({"days": "soon"}, "Days: 'soon' is not a number"),
+        ({"days": "nan"}, "Days: is nan"),
+        ({"requests_per_minute": "many"}, "Requests per minute: 'many' is not a whole number"),
+        ({"requests_per_minute": "0"}, "Requests per minute: is 0"),
+        ({"name": "n" * 201}, "Name: has 201 characters"),
+        ({"tenant": "t" * 201}, "Tenant id: has 201 characters"),
     ],
 )
 async def test_what_can_not_be_is_said_beside_the_form(visitor, memory: Memory, given, problem):

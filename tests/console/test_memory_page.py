@@ -157,7 +157,7 @@ async def test_saving_what_it_says_changes_nothing(visitor, memory, home):
 
 
 async def test_what_can_not_be_saved_is_told_beside_the_text(visitor, memory, home):
-    for fields, said in (({"content": "  "}, "content"), ({"importance": "eleven"}, "not a number")):
+    for fields, said in (({"content": "  "}, "Content: "), ({"importance": "eleven"}, "not a number")):
         await visitor.open(place("fact", home[0]))
         await visitor.press("Save the correction", **fields)
         assert visitor.status == 422

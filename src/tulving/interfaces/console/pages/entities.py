@@ -34,7 +34,7 @@ async def create(visit: Visit) -> Response:
     try:
         made: EntityCreated = await visit.call("entity_create", **given | {"aliases": _names(form)})
     except InvalidInput as error:
-        return await _listing(visit, given, str(error), 422)
+        return await _listing(visit, given, fields.problem(error), 422)
     return visit.go(f"{PATH}/{made.entity_id}", f"{given['canonical_name']} is registered.")
 
 
@@ -55,7 +55,7 @@ async def update(visit: Visit) -> Response:
             unchanged_since=fields.moment(form, "unchanged_since"),
         )
     except InvalidInput as error:
-        return await _page(visit, await _known(visit), str(error), form, 422)
+        return await _page(visit, await _known(visit), fields.problem(error), form, 422)
     if changed is None:
         raise NotFound(f"there is no entity {id_}")
     return visit.go(f"{PATH}/{id_}", "The names are changed.")
