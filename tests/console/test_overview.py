@@ -48,6 +48,7 @@ async def test_what_waits_for_a_person_leads_there(visitor, memory, embedder):
     assert "All is well" not in visitor.text
     assert "1 memory without a vector" in visitor.text
     assert "the weights are missing" in visitor.text
+    assert "<code>tulving health</code> on the server" in visitor.page
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tulving.interfaces.console.presentation import LONGEST_COMPARED, MOST_PIECES, coded, word_diff
+from tulving.interfaces.console.presentation import LONGEST_COMPARED, MOST_PIECES, word_diff
 
 WORDS = "a " * MOST_PIECES
 WHOLE = "a" * LONGEST_COMPARED
@@ -41,7 +41,3 @@ def test_a_diff_loses_nothing(old: str):
     pieces = list(word_diff(old, new))
     assert "".join(text for change, text in pieces if change != "ins") == old
     assert "".join(text for change, text in pieces if change != "del") == new
-
-
-def test_commands_in_a_text_are_code_and_the_rest_is_text():
-    assert coded("run `tulving init <x>` & wait") == "run <code>tulving init &lt;x&gt;</code> &amp; wait"

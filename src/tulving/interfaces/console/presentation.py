@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from tulving.domain.model import KIND_OF, Episode, Fact, Hit, Item, Rule
 from tulving.interfaces.wording import counted, span
@@ -40,7 +39,7 @@ def environment() -> Environment:
     made.globals |= {"ago": ago, "asset": asset, "kind_of": kind_of, "memory_path": memory_path, "path_of": path_of}
     made.globals |= {"settled": SETTLED, "shares": shares, "state_of": state_of, "words": word_diff}
     made.filters |= {"absolute": absolute, "clip": clip, "counted": counted, "day": day, "in_words": in_words}
-    made.filters |= {"coded": coded, "thousands": thousands}
+    made.filters["thousands"] = thousands
     return made
 
 
@@ -125,13 +124,6 @@ def ago(moment: datetime, now: datetime) -> str:
         return "just now" if moment <= now else "in a moment"
     said = span(distance.total_seconds())
     return f"{said} ago" if moment <= now else f"in {said}"
-
-
-def coded(text: str) -> Markup:
-    """A text with the commands in it, which stand between backticks, as code."""
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(text.split("`"))
-    )
 
 
 def thousands(number: float) -> str:
