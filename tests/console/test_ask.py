@@ -159,10 +159,10 @@ async def test_the_past_can_be_asked(visitor, memory, clock):
     [
         ({"since": "yesterday"}, "is not a time"),
         ({"limit": "many"}, "is not a whole number"),
-        ({"limit": "0"}, "limit"),
-        ({"types": "thought"}, "types"),
-        ({"mode": "psychic"}, "mode"),
-        ({"min_confidence": "nan"}, "min_confidence"),
+        ({"limit": "0"}, "Limit: "),
+        ({"types": "thought"}, "Types: "),
+        ({"mode": "psychic"}, "Mode: "),
+        ({"min_confidence": "nan"}, "Min confidence: "),
         ({"as_of": "2026-01-01T00:00+99:00"}, "is not a time"),
     ],
 )

@@ -41,7 +41,7 @@ async def test_both_sides_with_what_differs_and_why(visitor, conflict):
     await visitor.open("/console/conflicts")
     assert "The new note won" in visitor.text
     assert [each.text for each in visitor.tree.all("mark")] == ["drinks", "does not drink"]
-    for told in ("Known note", "New note", "newer by 1 hour", "Both say anna", "merge rule default", "applied"):
+    for told in ("Known note", "New note", "newer by 1 hour", "Both say anna", "merge rule default", "won settled"):
         assert told in visitor.text, told
     await visitor.follow("The new note won")
     assert visitor.path == f"/console/conflicts/{conflict.id}"
@@ -64,7 +64,8 @@ async def test_a_settled_one_is_taken_back_after_a_question(visitor, memory, con
 async def test_a_held_one_is_accepted_and_taken_back(visitor, memory, conflict):
     await visitor.open("/console/conflicts")
     assert visitor.links("Waiting for you 1") == ["/console/conflicts?status=held"]
-    await visitor.follow("Waiting for you 1")
+    await visitor.open("/console")
+    await visitor.follow("Decide")
     assert "Waits for you: the new note would win" in visitor.text
     await visitor.press("Accept")
     assert "Settled: the new note won." in visitor.text

@@ -1,6 +1,7 @@
 """Entities: their names and facts, and two made one after a look at what that does."""
 
 import pytest
+from playwright.async_api import expect
 
 
 @pytest.fixture
@@ -33,6 +34,16 @@ async def test_entities_are_found_by_any_name(visitor, memory, mira, other):
     assert "M. Santos" in visitor.text and "Mira Santos" not in visitor.text
     await visitor.press("Show", name="", type="organization")
     assert "Acme" in visitor.text and "M. Santos" not in visitor.text
+
+
+async def test_facts_that_only_name_an_entity_are_led_to(visitor, memory, mira):
+    await visitor.open(f"/console/entities/{mira}")
+    assert "By its name only" not in visitor.text
+    await memory.store_fact("Mira", "pet", "a cat")
+    await visitor.open(f"/console/entities/{mira}")
+    assert "1 fact in use" in visitor.text and "By its name only: 1 fact about Mira." in visitor.text
+    await visitor.follow("1 fact about Mira")
+    assert "a cat" in visitor.text
 
 
 async def test_pages_of_entities(visitor, memory):
@@ -123,6 +134,11 @@ async def test_it_looks_as_it_should(browser):
     one, two = [(await memory.create_entity(name, "person")).entity_id for name in ("Mira", "Mira Santos")]
     for id_, home in ((one, "Lisbon"), (two, "Porto")):
         await memory.store_fact("Mira", "home", home, entity_id=id_)
+    await browser.page.set_viewport_size({"width": 360, "height": 740})
+    await browser.open("/console/entities")
+    unnamed = browser.page.locator('[data-label="Also called"]').first
+    await expect(unnamed).to_have_css("display", "none")  # else its label is written over that of the next line
+    await browser.page.set_viewport_size({"width": 1280, "height": 900})
     for path in ("", f"/{one}", f"/{one}/merge", f"/{one}/merge?into={two}"):
         await browser.open(f"/console/entities{path}")
         assert await browser.barriers() == []

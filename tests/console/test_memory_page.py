@@ -157,7 +157,7 @@ async def test_saving_what_it_says_changes_nothing(visitor, memory, home):
 
 
 async def test_what_can_not_be_saved_is_told_beside_the_text(visitor, memory, home):
-    for fields, said in (({"content": "  "}, "content"), ({"importance": "eleven"}, "not a number")):
+    for fields, said in (({"content": "  "}, "Content: "), ({"importance": "eleven"}, "not a number")):
         await visitor.open(place("fact", home[0]))
         await visitor.press("Save the correction", **fields)
         assert visitor.status == 422
@@ -496,7 +496,12 @@ async def test_in_a_browser_a_wrong_fact_is_corrected(browser):
     await page.keyboard.press("Enter")
     await page.wait_for_url(f"**/memory/episode/{said.id}*")
     await page.go_back()
+    place_of = "element => [element.offsetLeft, element.offsetTop]"
+    buttons = page.locator(".correct .button:visible")
+    places = [await each.evaluate(place_of) for each in await buttons.all()]
     await page.get_by_text("It was wrong").click()
+    opened = [await each.evaluate(place_of) for each in (await buttons.all())]
+    assert [each for each in opened if each in places] == places, "a button has moved away under the pointer"
     await page.get_by_label("What it should say").fill("lives in Porto")
     await browser.press("Save the correction")
     await page.get_by_text("Corrected.").wait_for()

@@ -1,8 +1,10 @@
 """The Overview: what there is at a glance, and what needs attention."""
 
+from datetime import timedelta
+
 import pytest
 
-from tulving import MemoryModuleConfig
+from tulving import Memory, MemoryModuleConfig
 from tulving.interfaces.console.pages.overview import _concerns
 from tulving.services.health import JobState, Readiness
 
@@ -46,6 +48,7 @@ async def test_what_waits_for_a_person_leads_there(visitor, memory, embedder):
     assert "All is well" not in visitor.text
     assert "1 memory without a vector" in visitor.text
     assert "the weights are missing" in visitor.text
+    assert "<code>tulving health</code> on the server" in visitor.page
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,16 @@ async def test_a_job_that_failed_is_a_concern(memory, state, said):
     concerns = [each.text for each in _concerns(await memory.overview(), Readiness("ready", []), jobs)]
     assert [each for each in concerns if said and said in each] == concerns
     assert bool(concerns) == bool(said)
+
+
+async def test_a_job_that_never_ran_does_not_seem_to_wait_for_something(visitor, monkeypatch, clock):
+    async def jobs(memory: Memory) -> list[JobState]:
+        return [JobState("decay_sweep", "waiting", None, clock() + timedelta(hours=6))]
+
+    monkeypatch.setattr(Memory, "jobs", jobs)
+    await visitor.open("/console")
+    row = next(each.text for each in visitor.tree.all("tr") if "Decay sweep" in each.text)
+    assert "never ran" in row and "waiting" not in row
 
 
 async def test_the_tokens_of_a_day_are_a_concern_before_they_are_spent(memory):

@@ -40,6 +40,18 @@ async def test_versions_are_shown_as_what_changed(visitor, mira):
     assert [each.text for each in visitor.tree.all("del")] != []
 
 
+async def test_an_earlier_version_is_brought_back(visitor, memory, mira, clock):
+    [first, last] = await memory.profile_versions("work", user_id="mira")
+    await visitor.open("/console/profile?user=mira")
+    clock.advance(hours=1)
+    await visitor.press("Back to this version")
+    assert "Work is saved." in visitor.text and "3 versions" in visitor.text
+    assert [each.content for each in await memory.profile_versions("work", user_id="mira")][1:] == [
+        last.content,
+        first.content,
+    ]
+
+
 async def test_the_prompt_shows_its_tokens_and_the_budget(visitor, memory, mira):
     await visitor.open("/console/profile?user=mira")
     text = await memory.profile(user_id="mira")

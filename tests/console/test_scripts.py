@@ -67,6 +67,8 @@ async def test_the_keys_are_explained(browser):
     await expect(shown).to_be_visible()
     await browser.page.keyboard.press("Escape")
     await expect(shown).to_have_count(0)
+    await browser.press("Keys")
+    await expect(shown).to_contain_text("Overview")
 
 
 @ONE_ENGINE
@@ -88,6 +90,27 @@ async def test_entries_of_a_list_are_walked_and_acted_on_by_keys(browser):
     await browser.page.evaluate("document.activeElement.blur()")
     await browser.page.keyboard.press("a")
     assert await browser.page.evaluate("window.pressed") == ["accept-2", "accept-1"]
+
+
+@ONE_ENGINE
+async def test_every_list_is_walked_and_its_entries_opened_by_keys(browser):
+    await browser.hear_the_story()
+    for path, leads_to in (
+        ("/console/ask?q=Jon", "/console/memory/"),
+        ("/console/timeline", "/console/memory/episode/"),
+        ("/console/facts", "/console/memory/fact/"),
+        ("/console/facts?tab=notes", "/console/memory/fact/"),
+        ("/console/entities", "/console/entities/"),
+        ("/console/rules", "/console/memory/rule/"),
+        ("/console/conflicts", "/console/conflicts/"),
+        ("/console/runs", "/console/runs/"),
+    ):
+        await browser.open(path)
+        await browser.page.keyboard.press("j")
+        await browser.page.keyboard.press("j")
+        async with browser.page.expect_navigation():
+            await browser.page.keyboard.press("Enter")
+        assert (await here(browser)).startswith(leads_to), path
 
 
 @ONE_ENGINE
@@ -179,6 +202,45 @@ async def test_a_page_shows_what_happens_elsewhere(browser):
     await store(browser, "first")
     await expect(browser.page.locator("main")).not_to_have_text(before, use_inner_text=True)
     assert await browser.page.evaluate("document.getElementById('content').isConnected")
+
+
+@ONE_ENGINE
+async def test_an_entry_keeps_the_focus_when_the_list_changes(browser):
+    await browser.memory.create_entity("Mira", "person")
+    await browser.open("/console/entities")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    await browser.page.keyboard.press("j")
+    await browser.memory.create_entity("Jon", "person")
+    await expect(browser.page.locator("[data-item]")).to_have_count(2)
+    await expect(browser.page.locator("[data-item]").filter(has_text="Mira")).to_be_focused()
+
+
+@ONE_ENGINE
+async def test_what_is_read_stays_where_it_is_when_something_is_added_above(browser):
+    for number in range(30):
+        await browser.memory.store_episode(f"It is cup {number}", butler="home")
+    await browser.open("/console/timeline")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    read = browser.page.get_by_role("link", name="It is cup 9", exact=True)
+    await read.evaluate("link => scrollTo(0, link.getBoundingClientRect().top - 100)")
+    top = "link => link.getBoundingClientRect().top"
+    before = await read.evaluate(top)
+    await browser.memory.store_episode("Something new", butler="home")
+    await expect(browser.page.locator("[data-item]")).to_have_count(31)
+    assert abs(await read.evaluate(top) - before) < 2
+
+
+@ONE_ENGINE
+async def test_what_is_open_stays_open_when_something_is_added_above(browser):
+    await browser.memory.store_rule("Pour slowly")
+    await browser.open("/console/rules")
+    await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
+    entries = browser.page.locator("[data-item]")
+    await entries.get_by_text("Harmful…").click()
+    await browser.memory.store_rule("Ask first")
+    await expect(entries).to_have_count(2)
+    await expect(entries.filter(has_text="Pour slowly").locator("details")).to_have_attribute("open", "")
+    await expect(entries.filter(has_text="Ask first").locator("details")).not_to_have_attribute("open", "")
 
 
 @ONE_ENGINE

@@ -46,6 +46,7 @@ async def test_days_and_sessions_the_latest_first(visitor, told):
     await visitor.follow("kitchen · session of cook")
     assert "broke the pot" in visitor.text and "tea" not in visitor.text
     assert query_of(visitor.path)["session"] == str(told.id)
+    assert (visitor.heading, visitor.text.count("The pot was replaced.")) == ("Session", 1)
 
 
 @pytest.mark.parametrize("year", [1, 9999])

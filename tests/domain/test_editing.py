@@ -87,7 +87,7 @@ def test_what_is_stored_once_more_is_as_it_was():
     made = {name: COMMON[name] for name in ("tenant_id", "id", "created_at", "updated_at")}
     episode = offer_of(Episode(**made, content="tea?", content_hash="", butler="me"))
     assert isinstance(episode, NewEpisode)
-    assert (episode.content, episode.butler) == ("tea?", "me")
+    assert (episode.content, episode.butler, episode.occurred_at) == ("tea?", "me", made["created_at"])
 
 
 def test_a_note_is_stored_once_more_without_a_key():

@@ -113,9 +113,11 @@ def split(fact: Fact, moment: datetime, new_id: UUID, now: datetime) -> tuple[Fa
 
 
 def offer_of(item: Item) -> NewEpisode | NewFact | NewRule:
-    """What stores a memory once more as a new one, such as one that was forgotten."""
+    """What stores a memory once more as a new one, such as one that was forgotten. An episode keeps its day."""
     offer = OFFERS[type(item)]
     kept = {each.name: getattr(item, each.name) for each in fields(offer) if hasattr(item, each.name)}
+    if isinstance(item, Episode):
+        kept["occurred_at"] = item.occurred_at or item.created_at
     if isinstance(item, Fact):
         kept |= {"category": item.type} if item.keyed else {"category": item.type, "subject": None, "predicate": None}
     if isinstance(item, Rule):

@@ -184,7 +184,7 @@ class Door:
     async def _handled(self, wanted: Page, visit: Visit) -> Response:
         if not visit.may(wanted.right):
             has = ", ".join(visit.principal.rights)
-            raise Forbidden(f"this needs the right to {wanted.right}, and {visit.principal.name} has only {has}")
+            raise Forbidden(f"This needs the right to {wanted.right}, and {visit.principal.name} has only {has}.")
         if visit.request.method == "POST":
             form = await visit.form()
             if (question := form.get(ASK)) and not form.get(SURE):

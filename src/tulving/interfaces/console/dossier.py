@@ -46,7 +46,7 @@ HAPPENED = {
     "marked_harmful": "Marked as harmful",
 }
 """The words for an event, by its name without the kind of the memory."""
-LABEL = 34
+LABEL = 52
 """The length of a node's label."""
 
 

@@ -51,3 +51,8 @@ def moment(fields: Fields, name: str) -> datetime | None:
 def tags(fields: Fields) -> list[str]:
     """The labels in the field `tags`, which commas separate."""
     return [tag for each in text(fields, "tags").split(",") if (tag := each.strip())]
+
+
+def problem(error: InvalidInput) -> str:
+    """Why a form was refused, with the name of the field as people write it."""
+    return str(error).replace(error.field, error.field.replace("_", " ").capitalize(), 1)

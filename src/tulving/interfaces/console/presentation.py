@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 CLIP = 280
 """Characters of a memory in a list."""
+SETTLED = {"held": "waiting for you", "applied": "settled", "reverted": "taken back", "dismissed": "both kept"}
+"""The words for the states of a conflict."""
 MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
 GRAINS = (r"\w+|\s+|[^\w\s]", r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+", r".+")
 """What a diff compares, from fine to coarse: words, sentences, the whole text."""
@@ -35,7 +37,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals |= {"ago": ago, "asset": asset, "kind_of": kind_of, "memory_path": memory_path, "path_of": path_of}
-    made.globals |= {"shares": shares, "state_of": state_of, "words": word_diff}
+    made.globals |= {"settled": SETTLED, "shares": shares, "state_of": state_of, "words": word_diff}
     made.filters |= {"absolute": absolute, "clip": clip, "counted": counted, "day": day, "in_words": in_words}
     made.filters["thousands"] = thousands
     return made

@@ -94,7 +94,7 @@ async def show(visit: Visit) -> Response:
         if asked.q:
             answers = await _answers(memory, asked)
     except InvalidInput as error:
-        problem = str(error)
+        problem = fields.problem(error)
     if not asked.q:
         examples = await _examples(memory)
     began = None if visit.is_partial and asked.q else await beginning(memory)

@@ -17,6 +17,8 @@ PATH = "/console/entities"
 SHOWN = 50
 FACTS = 200
 CANDIDATES = 8
+NAMES = 8
+"""Under how many of its names facts are looked for that are not linked to an entity."""
 TYPES = [("", "any"), *((name, name) for name in ENTITY_TYPES)]
 
 
@@ -32,7 +34,7 @@ async def create(visit: Visit) -> Response:
     try:
         made: EntityCreated = await visit.call("entity_create", **given | {"aliases": _names(form)})
     except InvalidInput as error:
-        return await _listing(visit, given, str(error), 422)
+        return await _listing(visit, given, fields.problem(error), 422)
     return visit.go(f"{PATH}/{made.entity_id}", f"{given['canonical_name']} is registered.")
 
 
@@ -53,7 +55,7 @@ async def update(visit: Visit) -> Response:
             unchanged_since=fields.moment(form, "unchanged_since"),
         )
     except InvalidInput as error:
-        return await _page(visit, await _known(visit), str(error), form, 422)
+        return await _page(visit, await _known(visit), fields.problem(error), form, 422)
     if changed is None:
         raise NotFound(f"there is no entity {id_}")
     return visit.go(f"{PATH}/{id_}", "The names are changed.")
@@ -124,6 +126,7 @@ async def _page(
         slots=_slots([*facts]),
         count=len(facts),
         cursor=facts.next_cursor,
+        unlinked=[] if target else await _unlinked(visit, its),
         given={
             "canonical_name": str(form.get("canonical_name", "")) if form else its.canonical_name,
             "aliases": str(form.get("aliases", "")) if form else "\n".join(its.aliases),
@@ -131,6 +134,14 @@ async def _page(
         },
         problem=problem,
     )
+
+
+async def _unlinked(visit: Visit, its: Entity) -> list[tuple[str, int]]:
+    """Its names with the number of facts that are about it by that name only, as most that models learn are."""
+    names = [its.canonical_name, *its.aliases][:NAMES]
+    pages = [await visit.call("memory_facts", subject=name, limit=FACTS) for name in names]
+    counts = [sum(fact.entity_id is None for fact in page) for page in pages]
+    return [each for each in zip(names, counts, strict=True) if each[1]]
 
 
 async def _known(visit: Visit) -> Entity:

@@ -84,7 +84,7 @@ async def store(visit: Visit) -> Response:
     try:
         stored = await (_store_note(visit, given) if is_note else _store_fact(visit, given))
     except InvalidInput as error:
-        return await _listing(visit, given, str(error), 422)
+        return await _listing(visit, given, fields.problem(error), 422)
     slot = {name: given[name] for name in ("subject", "predicate")}
     path = path_with(PATH, **({"tab": "notes"} if is_note else slot))
     undo = ("Forget it", f"{memory_path('fact', stored.id)}/forget") if visit.may("destroy") else None

@@ -242,7 +242,7 @@ async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) ->
     """The page with a refused form, its values and the problem."""
     item = await _item(visit)
     values = {name: str(value) for name, value in sent.items()}
-    problem = str(error)
+    problem = fields.problem(error) if isinstance(error, InvalidInput) else str(error)
     if isinstance(error, ChangedSince):
         problem = (
             "Somebody changed it while you were writing. Above is what it says now; your text is kept below. "

@@ -137,7 +137,8 @@ def _concerns(counts: Overview, readiness: Readiness, jobs: Sequence[JobState] |
         )
     if held := counts.conflicts["held"]:
         advice = "Two notes contradict each other; until you decide, both are in use."
-        yield Concern(f"{counted(held, 'conflict')} for you to decide.", advice, "/console/conflicts", "Decide")
+        path = "/console/conflicts?status=held"
+        yield Concern(f"{counted(held, 'conflict')} for you to decide.", advice, path, "Decide")
     if proposals := counts.learning["held"]:
         advice = "Models want to learn this; you decide."
         yield Concern(f"{counted(proposals, 'proposal')} to review.", advice, "/console/review", "Review")

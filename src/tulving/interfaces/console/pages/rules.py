@@ -62,7 +62,7 @@ async def store(visit: Visit) -> Response:
             tags=fields.tags(given),
         )
     except InvalidInput as error:
-        return await _page(visit, given, str(error), 422)
+        return await _page(visit, given, fields.problem(error), 422)
     undo = ("Forget it", f"{memory_path('rule', stored.id)}/forget") if visit.may("destroy") else None
     return visit.go(PATH, "Stored as a candidate: use proves it or refutes it.", undo)
 

@@ -44,7 +44,7 @@ async def create(visit: Visit) -> Response:
             **{name: fields.whole(given, name) for name in LIMITS},
         )
     except InvalidInput as error:
-        return await _page(visit, given={**given, "rights": rights}, problem=str(error))
+        return await _page(visit, given={**given, "rights": rights}, problem=fields.problem(error))
     return await _page(visit, made=made)
 
 

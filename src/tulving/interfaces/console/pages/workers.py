@@ -12,7 +12,8 @@ PATH = "/console/workers"
 async def show(visit: Visit) -> Response:
     """The jobs."""
     jobs = await visit.call("memory_jobs")
-    return visit.render("workers.html", jobs=jobs, job_names=JOBS, due=due)
+    is_waiting = any(job.running or due(job, visit) for job in jobs)
+    return visit.render("workers.html", jobs=jobs, is_waiting=is_waiting, job_names=JOBS, due=due)
 
 
 async def run(visit: Visit) -> Response:

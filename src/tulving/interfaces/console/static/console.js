@@ -39,7 +39,7 @@ document.addEventListener("submit", (event) => {
   if (!question || form.elements._sure) return;
   event.preventDefault();
   event.stopPropagation();
-  const yes = button(pressed?.textContent.trim() || "Yes", pressed?.className || "button", () => {
+  const yes = button(pressed?.textContent.trim() || "Yes", pressed?.className.replace("button-small", "") || "button", () => {
     const sure = document.createElement("input");
     Object.assign(sure, { type: "hidden", name: "_sure", value: "1" });
     form.append(sure);
@@ -114,7 +114,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 // Shortcuts. Inactive while the visitor types, and with Ctrl, Alt or Meta.
 
-const ITEMS = "main a.line, main [data-item]";
+const ITEMS = "main [data-item], main a.line:not([data-item] *)";
 const KEYS = [
   ["/", "Search"],
   ["j  k", "Next and previous entry of a list"],
@@ -155,6 +155,12 @@ function help() {
   close.focus();
 }
 
+const keys = document.querySelector("[data-keys]");
+if (keys) {
+  keys.hidden = false;
+  keys.addEventListener("click", help);
+}
+
 function move(step) {
   const items = [...document.querySelectorAll(ITEMS)].filter(shown);
   if (!items.length) return;
@@ -163,6 +169,11 @@ function move(step) {
   if (next.tagName !== "A" && !next.hasAttribute("tabindex")) next.tabIndex = -1;
   next.focus();
   next.scrollIntoView({ block: "nearest" });
+}
+
+// The first link of the entry with the focus; links and buttons in it open by themselves.
+function follow() {
+  if (document.activeElement.matches("[data-item]")) document.activeElement.querySelector("a[href]")?.click();
 }
 
 // A button with data-press is pressed by its key: that of the entry with the focus, else the first one.
@@ -203,7 +214,9 @@ document.addEventListener("keydown", (event) => {
   }
   const acts = { "/": search, "?": help, j: () => move(1), k: () => move(-1), g: () => (began = performance.now()) };
   const act = acts[event.key];
-  if (act) {
+  if (event.key === "Enter") {
+    follow();
+  } else if (act) {
     act();
     event.preventDefault();
   } else if (event.key.length === 1 && press(event.key)) {

@@ -31,8 +31,8 @@ function laid(nodes, frame) {
   const columns = new Map();
   for (const node of nodes) columns.set(node.step, [...(columns.get(node.step) ?? []), node]);
   const steps = [...columns.keys()].sort((a, b) => a - b);
-  const wide = across ? 230 : 175;
-  const high = across ? 78 : 105;
+  const wide = across ? 245 : 175;
+  const high = across ? 90 : 117;
   const places = {};
   steps.forEach((step, at) => {
     const column = columns.get(step);
@@ -59,7 +59,7 @@ function style() {
     {
       selector: "node",
       style: {
-        shape: "round-rectangle", width: 160, height: 50, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-max-width": 148,
+        shape: "round-rectangle", width: 160, height: 62, label: "data(shown)", "font-family": font, "font-size": 12.5, color: text, "text-wrap": "wrap", "text-max-width": 148,
         "text-valign": "center", "text-halign": "center", "line-height": 1.25, "background-color": card, "border-color": line, "border-width": 1,
       },
     },

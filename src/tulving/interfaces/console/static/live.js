@@ -1,7 +1,8 @@
 // Live updates: when an event concerns a block with data-live, the page is fetched again and the block is replaced.
 //
 // data-live lists the kinds of memories that a block shows, or `all`. A block in which the visitor types, or has filled in
-// a form, is replaced when they are done.
+// a form, is replaced when they are done. A block with data-waits shows something whose end no event tells, such as a job,
+// and is fetched again until it has ended.
 
 // The kind of memory that a topic concerns; null if the message has it.
 const KINDS = {
@@ -14,7 +15,7 @@ const KINDS = {
   "audit:changed": null,
 };
 const PAUSE = 600;
-const TYPING = 3_000;
+const LATER = 3_000;
 const AGAIN = 30_000;
 const mark = document.querySelector("[data-live-mark]");
 const due = new Set();
@@ -25,6 +26,10 @@ let pause = PAUSE;
 
 function blocks() {
   return [...document.querySelectorAll("[data-live][id]")];
+}
+
+function waiting() {
+  return blocks().filter((block) => "waits" in block.dataset);
 }
 
 function tell(isLive) {
@@ -47,6 +52,7 @@ function heard(event) {
 }
 
 function soon() {
+  if (source) for (const block of waiting()) due.add(block.id);
   if (due.size && !timer && !document.hidden) timer = setTimeout(refresh, pause);
 }
 
@@ -79,9 +85,10 @@ async function refresh() {
       const now = fresh.getElementById(id);
       if (old && isBusy(old)) {
         due.add(id);
-        pause = TYPING;
+        pause = LATER;
       } else if (old && now) swap(old, now);
     }
+    if (waiting().length) pause = LATER;
   } catch {
     // The server is busy or unreachable: it is asked again, after ever longer pauses.
     for (const id of wanted) due.add(id);
@@ -96,21 +103,53 @@ function place(element, within) {
   return [...within.querySelectorAll(element.tagName)].indexOf(element);
 }
 
-// Replaces a block. Open details stay open, and the focus stays where it was.
+// Where a link, or the first link of an entry, leads to.
+function address(element) {
+  return (element.matches("a") ? element : element.querySelector("a[href]"))?.getAttribute("href");
+}
+
+// Which one of its entry, or of the block outside of entries, an element is.
+function placed(element, block) {
+  const entry = element.closest("[data-item]");
+  return entry ? `${address(entry)} ${place(element, entry)}` : place(element, block);
+}
+
+// The links that stand in the lists of a block only once, by where they lead to.
+function landmarks(block) {
+  const found = new Map();
+  for (const each of block.querySelectorAll("[data-item] a[href]")) {
+    const to = each.getAttribute("href");
+    found.set(to, found.has(to) ? null : each);
+  }
+  return found;
+}
+
+function top(element) {
+  return element.getBoundingClientRect().top;
+}
+
+// Replaces a block. Open details stay open, the focus stays where it was, and what is read in a list
+// stays where it is in the window.
 function swap(old, now) {
   if (old.innerHTML === now.innerHTML) return;
-  const open = [...old.querySelectorAll("details")].map((each) => each.open);
+  const open = new Map([...old.querySelectorAll("details")].map((each) => [placed(each, old), each.open]));
   const at = document.activeElement;
-  const focus = old.contains(at) && at !== old ? [at.tagName, at.getAttribute("href"), place(at, old)] : null;
+  const focus = old.contains(at) && at !== old ? [at.tagName, address(at), place(at, old)] : null;
   const made = document.importNode(now, true);
-  made.querySelectorAll("details").forEach((each, number) => (each.open = open[number] ?? each.open));
+  for (const each of made.querySelectorAll("details")) each.open = open.get(placed(each, made)) ?? each.open;
   for (const each of made.querySelectorAll("[data-copy][hidden]")) each.hidden = false;
+  const read = top(old) < 0 && [...landmarks(old)].find(([, link]) => link && top(link) >= 0);
+  const height = read && top(read[1]);
   old.replaceWith(made);
+  const still = read && landmarks(made).get(read[0]);
+  if (still) scrollBy({ top: top(still) - height, behavior: "instant" });
   window.htmx?.process(made);
   if (focus) {
     const [tag, href, number] = focus;
-    const same = href && [...made.querySelectorAll(tag)].find((each) => each.getAttribute("href") === href);
-    (same || made.querySelectorAll(tag)[number])?.focus({ preventScroll: true });
+    const same = href && [...made.querySelectorAll(tag)].find((each) => address(each) === href);
+    const next = same || made.querySelectorAll(tag)[number];
+    if (next && at.hasAttribute("tabindex")) next.tabIndex = at.tabIndex;
+    next?.focus({ preventScroll: true });
   }
 }
 
@@ -127,6 +166,7 @@ function start() {
     }
   });
   for (const topic of Object.keys(KINDS)) source.addEventListener(topic, heard);
+  soon();
 }
 
 function stop() {
