@@ -428,7 +428,21 @@ async def test_a_path_answers_its_own_methods_and_says_which(api: Api):
 
 
 @BY_SIZE
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/facts/", "/v1//facts", "/v1/facts/x/y", "/v1/nothing", "/v1/%00"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1",
+        "/v1/",
+        "/v1/facts/",
+        "/v1//facts",
+        "/v1/facts/x/y",
+        "/v1/nothing",
+        "/v1/%00",
+        "/v1/x%0Ay",
+        "/v1/facts%0A",
+        "/v1/merge-rules/a%0Ab",
+    ],
+)
 async def test_what_is_no_route_is_a_problem_too(api: Api, path: str):
     is_problem(await api.send("POST", path, json={}), 404, "unknown-route")
 
