@@ -76,7 +76,7 @@ class Access:
         """Authenticate a request by its Authorization header, else by the `credential` of a cookie, and count it
         against the rate limit if `counted`. Raises `Refusal`."""
         principal = await self._admitted(request, credential, counted)
-        request.state.rights = principal.rights
+        request.state.rights, request.state.largest_body = principal.rights, principal.largest_body
         return principal
 
     async def _admitted(self, request: HTTPConnection, credential: str | None, counted: bool) -> Principal:
