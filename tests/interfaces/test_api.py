@@ -203,7 +203,7 @@ async def test_an_edit_of_an_older_version_is_refused(api: Api, clock: ManualClo
     edited = await api.send("PATCH", at, json={"content": "blue"}, headers={"if-match": read})
     assert edited.status_code == 200 and edited.headers["etag"] != read
     clock.advance(minutes=1)
-    for old in (read, f"W/{read}", '"nonsense"', '""', '"2026-13-01"'):
+    for old in (read, f"W/{read}", '"nonsense"', '""', "", '"2026-13-01"'):
         lost = await api.send("PATCH", at, json={"content": "red"}, headers={"if-match": old})
         is_problem(lost, 412, "changed-since")
     assert (await api.get(at)).json()["memory"]["content"] == "blue"

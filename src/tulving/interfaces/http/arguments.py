@@ -105,8 +105,7 @@ def is_known(request: Request, tag: str) -> bool:
 
 def _condition(request: Request) -> datetime | None:
     """The version that the caller has read (`If-Match`), as the time of its last change; None for any version."""
-    tag = ",".join(request.headers.getlist("if-match")).strip()
-    if tag in ("", "*"):
+    if "if-match" not in request.headers or (tag := ",".join(request.headers.getlist("if-match")).strip()) == "*":
         return None
     if "," in tag:
         raise Problem(400, "invalid-header", "If-Match must be one ETag, or *")
