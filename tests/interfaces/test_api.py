@@ -328,6 +328,18 @@ async def test_a_key_that_cannot_be_kept_is_refused(api: Api, key: str):
     assert (await api.get("/v1/memories/rule")).json()["items"] == []
 
 
+@BY_SIZE
+async def test_a_key_or_a_credential_is_given_once(api: Api):
+    """Which of two counts depends on the reader, and a proxy may have read the other one."""
+    transport, own = httpx2.ASGITransport(api.app), [*bearer(api.secret).items()]
+    async with httpx2.AsyncClient(transport=transport, base_url=BASE) as web:
+        twice = [("idempotency-key", "one"), ("idempotency-key", "two")]
+        refused = await web.post("/v1/rules", json={"content": "Ask"}, headers=[*own, *twice])
+        is_problem(refused, 400, "invalid-idempotency-key")
+        is_problem(await web.get("/v1/stats", headers=[*own, *own]), 401, "invalid-token")
+    assert (await api.get("/v1/memories/rule")).json()["items"] == []
+
+
 # -- the body ----------------------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,8 @@ class Access:
     async def _admitted(self, request: HTTPConnection, credential: str | None, counted: bool) -> Principal:
         headers = request.headers
         if (authorization := headers.get("authorization")) is not None:
+            if len(headers.getlist("authorization")) > 1:
+                raise unauthorized("the header Authorization is given twice")
             scheme, _, credential = authorization.partition(" ")
             if scheme.lower() != "bearer":
                 raise unauthorized("the authorization scheme must be Bearer")
@@ -235,6 +237,8 @@ def _principal(
     with suppress(InvalidInput):  # an id that can't be stored is ignored
         caller = replace(caller, request_id=headers.get("x-request-id"))
     try:
+        if len(headers.getlist("idempotency-key")) > 1:
+            raise InvalidInput("idempotency_key", "is given twice", "once")
         caller = replace(caller, idempotency_key=headers.get("idempotency-key"))
     except InvalidInput as error:  # ignoring the key would let a repeated request take effect twice
         problem = f"the header Idempotency-Key: {error.problem}"
