@@ -477,6 +477,9 @@ async def test_head_is_get_without_the_body(environ: dict[str, str], token: Call
             assert (head.status_code, head.content) == (200, b"")
             assert head.headers["content-length"] == got.headers["content-length"]
             assert (await web.head("/v1/nothing")).status_code == 404
+            for endless in ("/v1/export", "/v1/events"):
+                head = await web.head(endless)
+                assert head.status_code == 200 and "content-length" not in head.headers, "its length is not known"
 
 
 @pytest.mark.parametrize(
