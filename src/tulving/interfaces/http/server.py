@@ -225,10 +225,13 @@ class WebServer(uvicorn.Server):
             await asyncio.sleep(min(0.1, self._drain_time))
         self._ending()
         await super().shutdown(sockets)
-        if self.force_exit and (tasks := self.server_state.tasks):
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=FORCED_SECONDS)
+        if self.force_exit:
+            if tasks := self.server_state.tasks:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks, timeout=FORCED_SECONDS)
+            with suppress(TimeoutError):  # Uvicorn leaves it out, and the application would be cancelled with an error
+                await asyncio.wait_for(self.lifespan.shutdown(), FORCED_SECONDS)
 
 
 def web_server(
