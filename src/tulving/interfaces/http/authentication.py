@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tulving")
 
-FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 LOCAL_OWNER = "local owner"
 
 
