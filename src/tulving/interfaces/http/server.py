@@ -24,7 +24,7 @@ from tulving.interfaces import logs, traces
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
-from tulving.interfaces.http.connections import Network, limited
+from tulving.interfaces.http.connections import Listener, Network, limited
 from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
@@ -113,7 +113,7 @@ async def _serve(
         for number in SIGNALS:
             # After its shutdown uvicorn raises the signal again for the previous handler.
             signal.signal(number, lambda *_: None)
-        await server.serve([listener])
+        await server.serve([listener if tls is None else Listener(listener, config.http, proxies)])
         for number in SIGNALS:  # only the store is left to be closed, which may safely be interrupted
             signal.signal(number, signal.SIG_DFL)
 
