@@ -229,6 +229,9 @@ async def test_a_condition_that_is_not_checked_is_refused(api: Api):
         is_problem(refused, 400, "invalid-header")
     for name in ("if-none-match", "if-unmodified-since"):
         is_problem(await api.send("PATCH", at, json={"content": "red"}, headers={name: "*"}), 400, "invalid-header")
+    for name in ("if-match", "if-none-match", "if-unmodified-since"):
+        batch = await api.post("/v1/facts/batch", {"items": [ANNA | {"content": "red"}]}, headers={name: "*"})
+        is_problem(batch, 400, "invalid-header")
     ignored = {"if-match": "*", "if-none-match": "x", "idempotency-key": "k"}
     found = (await api.get(at, headers=ignored)).json()["memory"]
     assert (found["state"], found["content"]) == ("active", "green")
