@@ -423,6 +423,15 @@ async def test_the_memories_of_others_are_unknown(entered, memory, home):
     assert "was deleted" not in other.text
 
 
+async def test_a_form_without_its_fields_is_refused_in_words(visitor, home):
+    await visitor.open(place("fact", home[0]))
+    token = next(each["content"] for each in visitor.tree.all("meta") if each["name"] == "form-token")
+    for act in ("edit", "replace"):
+        await visitor.send("POST", place("fact", home[0]) + f"/{act}", data={"_token": token})
+        assert visitor.status == 422
+        assert "content: is empty" in visitor.text
+
+
 async def test_who_may_only_read_is_offered_no_change(entered, memory, home):
     reader = await entered("read")
     await reader.open(place("fact", home[0]))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from console_parts import BASE, KEY, Visitor
+from http_parts import new_token
 
 from tulving.domain.access import ALL_RIGHTS
 from tulving.interfaces.console import security
@@ -207,6 +208,45 @@ async def test_a_form_that_is_too_large_is_refused(stranger, path):
     await stranger.send("POST", path, content=b"a=&" * 2_000, headers=kind)
     assert stranger.status == 400
     assert_protected(stranger)
+
+
+async def test_a_form_is_as_large_as_the_token_of_the_visitor_allows(stranger, memory):
+    await stranger.log_in(await new_token(memory, rights=ALL_RIGHTS, largest_body=2_000))
+    for size, status in ((1_000, 403), (2_000, 413)):
+        await stranger.send("POST", "/console/facts", data={"content": "x" * size})
+        assert stranger.status == status
+        assert_protected(stranger)
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "9" * 30, "-1", "x", "%20"])
+async def test_no_number_in_an_address_breaks_a_page(visitor, memory, number, caplog):
+    fact = await memory.store_fact("Mira", "home", "Porto")
+    await visitor.open("/console")
+    token = next(each["content"] for each in visitor.tree.all("meta") if each["name"] == "form-token")
+    at = f"/console/memory/fact/{fact.id}/restore/{number}"
+    for method, statuses in (("GET", (404, 405)), ("POST", (404, 422))):
+        await visitor.send(method, at, data={"_token": token})
+        assert visitor.status in statuses
+    assert not caplog.records
+
+
+async def test_a_line_break_in_an_address_is_no_way_around_a_route(stranger):
+    for path in ("/console/x%0Ay", "/console%0A", "/console/login%0A"):
+        await stranger.send("GET", path)
+        assert stranger.status == 404
+        assert stranger.last.headers["x-content-type-options"] == "nosniff"
+        assert stranger.last.headers["content-type"].startswith("text/plain")
+
+
+async def test_the_log_of_a_failure_does_not_say_what_was_asked_for(caplog):
+    async def fails(scope, receive, send):
+        raise RuntimeError("broken")
+
+    async def send(message):
+        pass
+
+    await Guard(fails)({"type": "http", "method": "GET", "path": "/console/canary", "headers": []}, None, send)
+    assert caplog.records and "canary" not in caplog.text
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:9", "localhost.evil.example:8321", "", "a b"])

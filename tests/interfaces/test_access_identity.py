@@ -367,7 +367,9 @@ async def test_weak_and_private_keys_are_left_out(environ, issuer: Provider):
     private = json.loads(jwt.get_algorithm_by_name("RS256").to_jwk(issuer.keys["one"]))
     issuer.add("two", "EC")
     weak = public(issuer.keys["weak"], "weak")
-    issuer.said = json.dumps({"keys": [weak, {**private, "kid": "one"}, public(issuer.keys["two"], "two")]}).encode()
+    unsigned = {**public(issuer.keys["one"], "none"), "alg": "none"}
+    listed = [weak, {**private, "kid": "one"}, unsigned, public(issuer.keys["two"], "two")]
+    issuer.said = json.dumps({"keys": listed}).encode()
     async with service(jwt=settings(issuer)) as here:
         assert await status(here, issuer.token("weak")) == 401
         assert await status(here, issuer.token("one")) == 401

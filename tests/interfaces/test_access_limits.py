@@ -10,6 +10,7 @@ from httpx2 import Response
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tulving.interfaces.console import security
 from tulving.interfaces.http.rates import Rates
 from tulving.ports import Completion
 from tulving.testing import ScriptedLlm
@@ -155,6 +156,10 @@ async def test_who_guesses_must_wait_and_nobody_else(environ):
         assert answer.json()["error"] == "too_many_failures"
         cookie = {"cookie": f"tulving_access_8321={WRONG}"}
         assert (await here.send("GET", "/console", headers=cookie)).status_code == 429
+        form = {"_token": security.form_token("v"), "token": WRONG}
+        visitor = {"cookie": "tulving_visitor_8321=v"}
+        answer = await here.send("POST", "/console/login", data=form, headers=visitor)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "20")
         assert (await here.send("GET", "/v1/health", good)).status_code == 200  # it was good before
         assert (await here.send("GET", "/v1/health", unused)).status_code == 429
         assert (await here.send("GET", "/v1/health")).status_code == 401  # nothing was guessed

@@ -94,6 +94,7 @@ async def test_a_second_signal_ends_it_at_once(token):
             served.process.wait(0.5)
         served.process.send_signal(signal.SIGTERM)
         assert await ended(served) == 0
+        assert "Traceback" not in served.later, served.later
 
 
 @pytest.mark.usefixtures("path")

@@ -5,7 +5,9 @@ import ipaddress
 import re
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -180,6 +182,30 @@ def test_a_proxy_has_more_connections_than_a_client(token):
             assert answered == most
             for each in opened:
                 each.close()
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("limit", ["MAX_CONNECTIONS", "MAX_CONNECTIONS_PER_ADDRESS"])
+def test_a_connection_counts_before_its_handshake(token, tmp_path: Path, limit: str):
+    """Else silent ones could take all files of the process."""
+    token()
+    cert, key = pair(tmp_path)
+    few: dict[str, Any] = {f"TULVING_HTTP__{limit}": "3"}
+    with service_process("--tls-cert", str(cert), "--tls-key", str(key), **few) as served:
+        at = "127.0.0.1", served.port
+        silent = [socket.create_connection(at, timeout=10) for _ in range(3)]
+        with socket.create_connection(at, timeout=10) as further:
+            assert further.recv(1) == b"", "closed at once"
+        for each in silent:
+            each.close()
+        trust, answered = ssl.create_default_context(cafile=str(cert)), ""
+        with httpx2.Client(verify=trust, base_url=f"https://127.0.0.1:{served.port}", timeout=30) as web:
+            while not answered:
+                with suppress(httpx2.TransportError):  # it may not have seen yet that they are closed
+                    answered = web.get("/livez").text
+        assert answered == "ok"
+        code, err = served.end()
+        assert code == 0 and "refused a connection from 127.0.0.1" in err and "Traceback" not in err, err
 
 
 @pytest.mark.usefixtures("path")

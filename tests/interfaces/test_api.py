@@ -203,7 +203,7 @@ async def test_an_edit_of_an_older_version_is_refused(api: Api, clock: ManualClo
     edited = await api.send("PATCH", at, json={"content": "blue"}, headers={"if-match": read})
     assert edited.status_code == 200 and edited.headers["etag"] != read
     clock.advance(minutes=1)
-    for old in (read, f"W/{read}", '"nonsense"', '""', '"2026-13-01"'):
+    for old in (read, f"W/{read}", '"nonsense"', '""', "", '"2026-13-01"'):
         lost = await api.send("PATCH", at, json={"content": "red"}, headers={"if-match": old})
         is_problem(lost, 412, "changed-since")
     assert (await api.get(at)).json()["memory"]["content"] == "blue"
@@ -229,6 +229,9 @@ async def test_a_condition_that_is_not_checked_is_refused(api: Api):
         is_problem(refused, 400, "invalid-header")
     for name in ("if-none-match", "if-unmodified-since"):
         is_problem(await api.send("PATCH", at, json={"content": "red"}, headers={name: "*"}), 400, "invalid-header")
+    for name in ("if-match", "if-none-match", "if-unmodified-since"):
+        batch = await api.post("/v1/facts/batch", {"items": [ANNA | {"content": "red"}]}, headers={name: "*"})
+        is_problem(batch, 400, "invalid-header")
     ignored = {"if-match": "*", "if-none-match": "x", "idempotency-key": "k"}
     found = (await api.get(at, headers=ignored)).json()["memory"]
     assert (found["state"], found["content"]) == ("active", "green")
@@ -325,6 +328,18 @@ async def test_a_key_belongs_to_one_caller(api: Api):
 async def test_a_key_that_cannot_be_kept_is_refused(api: Api, key: str):
     refused = await api.post("/v1/rules", {"content": "Ask"}, headers={"idempotency-key": key})
     is_problem(refused, 400, "invalid-idempotency-key")
+    assert (await api.get("/v1/memories/rule")).json()["items"] == []
+
+
+@BY_SIZE
+async def test_a_key_or_a_credential_is_given_once(api: Api):
+    """Which of two counts depends on the reader, and a proxy may have read the other one."""
+    transport, own = httpx2.ASGITransport(api.app), [*bearer(api.secret).items()]
+    async with httpx2.AsyncClient(transport=transport, base_url=BASE) as web:
+        twice = [("idempotency-key", "one"), ("idempotency-key", "two")]
+        refused = await web.post("/v1/rules", json={"content": "Ask"}, headers=[*own, *twice])
+        is_problem(refused, 400, "invalid-idempotency-key")
+        is_problem(await web.get("/v1/stats", headers=[*own, *own]), 401, "invalid-token")
     assert (await api.get("/v1/memories/rule")).json()["items"] == []
 
 
@@ -428,7 +443,21 @@ async def test_a_path_answers_its_own_methods_and_says_which(api: Api):
 
 
 @BY_SIZE
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/facts/", "/v1//facts", "/v1/facts/x/y", "/v1/nothing", "/v1/%00"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1",
+        "/v1/",
+        "/v1/facts/",
+        "/v1//facts",
+        "/v1/facts/x/y",
+        "/v1/nothing",
+        "/v1/%00",
+        "/v1/x%0Ay",
+        "/v1/facts%0A",
+        "/v1/merge-rules/a%0Ab",
+    ],
+)
 async def test_what_is_no_route_is_a_problem_too(api: Api, path: str):
     is_problem(await api.send("POST", path, json={}), 404, "unknown-route")
 
@@ -451,6 +480,9 @@ async def test_head_is_get_without_the_body(environ: dict[str, str], token: Call
             assert (head.status_code, head.content) == (200, b"")
             assert head.headers["content-length"] == got.headers["content-length"]
             assert (await web.head("/v1/nothing")).status_code == 404
+            for endless in ("/v1/export", "/v1/events"):
+                head = await web.head(endless)
+                assert head.status_code == 200 and "content-length" not in head.headers, "its length is not known"
 
 
 @pytest.mark.parametrize(

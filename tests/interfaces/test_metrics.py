@@ -219,6 +219,7 @@ NAMED = Endpoint("127.0.0.1", 8765, True, frozenset({"memory.example.com"}))
     [
         (LOOPBACK, False, {}, 200),
         (LOOPBACK, False, {"x-forwarded-for": "10.0.0.1"}, 401),
+        (LOOPBACK, False, {"x-forwarded-proto": "https"}, 401),
         (LOOPBACK, False, {"authorization": "Bearer nonsense"}, 401),
         (NAMED, False, {}, 401),
         (ELSEWHERE, False, {}, 401),

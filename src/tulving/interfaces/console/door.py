@@ -130,7 +130,9 @@ class Door:
             await self._access.admit(request, credential)
         except Refusal as refusal:
             said = "This token is unknown, expired or revoked." if refusal.status == 401 else refusal.problem
-            return self._login_page(request, after, said, refusal.status)
+            response = self._login_page(request, after, said, refusal.status)
+            response.headers.update(refusal.headers)
+            return response
         response = redirect(request, after)
         security.set_cookie(request, response, security.ACCESS, credential)
         return response

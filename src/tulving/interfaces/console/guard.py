@@ -23,7 +23,8 @@ UNEXPECTED = "Something failed that should not. The server's log says more."
 
 class Guard:
     """Adds the headers of `security` to every response, and `no-store` unless a response sets its own cache control.
-    A body is refused when it is larger than a form, or than that of the login, which is read without a token."""
+    A body is refused when it is larger than a form, or than that of the login, which is read without a token, or than
+    the limit of the visitor's token."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,10 +32,12 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun, size = False, 0
-        most = LARGEST_LOGIN if scope["path"] == security.LOGIN else LARGEST_FORM
+        largest = LARGEST_LOGIN if scope["path"] == security.LOGIN else LARGEST_FORM
+        state = scope.setdefault("state", {})
 
         async def received() -> Message:
             nonlocal size
+            most = min(largest, state.get("largest_body", largest))
             message = await receive()
             size += len(message.get("body", b""))
             if size > most:
@@ -71,5 +74,5 @@ def _answer(request: Request, error: Exception) -> Response:
         response = problem_page(request, error.status_code, "This can't be done", error.detail)
         response.headers.update(error.headers or {})
         return response
-    log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
+    log.error("a page failed unexpectedly", exc_info=error)
     return problem_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, "This did not work", UNEXPECTED)

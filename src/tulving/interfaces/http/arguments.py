@@ -24,14 +24,8 @@ UNCHANGED = "unchanged_since"
 
 async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
     """The arguments for the method of an operation."""
+    check_headers(request, operation)
     known = parameters(operation)
-    is_versioned = any(each.name == UNCHANGED for each in known)
-    if request.method not in ("GET", "HEAD"):
-        is_keyed = operation.takes_key or operation.idempotent or operation.effect == "read"
-        supported = {"If-Match": is_versioned or operation.effect == "read", "Idempotency-Key": is_keyed}
-        for name in (*UNSUPPORTED, *(name for name, is_supported in supported.items() if not is_supported)):
-            if name in request.headers:
-                raise Problem(400, "invalid-header", f"{name} is not supported here; nothing was done")
     if request.method in IN_QUERY:
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             raise InvalidInput("body", f"is not read with {request.method}", "the arguments in the query")
@@ -39,12 +33,23 @@ async def given(request: Request, operation: Operation, largest_body: int) -> di
     else:
         arguments = await json_object(request, largest_body)
     fixed: dict[str, Any] = dict(request.path_params)
-    if is_versioned and (read := _condition(request)):
+    if _is_versioned(operation) and (read := _condition(request)):
         fixed[UNCHANGED] = read.isoformat()
     for name in fixed:
         if name in arguments:
             raise InvalidInput(name, "is given twice", "once, in the path or by the header If-Match")
     return accept(operation, arguments | fixed)
+
+
+def check_headers(request: Request, operation: Operation) -> None:
+    """Refuse a header that would change what the call does, if the operation does not support it."""
+    if request.method in ("GET", "HEAD"):
+        return
+    is_keyed = operation.takes_key or operation.idempotent or operation.effect == "read"
+    supported = {"If-Match": _is_versioned(operation) or operation.effect == "read", "Idempotency-Key": is_keyed}
+    for name in (*UNSUPPORTED, *(name for name, is_supported in supported.items() if not is_supported)):
+        if name in request.headers:
+            raise Problem(400, "invalid-header", f"{name} is not supported here; nothing was done")
 
 
 async def json_object(request: Request, largest_body: int) -> dict[str, Any]:
@@ -103,10 +108,13 @@ def is_known(request: Request, tag: str) -> bool:
     return tag in asked or asked == ["*"]
 
 
+def _is_versioned(operation: Operation) -> bool:
+    return any(each.name == UNCHANGED for each in parameters(operation))
+
+
 def _condition(request: Request) -> datetime | None:
     """The version that the caller has read (`If-Match`), as the time of its last change; None for any version."""
-    tag = ",".join(request.headers.getlist("if-match")).strip()
-    if tag in ("", "*"):
+    if "if-match" not in request.headers or (tag := ",".join(request.headers.getlist("if-match")).strip()) == "*":
         return None
     if "," in tag:
         raise Problem(400, "invalid-header", "If-Match must be one ETag, or *")

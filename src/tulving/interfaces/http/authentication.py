@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tulving")
 
-FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 LOCAL_OWNER = "local owner"
 
 
@@ -76,12 +76,14 @@ class Access:
         """Authenticate a request by its Authorization header, else by the `credential` of a cookie, and count it
         against the rate limit if `counted`. Raises `Refusal`."""
         principal = await self._admitted(request, credential, counted)
-        request.state.rights = principal.rights
+        request.state.rights, request.state.largest_body = principal.rights, principal.largest_body
         return principal
 
     async def _admitted(self, request: HTTPConnection, credential: str | None, counted: bool) -> Principal:
         headers = request.headers
         if (authorization := headers.get("authorization")) is not None:
+            if len(headers.getlist("authorization")) > 1:
+                raise unauthorized("the header Authorization is given twice")
             scheme, _, credential = authorization.partition(" ")
             if scheme.lower() != "bearer":
                 raise unauthorized("the authorization scheme must be Bearer")
@@ -235,6 +237,8 @@ def _principal(
     with suppress(InvalidInput):  # an id that can't be stored is ignored
         caller = replace(caller, request_id=headers.get("x-request-id"))
     try:
+        if len(headers.getlist("idempotency-key")) > 1:
+            raise InvalidInput("idempotency_key", "is given twice", "once")
         caller = replace(caller, idempotency_key=headers.get("idempotency-key"))
     except InvalidInput as error:  # ignoring the key would let a repeated request take effect twice
         problem = f"the header Idempotency-Key: {error.problem}"

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 
 from tulving.errors import InvalidInput
-from tulving.interfaces.http.arguments import json_object
+from tulving.interfaces.http.arguments import check_headers, json_object
 from tulving.interfaces.parameters import Parameter, accept, parameters
 from tulving.services.memory import Memory
 from tulving.services.operations import Operation
@@ -41,6 +41,7 @@ def of_an_item(operation: Operation) -> list[Parameter]:
 
 async def given(request: Request, operation: Operation, largest_body: int) -> dict[str, Any]:
     """The arguments of a batch. Its items are checked like single calls."""
+    check_headers(request, batched(operation))
     body = await json_object(request, largest_body)
     items = body.pop("items", None)
     if not isinstance(items, list) or not 1 <= len(items) <= MOST_ITEMS:

@@ -4,11 +4,13 @@ import asyncio
 import ipaddress
 import logging
 import resource
+import socket
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -30,8 +32,30 @@ LEAST_SENT = 1024 * 1024
 def limited(limits: HttpConfig, proxies: Sequence[Network] = ()) -> Any:
     """A factory of Uvicorn's protocol with these limits, for the connections of one server. The limit per address does
     not apply to `proxies`, which stand for many clients."""
-    most = min(limits.max_connections, _half_of_the_files())
-    return partial(LimitedConnection, replace(limits, max_connections=most), Counter[str](), proxies)
+    return partial(LimitedConnection, _within_the_files(limits), Counter[str](), proxies)
+
+
+class Listener(socket.socket):
+    """A listening socket for TLS with the same limits: it closes further connections before their handshake.
+
+    Asyncio makes a `LimitedConnection` of a connection after the handshake only, and until then a client may be silent.
+    """
+
+    def __init__(self, listening: socket.socket, limits: HttpConfig, proxies: Sequence[Network] = ()) -> None:
+        super().__init__(fileno=listening.detach())
+        self._limits, self._proxies = _within_the_files(limits), proxies
+        self._accepted = WeakKeyDictionary[socket.socket, str]()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        connection, address = super().accept()
+        place = network(address[0])
+        open_ = Counter(known for each, known in self._accepted.items() if each.fileno() >= 0)
+        if (problem := _full(self._limits, open_, address[0], self._proxies)) is not None:
+            log.warning("refused a connection from %s: %s", place, problem)
+            connection.close()
+            raise ConnectionAbortedError(problem)
+        self._accepted[connection] = place
+        return connection, address
 
 
 class LimitedConnection(H11Protocol):
@@ -55,12 +79,11 @@ class LimitedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        self._network = network(self.client[0]) if self.client else ""
-        most, most_each = self._limits.max_connections, self._limits.max_connections_per_address
-        if self._networks.total() >= most:
-            self._refuse(f"all {most} are in use")
-        elif most_each is not None and self._networks[self._network] >= most_each and not self._is_proxy():
-            self._refuse(f"it has {most_each} already")
+        address = self.client[0] if self.client else ""
+        self._network = network(address)
+        if (problem := _full(self._limits, self._networks, address, self._proxies)) is not None:
+            log.warning("refused a connection from %s: %s", self._network, problem)
+            self._end("503 Service Unavailable")
         else:
             self._admitted = True
             self._networks[self._network] += 1
@@ -91,9 +114,6 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
         self._rest()  # the client is reading
         self._watch()
-
-    def _is_proxy(self) -> bool:
-        return self.client is not None and is_among(self.client[0], self._proxies)
 
     def _watch(self) -> None:
         """Start the timeout if the server waits for the client, else stop it."""
@@ -132,10 +152,6 @@ class LimitedConnection(H11Protocol):
             and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
         )
 
-    def _refuse(self, problem: str) -> None:
-        log.warning("refused a connection from %s: %s", self._network, problem)
-        self._end("503 Service Unavailable")
-
     def _end(self, status: str | None = None) -> None:
         if status is not None:
             self.transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
@@ -170,7 +186,19 @@ def is_among(address: str, named: Sequence[Network]) -> bool:
     return any(found in each for each in named)
 
 
-def _half_of_the_files() -> int:
-    """Half of the process's file descriptors: the store needs some of them too."""
+def _full(limits: HttpConfig, networks: Counter[str], address: str, proxies: Sequence[Network]) -> str | None:
+    """Why there can't be another connection from an address, beside those of the `networks`; None if there can."""
+    most, most_each = limits.max_connections, limits.max_connections_per_address
+    if networks.total() >= most:
+        return f"all {most} are in use"
+    is_proxy = address != "" and is_among(address, proxies)
+    if most_each is not None and networks[network(address)] >= most_each and not is_proxy:
+        return f"it has {most_each} already"
+    return None
+
+
+def _within_the_files(limits: HttpConfig) -> HttpConfig:
+    """The limits with at most half of the process's file descriptors: the store needs some of them too."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 10_000 if most == resource.RLIM_INFINITY else max(most // 2, 1)
+    files = 10_000 if most == resource.RLIM_INFINITY else max(most // 2, 1)
+    return replace(limits, max_connections=min(limits.max_connections, files))

@@ -87,7 +87,7 @@ async def event_stream(request: Request, access: Access, limits: HttpConfig, cre
         given = LAST if request.headers.get(LAST) else "after"
         raise InvalidInput(given, error.problem, error.allowed) from None
     if request.method == "HEAD":
-        return Response(headers=HEADERS, media_type=MEDIA_TYPE)
+        return StreamingResponse((), headers=HEADERS, media_type=MEDIA_TYPE)
     who = principal.credential or principal.who
     if (full := access.streams.full(who, limits)) is not None:
         raise Problem(429, "too-many-requests", full, {"Retry-After": TRY_AGAIN_SECONDS})

@@ -57,7 +57,8 @@ class Endpoint:
 
 
 class HostCheck:
-    """Middleware that refuses requests for an unknown host name, from a page of an unknown origin, or with two lengths.
+    """Middleware that refuses requests for an unknown host name, from a page of an unknown origin, with two lengths, or
+    with a line break in their path, which the patterns of routes do not expect.
 
     Browsers send the host name of the URL (Host) and the origin of the page (Origin); other clients send no Origin. The
     checks of the MCP library and of Starlette are not enough: the former is case-sensitive, ignores an empty or second
@@ -77,6 +78,8 @@ class HostCheck:
             # A proxy may go by the other one, and take a part of the body for another client's request (RFC 9112, 6.3).
             problem = "a request has either a Content-Length or a Transfer-Encoding"
             return Refusal(400, "invalid_header", problem, {"Connection": "close"})
+        if "\n" in scope["path"]:
+            return Refusal(404, "unknown_route", "there is no route with a line break")
         host, reached = headers.get("host", "").lower(), scope.get("server")
         # The socket's own address is safe to accept: DNS rebinding needs a host name.
         if host not in self._hosts and not (reached and host == _with_port(*reached)):

@@ -24,7 +24,7 @@ from tulving.interfaces import logs, traces
 from tulving.interfaces.calls import Opened, open_lazily
 from tulving.interfaces.http.application import PATH, application
 from tulving.interfaces.http.authentication import Access
-from tulving.interfaces.http.connections import Network, limited
+from tulving.interfaces.http.connections import Listener, Network, limited
 from tulving.interfaces.http.credentials import Refusal
 from tulving.interfaces.http.health import Health
 from tulving.interfaces.http.hosts import Endpoint, host_names, origins
@@ -113,7 +113,7 @@ async def _serve(
         for number in SIGNALS:
             # After its shutdown uvicorn raises the signal again for the previous handler.
             signal.signal(number, lambda *_: None)
-        await server.serve([listener])
+        await server.serve([listener if tls is None else Listener(listener, config.http, proxies)])
         for number in SIGNALS:  # only the store is left to be closed, which may safely be interrupted
             signal.signal(number, signal.SIG_DFL)
 
@@ -225,10 +225,13 @@ class WebServer(uvicorn.Server):
             await asyncio.sleep(min(0.1, self._drain_time))
         self._ending()
         await super().shutdown(sockets)
-        if self.force_exit and (tasks := self.server_state.tasks):
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=FORCED_SECONDS)
+        if self.force_exit:
+            if tasks := self.server_state.tasks:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks, timeout=FORCED_SECONDS)
+            with suppress(TimeoutError):  # Uvicorn leaves it out, and the application would be cancelled with an error
+                await asyncio.wait_for(self.lifespan.shutdown(), FORCED_SECONDS)
 
 
 def web_server(

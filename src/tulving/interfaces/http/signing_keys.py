@@ -149,7 +149,7 @@ def _key(data: Any) -> SigningKey | None:
         return None
     try:
         key = jwt.PyJWK(data).key
-    except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
         log.warning("a key of the identity provider can't be read: %s", type(error).__name__)
         return None
     if "d" in data or (data["kty"] == "RSA" and key.key_size < FEWEST_BITS):

@@ -80,7 +80,7 @@ class Transfers:
         """Handle `GET /v1/export`."""
         memory = await self._whole_memory(request, EXPORT)
         if request.method == "HEAD":
-            return Response(headers=HEADERS, media_type=MEDIA_TYPE)
+            return StreamingResponse((), headers=HEADERS, media_type=MEDIA_TYPE)
         end = self._begin(memory.caller.tenant_id)
         try:
             with _folder() as folder:

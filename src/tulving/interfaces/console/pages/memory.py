@@ -1,6 +1,7 @@
 """Memory: one memory with its provenance, history and forecast, and the ways to correct it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +82,7 @@ async def edit(visit: Visit) -> Response:
 async def restore(visit: Visit) -> Response:
     """Restore a revision by another edit."""
     item = await _item(visit)
-    number = int(visit.request.path_params["number"])
+    number = fields.whole(visit.request.path_params, "number")
     events, revisions = await _past(visit, item)
     wanted = next((each for each in revisions if each.number == number), None)
     if wanted is None:
@@ -241,7 +242,7 @@ async def _gone(visit: Visit, kind: Kind, id_: str) -> str:
 async def _refused(visit: Visit, form: str, sent: FormData, error: Exception) -> Response:
     """The page with a refused form, its values and the problem."""
     item = await _item(visit)
-    values = {name: str(value) for name, value in sent.items()}
+    values = defaultdict[str, str](str, {name: str(value) for name, value in sent.items()})
     problem = fields.problem(error) if isinstance(error, InvalidInput) else str(error)
     if isinstance(error, ChangedSince):
         problem = (
@@ -288,7 +289,7 @@ PAGES = [
     Page("/memory/{id}", find),
     Page(_ONE, show),
     Page(f"{_ONE}/edit", edit, ("POST",), "write"),
-    Page(f"{_ONE}/restore/{{number:int}}", restore, ("POST",), "write"),
+    Page(f"{_ONE}/restore/{{number}}", restore, ("POST",), "write"),
     Page(f"{_ONE}/replace", replace, ("POST",), "write"),
     Page(f"{_ONE}/confirm", confirm, ("POST",), "write"),
     Page(f"{_ONE}/again", again, ("POST",), "write"),
