@@ -248,7 +248,9 @@ async def test_few_are_under_way_at_once(environ, monkeypatch, limit: str, other
             refused, writer = await upload()
 
             async def status() -> int:
-                return (await client.get("/v1/export")).status_code
+                answered = await client.get("/v1/export")
+                assert (answered.status_code == 429) == ("retry-after" in answered.headers)
+                return answered.status_code
 
             async with asyncio.timeout(20):
                 while await status() != 429:
