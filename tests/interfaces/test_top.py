@@ -18,6 +18,7 @@ from threading import Thread
 import httpx2
 import pytest
 from http_parts import Served, bearer
+from rich.console import Console
 from watched_service import watched
 
 from tulving.errors import InvalidInput
@@ -91,8 +92,6 @@ def test_what_tells_no_figures_of_ours_is_refused(text):
 
 
 async def test_the_picture_shows_what_a_service_tells(url):
-    from rich.console import Console
-
     async with watched(url) as service:
         before = read((await service.web.get("/metrics")).text, 0.0)
         await service.post("/v1/facts", subject="Anna", predicate="drink", content="tea")
@@ -112,9 +111,45 @@ async def test_the_picture_shows_what_a_service_tells(url):
     assert re.search(r"recall +2\.0 .* - +2 +1", shown)
 
 
-def test_no_label_controls_the_terminal():
-    from rich.console import Console
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 24), (200, 24), (60, 40), (80, 200)])
+@pytest.mark.parametrize("count", [0, 2, 30])
+def test_a_screen_shows_of_each_table_what_fits(width, height, count):
+    """And how many rows do not; a job that fails comes first."""
+    metrics = Metrics(tenants=count)
+    metrics.look(None)
+    for number in range(count):
+        metrics._operation("ok", 0.1, {"operation": f"memory_do_{number}", "tenant": f"tenant {number}"})
+        metrics._job("ok", 0.1, {"job": f"job_{number}"})
+        metrics._of[families.JOB_FAILING].labels(f"job_{number}").set(number == count - 1)
+    told = {"at": 0.0, "service": "http://127.0.0.1:8765", "health": "ready"}
+    reading = read(metrics.text().decode(), 0.0)
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(screen(told | between(reading, reading), width, height))
+    shown = console.export_text()
+    lines = shown.rstrip().splitlines()
+    assert len(lines) <= height and all(len(line.rstrip()) <= width for line in lines)
+    assert "q quits" in shown
+    for name in ("do", "job", "tenant") if count else ():
+        rows = len(re.findall(rf"(?:^| ){name} \d", shown, re.MULTILINE))
+        assert min(count, 2) <= rows <= count, name
+    assert not count or re.search(rf"job {count - 1} +fails", shown)
+    assert ("more" in shown) == (count == 30)
+    if count == 30 and height == 24:
+        assert len(lines) == height, "nothing is left empty"
 
+
+def test_a_client_that_goes_away_is_no_error():
+    metrics = Metrics()
+    metrics.look(None)
+    before = read(metrics.text().decode(), 0.0)
+    for status in ("200", "404", "none", "500", "503"):
+        metrics.answered("GET", "/v1/facts", status, 0.1)
+    metrics.waiting(7)
+    told = between(before, read(metrics.text().decode(), 0.0), seconds=1.0)["requests"]
+    assert (told["rate"], told["errors"], told["waiting"]) == (5.0, 2.0, 7)
+
+
+def test_no_label_controls_the_terminal():
     metrics = Metrics()
     metrics.look(None)
     metrics._operation("ok", 0.1, {"operation": "memory_\x1b[2Jrecall", "tenant": "a\x1b[2Jb"})
@@ -232,9 +267,16 @@ def test_a_service_that_needs_a_token_says_which(server, token, process, path):
     place = f"127.0.0.1:{served.port}"
     assert httpx2.get(f"http://{place}/metrics").status_code == 401
     assert httpx2.get(f"http://{place}/metrics", headers=bearer(secret)).status_code == 200
-    ran = process("top", place, "--once")
-    assert ran.code == 1
-    assert "TULVING_TOKEN" in ran.err
+    reader = token()["secret"]
+    for given, said in (
+        ({}, "tulving token create"),
+        ({"TULVING_TOKEN": "wrong"}, "unknown or expired"),
+        ({"TULVING_TOKEN": reader}, "lacks it"),
+    ):
+        ran = process("top", place, "--once", **given)
+        assert ran.code == 1
+        assert "TULVING_TOKEN" in ran.err and said in ran.err
+        assert "given" not in ran.err or given
     ran = process("top", place, "--once", "--interval", "0.2", TULVING_TOKEN=secret)
     assert ran.code == 0, ran.err
     assert secret not in ran.out
