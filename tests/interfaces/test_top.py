@@ -212,7 +212,7 @@ def test_without_a_terminal_one_picture_is_printed(busy, process):
 
 def test_in_a_terminal_it_goes_on_until_q(busy):
     screen_of, keys = terminal(["top", f"127.0.0.1:{busy.port}", "--interval", "0.2"])
-    assert "recall" in screen_of(lambda shown: "q quits" in shown)
+    assert "q quits" in screen_of(lambda shown: "recall" in shown)
     busy.process.send_signal(signal.SIGTERM)
     assert "no service answers" in screen_of(lambda shown: "the last ones" in shown)
     assert keys("q") == 0
