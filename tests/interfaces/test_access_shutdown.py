@@ -77,6 +77,7 @@ async def test_a_request_that_was_begun_is_finished(token, process):
             while True:
                 socket.create_connection(("127.0.0.1", served.port), timeout=5).close()
                 await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
         request.sendall(body[20:])
         assert request.recv(10_000).startswith(b"HTTP/1.1 201 ")
         assert await ended(served) == 0

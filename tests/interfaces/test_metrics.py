@@ -39,6 +39,8 @@ async def test_operations_are_measured_by_their_outcome(url):
         assert figures[name, (("operation", "memory_recall"), ("outcome", "ok"))] == 1
         assert figures[name, (("operation", "memory_recall"), ("outcome", "refused"))] == 1
         assert figures["tulving_tenant_calls_total", (("tenant", "default"),)] == 3
+        spent = sum(value for (each, _), value in figures.items() if each == "tulving_operation_duration_seconds_sum")
+        assert 0 < figures["tulving_tenant_seconds_total", (("tenant", "default"),)] == pytest.approx(spent)
         transactions = "tulving_transaction_duration_seconds_count"
         assert {dict(labels)["mode"] for name, labels in figures if name == transactions} == {"read", "write"}
         assert figures["tulving_store_up", ()] == 1
@@ -152,13 +154,22 @@ async def test_what_waits_for_its_vector_is_counted_in_all_tenants(url):
         assert await service.figure("tulving_vectors_pending") == 2
 
 
-async def test_the_queue_of_writes_is_told(url):
+async def test_what_waits_is_told(url, monkeypatch):
+    """Requests for their turn, writes for a slot and in the queue, and references to be written."""
     async with watched(url) as service:
         store = service.memory._env.store._store  # pyright: ignore
         assert isinstance(store, BoundedWrites)
-        assert await service.figure("tulving_writes_waiting", where="inside") == 0
-        assert await service.figure("tulving_writes_allowed") == 10_000
-        assert await service.figure("tulving_references_waiting") == 0
+        assert store.queue == {"inside": 0, "outside": 0, "allowed": 10_000}
+        monkeypatch.setattr(BoundedWrites, "queue", {"inside": 3, "outside": 2, "allowed": 7})
+        service.access.queue.waiting = 5
+        await service.post("/v1/facts", subject="Anna", predicate="drink", content="tea")
+        await service.post("/v1/recall", topic="tea")
+        figures = await service.figures()
+        assert figures["tulving_writes_waiting", (("where", "inside"),)] == 3
+        assert figures["tulving_writes_waiting", (("where", "outside"),)] == 2
+        assert figures["tulving_writes_allowed", ()] == 7
+        assert figures["tulving_http_requests_waiting", ()] == 5
+        assert figures["tulving_references_waiting", ()] == 1
 
 
 async def test_jobs_are_measured_and_their_last_success_is_told(url, clock):
