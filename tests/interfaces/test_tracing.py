@@ -200,10 +200,13 @@ async def every_call(service: WatchedService) -> None:
             assert refused.status_code == 401
     await service.web.get(f"/{CANARY}/page?{CANARY}=1", headers={"traceparent": CANARY})
     await service.web.get(f"/console/{CANARY}?q={CANARY}")
-    for tool in ("memory_store_note", CANARY):
-        call = {"name": tool, "arguments": {"content": f"{CANARY} over mcp", CANARY: CANARY}}
+    note = {"subject": "Anna", "predicate": "drink", "content": f"{CANARY} over mcp"}
+    store = "memory_store_fact"
+    for tool, arguments in ((store, note), (store, note | {CANARY: CANARY}), (CANARY, note)):
+        call = {"name": tool, "arguments": arguments}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-        await service.web.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
+        answered = await service.web.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
+        assert answered.json()["result"].get("isError", False) == (arguments is not note or tool == CANARY)
 
 
 def leaks(told: list[str], secret: str) -> list[tuple[str, str]]:
