@@ -21,9 +21,9 @@ from http_parts import Served, bearer
 from rich.console import Console
 from watched_service import watched
 
-from tulving.errors import InvalidInput
+from tulving.errors import InvalidInput, StoreUnavailable
 from tulving.interfaces.cli.screen import duration, screen
-from tulving.interfaces.cli.top import address_of
+from tulving.interfaces.cli.top import Service, address_of
 from tulving.interfaces.figures import Figures, Reading, percentile, read
 from tulving.interfaces.http import families
 from tulving.interfaces.http.metrics import Metrics
@@ -285,10 +285,10 @@ def test_a_service_that_needs_a_token_says_which(server, token, process, path):
 class Other(BaseHTTPRequestHandler):
     """Some other service."""
 
-    endless = False
+    status, endless = 200, False
 
     def do_GET(self) -> None:
-        self.send_response(200)
+        self.send_response(self.status)
         self.end_headers()
         with suppress(OSError):
             self.wfile.write(b"<html>hello</html>")
@@ -303,6 +303,14 @@ class Endless(Other):
     endless = True
 
 
+class Missing(Other):
+    status = 404
+
+
+class Ending(Other):
+    status = 503
+
+
 @pytest.fixture
 def other_service(request) -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), request.param) as server:
@@ -311,13 +319,17 @@ def other_service(request) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("other_service", "said"),
-    [(Other, "has no metrics of Tulving"), (Endless, "sends more than metrics of Tulving")],
+    [
+        (Other, "has no metrics of Tulving"),
+        (Missing, "has no metrics of Tulving"),
+        (Endless, "sends more than metrics of Tulving"),
+        (Ending, "is busy or ending"),
+    ],
     indirect=["other_service"],
 )
-def test_a_service_of_another_kind_is_told_apart(process, other_service, said):
-    ran = process("top", other_service, "--once")
-    assert ran.code == 1
-    assert said in ran.err
+def test_a_service_of_another_kind_is_told_apart(other_service, said):
+    with pytest.raises(StoreUnavailable, match=said) as refused:
+        Service(f"http://{other_service}").next(0.0)
+    assert "hello" not in str(refused.value)
