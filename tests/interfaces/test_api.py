@@ -134,6 +134,7 @@ async def test_events_of_a_batch_have_one_owner_and_their_own_names(api: Api):
 async def test_pages_lead_from_one_to_the_next_by_link_and_by_cursor(api: Api, clock: ManualClock):
     for number in range(5):
         await fact(api, predicate=f"p{number}", project="a & b")
+        await fact(api, predicate=f"q{number}", project="another")
         clock.advance(seconds=1)
     path, seen = "/v1/memories/fact?limit=2&project=a+%26+b&tags=", []
     path = path.removesuffix("&tags=")

@@ -11,7 +11,8 @@ from service_parts import service_process
 from watched_service import samples, watched
 
 from tulving import Caller
-from tulving.errors import ModelUnavailable
+from tulving.errors import ModelUnavailable, StoreUnavailable
+from tulving.interfaces.http import metrics_route
 from tulving.interfaces.http.busiest import OTHERS, Busiest
 from tulving.interfaces.http.families import FAMILIES
 from tulving.interfaces.http.hosts import Endpoint
@@ -219,6 +220,22 @@ async def test_a_store_that_can_not_be_reached_is_told():
     metrics = Metrics()
     metrics.look(None)
     assert samples(metrics.text().decode())["tulving_store_up", ()] == 0
+
+
+@pytest.mark.parametrize(("seconds", "looked"), [(0.0, [1, 0, 0, 1]), (60.0, [1, 1, 1, 1])])
+async def test_the_store_is_looked_at_again_after_a_while(path, monkeypatch, seconds, looked):
+    """While it is down the metrics say so, instead of failing."""
+
+    async def down(memory):
+        raise StoreUnavailable("it is gone")
+
+    monkeypatch.setattr(metrics_route, "LOOK_EVERY", seconds)
+    async with watched(str(path)) as service:
+        told = [await service.figure("tulving_store_up")]
+        with monkeypatch.context() as patch:
+            patch.setattr(metrics_route, "read_vitals", down)
+            told += [await service.figure("tulving_store_up") for _ in range(2)]
+        assert [*told, await service.figure("tulving_store_up")] == looked
 
 
 LOOPBACK, ELSEWHERE = Endpoint("127.0.0.1", 8765), Endpoint("0.0.0.0", 8765, False, frozenset({"memory.example.com"}))
