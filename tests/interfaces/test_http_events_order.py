@@ -55,7 +55,7 @@ async def cursor(client: httpx2.AsyncClient, after: str | None = None) -> str:
 
 
 async def names(stream: Listener, count: int) -> list[str]:
-    return [(await stream.next()).data["payload"]["name"] for _ in range(count)]
+    return [(await stream.next(60)).data["payload"]["name"] for _ in range(count)]
 
 
 @pytest.mark.parametrize("is_numbered_first", [True, False])
