@@ -650,7 +650,7 @@ async def test_a_key_holds_for_all_servers_of_a_store_and_after_their_end(enviro
     keys = [f"key {number}" for number in range(5)]
 
     async def ask(key: str, *webs: httpx2.AsyncClient) -> set[bytes]:
-        sent = {"json": {"content": "It rained"}, "headers": {"idempotency-key": key}}
+        sent: Any = {"json": {"content": "It rained"}, "headers": {"idempotency-key": key}}
         asked = [web.post("/v1/episodes", **sent) for web in webs * 4]
         return {answered.content for answered in await asyncio.gather(*asked)}
 
