@@ -5,10 +5,12 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from raw_sql import run_sql
 
 from tulving import Memory, open_memory
 from tulving.domain.messages import Cursor, Message
+from tulving.services import streams
 from tulving.services.streams import Streams
 from tulving.storage import event_stream
 from tulving.testing import ManualClock, WordEmbedder
@@ -33,9 +35,9 @@ async def settled(memory: Memory) -> None:
 async def heard(memory: Memory, topics: Any = None, after: str = START) -> list[Message]:
     """All messages after a cursor that there are by now."""
     await settled(memory)
-    streams = Streams(memory._env.store)
-    await streams.close()  # so that a stream ends where it would wait
-    reader = Memory(replace(memory._env, streams=streams), memory.caller, memory.bound)
+    closed = Streams(memory._env.store)
+    await closed.close()  # so that a stream ends where it would wait
+    reader = Memory(replace(memory._env, streams=closed), memory.caller, memory.bound)
     async with aclosing(reader.messages(topics, after=after)) as found:
         return [message async for message in found]
 
@@ -50,6 +52,12 @@ async def until(condition: Any, seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+def without_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams look when they are woken, and at no other time."""
+    for name in ("POLL", "SLOW_POLL", "SOON"):
+        monkeypatch.setattr(streams, name, 600)
 
 
 def opened(url: Any, **options: Any) -> Any:

@@ -42,6 +42,18 @@ async def test_a_question_is_answered_in_three_ways(visitor, mira):
     assert re.search(r"\d ms", recall.text)
 
 
+async def test_a_bar_shows_what_each_signal_adds(visitor, mira):
+    """To the relevance of a hit of search, and to the score of one of recall."""
+    question = "Where does Mira live?"
+    found, recalled = (await mira.search(question)).hits[0], (await mira.recall(question)).hits[0]
+    await visitor.open(PLACES, q=question)
+    for name, whole in (("by-search", found.parts["relevance"]), ("by-recall", recalled.score)):
+        bar = next(each for each in part(visitor, name).all("figure") if each["class"] == "bar")
+        drawn = {each.text.split(":")[0]: float(each["width"]) for each in bar.all("rect")}
+        assert len(drawn) > 1 and sum(drawn.values()) == pytest.approx(whole * 100, abs=1), drawn
+        assert [each.text.split()[0] for each in bar.one("figcaption").all("span")] == [*drawn]
+
+
 async def test_the_block_is_the_one_that_an_agent_gets(visitor, mira):
     block = await mira.context("Where does Mira live?", token_budget=30)
     await visitor.open(PLACES, q="Where does Mira live?", budget=30)

@@ -144,7 +144,6 @@ CHARTED = """(texts) => {
 }"""
 
 
-@pytest.mark.usefixtures("path")
 async def test_pointing_at_a_drawing_shows_contents_as_text(browser):
     memory, page = browser.memory, browser.page
     texts = [HOSTILE[name] for name in DRAWN]

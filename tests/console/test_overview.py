@@ -3,10 +3,15 @@
 from datetime import timedelta
 
 import pytest
+from administration import administer
+from learned_parts import consolidate, fact
 
 from tulving import Memory, MemoryModuleConfig
 from tulving.interfaces.console.pages.overview import _concerns
 from tulving.services.health import JobState, Readiness
+from tulving.workers.jobs import JOBS
+from tulving.workers.schedule import Schedule
+from tulving.workers.scheduler import Scheduler
 
 
 async def test_an_empty_memory_says_what_to_do(visitor):
@@ -39,6 +44,22 @@ async def test_it_tells_what_will_fade(visitor, memory):
     await visitor.open("/console")
     assert "Sat 3 1 0" in visitor.text
     assert "green fades in 2 d" in visitor.text
+
+
+async def test_it_tells_of_the_jobs_and_of_what_learning_costs(visitor, memory, clock):
+    await consolidate(memory, "Anna has told about her cat", new_facts=[fact("Anna", "pet", "a cat")])
+    env = memory._env
+    schedule = Schedule(env.store, clock, "here", env.config.schedule, env.observer)
+    await Scheduler(schedule, administer(memory), JOBS).once("decay_sweep")
+    clock.advance(hours=2)
+    await visitor.open("/console")
+    row = next(each for each in visitor.tree.all("tr") if "decay_sweep" in each.text)
+    assert "ok 2 h ago" in row.text
+    [report] = await memory.runs()
+    spent = f"{report.run.input_tokens + report.run.output_tokens:,}"
+    [row] = [each for each in visitor.tree.all("li") if "for chef" in each.text]
+    assert f"{spent} tokens" in row.text and "2 h ago" in row.text
+    assert f"{spent} of {memory.config.llm.tokens_per_day:,}" in visitor.text
 
 
 async def test_what_waits_for_a_person_leads_there(visitor, memory, embedder):

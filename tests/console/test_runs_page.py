@@ -39,8 +39,10 @@ async def test_the_runs_with_model_outcome_and_tokens(visitor, run, memory):
     assert visitor.path == f"/console/runs/{run}"
 
 
-async def test_one_run_with_what_it_changed(visitor, run):
+async def test_one_run_with_what_it_changed_and_cost(visitor, run, memory):
     await visitor.open(f"/console/runs/{run}")
+    [report] = await memory.runs()
+    assert f"{report.run.input_tokens:,} read, {report.run.output_tokens:,} written" in visitor.text
     assert [each.text for each in visitor.tree.all("del", "ins")] == ["green", "black"]
     assert "a cat" in visitor.text
     assert len(visitor.links("this episode")) == 2

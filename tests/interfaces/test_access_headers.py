@@ -63,6 +63,16 @@ async def test_without_origins_and_for_others_there_is_nothing(environ, path: st
                 assert rebound.status_code == 421, method
 
 
+async def test_a_page_of_this_machine_may_ask_and_read_nothing(environ):
+    """It is no stranger to a server on a loopback address, but nobody has named it."""
+    async with service() as here:
+        for method, path in (("GET", "/v1/stats"), ("GET", "/health"), ("OPTIONS", "/v1/stats")):
+            headers = {**ASKED, "origin": "http://localhost:3000"}
+            answer = await here.send(method, path, await here.create(), headers=headers)
+            assert answer.status_code in (200, 405)
+            assert not any(name.startswith("access-control") for name in answer.headers), (method, path)
+
+
 async def test_answers_to_programs_are_kept_by_nobody_and_are_what_they_say(environ):
     async with service() as here:
         secret = await here.create()

@@ -63,6 +63,28 @@ async def test_under_load_it_ends_soon_and_loses_nothing_that_it_acknowledged(to
 
 
 @pytest.mark.usefixtures("path")
+async def test_a_request_that_was_begun_is_finished(token, process):
+    secret, body = token()["secret"], b'{"content": "half before, half after", "butler": "b"}'
+    with service_process() as served, socket.create_connection(("127.0.0.1", served.port)) as request:
+        head = (
+            f"POST /v1/episodes HTTP/1.1\r\nhost: 127.0.0.1:{served.port}\r\nauthorization: Bearer {secret}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        request.sendall(head.encode() + body[:20])
+        assert httpx2.get(f"http://127.0.0.1:{served.port}/livez", timeout=30).status_code == 200  # it was read
+        served.process.send_signal(signal.SIGTERM)
+        with pytest.raises(OSError):  # no further connection is accepted
+            while True:
+                socket.create_connection(("127.0.0.1", served.port), timeout=5).close()
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
+        request.sendall(body[20:])
+        assert request.recv(10_000).startswith(b"HTTP/1.1 201 ")
+        assert await ended(served) == 0
+    assert "half before, half after" in process("list", "episode", "--json").out
+
+
+@pytest.mark.usefixtures("path")
 async def test_the_balancer_is_told_before_the_door_is_closed(token):
     secret = token()["secret"]
     with service_process(TULVING_HTTP__DRAIN_TIME="60") as served:

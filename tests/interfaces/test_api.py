@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from api_parts import BASE, PROBLEM, Api, served
 from http_parts import JSON, Served, bearer
-from service_parts import client_of, service_process
+from service_parts import client_of, service, service_process
 
 from tulving import Memory, errors
 from tulving.interfaces.http import openapi, problems
@@ -134,6 +134,7 @@ async def test_events_of_a_batch_have_one_owner_and_their_own_names(api: Api):
 async def test_pages_lead_from_one_to_the_next_by_link_and_by_cursor(api: Api, clock: ManualClock):
     for number in range(5):
         await fact(api, predicate=f"p{number}", project="a & b")
+        await fact(api, predicate=f"q{number}", project="another")
         clock.advance(seconds=1)
     path, seen = "/v1/memories/fact?limit=2&project=a+%26+b&tags=", []
     path = path.removesuffix("&tags=")
@@ -246,11 +247,21 @@ async def test_a_key_that_would_not_be_kept_is_refused(api: Api):
         assert (await api.send("POST", "/v1/timeline/rotate", json={}, headers={"idempotency-key": "k"})).is_success
 
 
-async def test_of_two_edits_at_once_one_is_lost_with_a_word(api: Api, clock: ManualClock):
-    at = await fact(api)
+@pytest.mark.parametrize("kind", ["fact", "entity", "block"])
+async def test_of_edits_at_once_all_but_one_are_refused(api: Api, clock: ManualClock, kind: str):
+    method, change = "PATCH", lambda number: {"content": f"shade {number}"}
+    match kind:
+        case "fact":
+            at = await fact(api)
+        case "entity":
+            made = await api.post("/v1/entities", {"canonical_name": "Anna", "entity_type": "person"})
+            at, change = f"/v1/entities/{made.json()['entity_id']}", lambda number: {"aliases": [f"Ann {number}"]}
+        case _:
+            at, method = "/v1/profile/work", "PUT"
+            await api.send("PUT", at, json={"content": "Paints"})
     headers = {"if-match": (await api.get(at)).headers["etag"]}
     clock.advance(seconds=1)
-    edits = [api.send("PATCH", at, json={"content": f"shade {n}"}, headers=headers) for n in range(5)]
+    edits = [api.send(method, at, json=change(number), headers=headers) for number in range(5)]
     assert sorted(done.status_code for done in await asyncio.gather(*edits)) == [200, 412, 412, 412, 412]
 
 
@@ -665,6 +676,24 @@ async def test_an_answer_that_was_lost_is_given_again(environ: dict[str, str], t
         async with client_of(process, secret) as web:
             listed = (await web.get("/v1/memories/episode")).json()
             assert [each["id"] for each in listed["items"]] == [json.loads(first)["id"]]
+
+
+async def test_a_key_holds_for_all_servers_of_a_store_and_after_their_end(environ: dict[str, str]):
+    keys = [f"key {number}" for number in range(5)]
+
+    async def ask(key: str, *webs: httpx2.AsyncClient) -> set[bytes]:
+        sent: Any = {"json": {"content": "It rained"}, "headers": {"idempotency-key": key}}
+        asked = [web.post("/v1/episodes", **sent) for web in webs * 4]
+        return {answered.content for answered in await asyncio.gather(*asked)}
+
+    async with service() as one, service() as other:
+        secret = await one.create()
+        async with one.client(secret) as here, other.client(secret) as there:
+            first = [await ask(key, here, there) for key in keys]
+            assert [len(each) for each in first] == [1] * len(keys)
+    async with service() as again, again.client(secret) as here:
+        assert [await ask(key, here) for key in keys] == first
+        assert len((await here.get("/v1/memories/episode")).json()["items"]) == len(keys)
 
 
 async def test_a_service_of_its_own_answers_and_keeps_what_it_was_told(

@@ -121,6 +121,17 @@ async def test_a_request_has_one_line_with_its_trace_tenant_and_operation(url, w
     assert "secret" not in json.dumps(refused)
 
 
+@pytest.mark.usefixtures("path")
+async def test_a_line_names_the_trace_that_is_exported(url, written, traces, exporter):
+    """Which is one of our own, if the client has none."""
+    async with watched(url, traces=traces) as service:
+        exporter.clear()
+        await service.web.get("/livez")
+    [line], [span] = lines(written), exporter.get_finished_spans()
+    assert line["trace_id"] == f"{span.context.trace_id:032x}"
+    assert line["request_id"] == span.attributes["tulving.request_id"]
+
+
 async def test_what_is_logged_while_a_request_is_answered_has_its_id(url, written, embedder):
     from tulving.errors import EmbedderUnavailable
 

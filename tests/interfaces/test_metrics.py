@@ -11,7 +11,8 @@ from service_parts import service_process
 from watched_service import samples, watched
 
 from tulving import Caller
-from tulving.errors import ModelUnavailable
+from tulving.errors import ModelUnavailable, StoreUnavailable
+from tulving.interfaces.http import metrics_route
 from tulving.interfaces.http.busiest import OTHERS, Busiest
 from tulving.interfaces.http.families import FAMILIES
 from tulving.interfaces.http.hosts import Endpoint
@@ -39,6 +40,8 @@ async def test_operations_are_measured_by_their_outcome(url):
         assert figures[name, (("operation", "memory_recall"), ("outcome", "ok"))] == 1
         assert figures[name, (("operation", "memory_recall"), ("outcome", "refused"))] == 1
         assert figures["tulving_tenant_calls_total", (("tenant", "default"),)] == 3
+        spent = sum(value for (each, _), value in figures.items() if each == "tulving_operation_duration_seconds_sum")
+        assert 0 < figures["tulving_tenant_seconds_total", (("tenant", "default"),)] == pytest.approx(spent)
         transactions = "tulving_transaction_duration_seconds_count"
         assert {dict(labels)["mode"] for name, labels in figures if name == transactions} == {"read", "write"}
         assert figures["tulving_store_up", ()] == 1
@@ -152,13 +155,22 @@ async def test_what_waits_for_its_vector_is_counted_in_all_tenants(url):
         assert await service.figure("tulving_vectors_pending") == 2
 
 
-async def test_the_queue_of_writes_is_told(url):
+async def test_what_waits_is_told(url, monkeypatch):
+    """Requests for their turn, writes for a slot and in the queue, and references to be written."""
     async with watched(url) as service:
         store = service.memory._env.store._store  # pyright: ignore
         assert isinstance(store, BoundedWrites)
-        assert await service.figure("tulving_writes_waiting", where="inside") == 0
-        assert await service.figure("tulving_writes_allowed") == 10_000
-        assert await service.figure("tulving_references_waiting") == 0
+        assert store.queue == {"inside": 0, "outside": 0, "allowed": 10_000}
+        monkeypatch.setattr(BoundedWrites, "queue", {"inside": 3, "outside": 2, "allowed": 7})
+        service.access.queue.waiting = 5
+        await service.post("/v1/facts", subject="Anna", predicate="drink", content="tea")
+        await service.post("/v1/recall", topic="tea")
+        figures = await service.figures()
+        assert figures["tulving_writes_waiting", (("where", "inside"),)] == 3
+        assert figures["tulving_writes_waiting", (("where", "outside"),)] == 2
+        assert figures["tulving_writes_allowed", ()] == 7
+        assert figures["tulving_http_requests_waiting", ()] == 5
+        assert figures["tulving_references_waiting", ()] == 1
 
 
 async def test_jobs_are_measured_and_their_last_success_is_told(url, clock):
@@ -208,6 +220,22 @@ async def test_a_store_that_can_not_be_reached_is_told():
     metrics = Metrics()
     metrics.look(None)
     assert samples(metrics.text().decode())["tulving_store_up", ()] == 0
+
+
+@pytest.mark.parametrize(("seconds", "looked"), [(0.0, [1, 0, 0, 1]), (60.0, [1, 1, 1, 1])])
+async def test_the_store_is_looked_at_again_after_a_while(path, monkeypatch, seconds, looked):
+    """While it is down the metrics say so, instead of failing."""
+
+    async def down(memory):
+        raise StoreUnavailable("it is gone")
+
+    monkeypatch.setattr(metrics_route, "LOOK_EVERY", seconds)
+    async with watched(str(path)) as service:
+        told = [await service.figure("tulving_store_up")]
+        with monkeypatch.context() as patch:
+            patch.setattr(metrics_route, "read_vitals", down)
+            told += [await service.figure("tulving_store_up") for _ in range(2)]
+        assert [*told, await service.figure("tulving_store_up")] == looked
 
 
 LOOPBACK, ELSEWHERE = Endpoint("127.0.0.1", 8765), Endpoint("0.0.0.0", 8765, False, frozenset({"memory.example.com"}))

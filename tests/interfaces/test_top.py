@@ -18,11 +18,12 @@ from threading import Thread
 import httpx2
 import pytest
 from http_parts import Served, bearer
+from rich.console import Console
 from watched_service import watched
 
-from tulving.errors import InvalidInput
+from tulving.errors import Forbidden, InvalidInput, StoreUnavailable
 from tulving.interfaces.cli.screen import duration, screen
-from tulving.interfaces.cli.top import address_of
+from tulving.interfaces.cli.top import Service, address_of
 from tulving.interfaces.figures import Figures, Reading, percentile, read
 from tulving.interfaces.http import families
 from tulving.interfaces.http.metrics import Metrics
@@ -91,8 +92,6 @@ def test_what_tells_no_figures_of_ours_is_refused(text):
 
 
 async def test_the_picture_shows_what_a_service_tells(url):
-    from rich.console import Console
-
     async with watched(url) as service:
         before = read((await service.web.get("/metrics")).text, 0.0)
         await service.post("/v1/facts", subject="Anna", predicate="drink", content="tea")
@@ -112,9 +111,45 @@ async def test_the_picture_shows_what_a_service_tells(url):
     assert re.search(r"recall +2\.0 .* - +2 +1", shown)
 
 
-def test_no_label_controls_the_terminal():
-    from rich.console import Console
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 24), (200, 24), (60, 40), (80, 200)])
+@pytest.mark.parametrize("count", [0, 2, 30])
+def test_a_screen_shows_of_each_table_what_fits(width, height, count):
+    """And how many rows do not; a job that fails comes first."""
+    metrics = Metrics(tenants=count)
+    metrics.look(None)
+    for number in range(count):
+        metrics._operation("ok", 0.1, {"operation": f"memory_do_{number}", "tenant": f"tenant {number}"})
+        metrics._job("ok", 0.1, {"job": f"job_{number}"})
+        metrics._of[families.JOB_FAILING].labels(f"job_{number}").set(number == count - 1)
+    told = {"at": 0.0, "service": "http://127.0.0.1:8765", "health": "ready"}
+    reading = read(metrics.text().decode(), 0.0)
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(screen(told | between(reading, reading), width, height))
+    shown = console.export_text()
+    lines = shown.rstrip().splitlines()
+    assert len(lines) <= height and all(len(line.rstrip()) <= width for line in lines)
+    assert "q quits" in shown
+    for name in ("do", "job", "tenant") if count else ():
+        rows = len(re.findall(rf"(?:^| ){name} \d", shown, re.MULTILINE))
+        assert min(count, 2) <= rows <= count, name
+    assert not count or re.search(rf"job {count - 1} +fails", shown)
+    assert ("more" in shown) == (count == 30)
+    if count == 30 and height == 24:
+        assert len(lines) == height, "nothing is left empty"
 
+
+def test_a_client_that_goes_away_is_no_error():
+    metrics = Metrics()
+    metrics.look(None)
+    before = read(metrics.text().decode(), 0.0)
+    for status in ("200", "404", "none", "500", "503"):
+        metrics.answered("GET", "/v1/facts", status, 0.1)
+    metrics.waiting(7)
+    told = between(before, read(metrics.text().decode(), 0.0), seconds=1.0)["requests"]
+    assert (told["rate"], told["errors"], told["waiting"]) == (5.0, 2.0, 7)
+
+
+def test_no_label_controls_the_terminal():
     metrics = Metrics()
     metrics.look(None)
     metrics._operation("ok", 0.1, {"operation": "memory_\x1b[2Jrecall", "tenant": "a\x1b[2Jb"})
@@ -177,7 +212,7 @@ def test_without_a_terminal_one_picture_is_printed(busy, process):
 
 def test_in_a_terminal_it_goes_on_until_q(busy):
     screen_of, keys = terminal(["top", f"127.0.0.1:{busy.port}", "--interval", "0.2"])
-    assert "recall" in screen_of(lambda shown: "q quits" in shown)
+    assert "q quits" in screen_of(lambda shown: "recall" in shown)
     busy.process.send_signal(signal.SIGTERM)
     assert "no service answers" in screen_of(lambda shown: "the last ones" in shown)
     assert keys("q") == 0
@@ -232,9 +267,10 @@ def test_a_service_that_needs_a_token_says_which(server, token, process, path):
     place = f"127.0.0.1:{served.port}"
     assert httpx2.get(f"http://{place}/metrics").status_code == 401
     assert httpx2.get(f"http://{place}/metrics", headers=bearer(secret)).status_code == 200
-    ran = process("top", place, "--once")
-    assert ran.code == 1
-    assert "TULVING_TOKEN" in ran.err
+    reader = token()["secret"]
+    for given, said in ((None, r"TULVING_TOKEN: `tulving token create .*`$"), ("x", "unknown"), (reader, "lacks it")):
+        with pytest.raises(Forbidden, match=said):
+            Service(f"http://{place}", given).next(0.0)
     ran = process("top", place, "--once", "--interval", "0.2", TULVING_TOKEN=secret)
     assert ran.code == 0, ran.err
     assert secret not in ran.out
@@ -243,10 +279,10 @@ def test_a_service_that_needs_a_token_says_which(server, token, process, path):
 class Other(BaseHTTPRequestHandler):
     """Some other service."""
 
-    endless = False
+    status, endless = 200, False
 
     def do_GET(self) -> None:
-        self.send_response(200)
+        self.send_response(self.status)
         self.end_headers()
         with suppress(OSError):
             self.wfile.write(b"<html>hello</html>")
@@ -261,6 +297,14 @@ class Endless(Other):
     endless = True
 
 
+class Missing(Other):
+    status = 404
+
+
+class Ending(Other):
+    status = 503
+
+
 @pytest.fixture
 def other_service(request) -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), request.param) as server:
@@ -269,13 +313,17 @@ def other_service(request) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("other_service", "said"),
-    [(Other, "has no metrics of Tulving"), (Endless, "sends more than metrics of Tulving")],
+    [
+        (Other, "has no metrics of Tulving"),
+        (Missing, "has no metrics of Tulving"),
+        (Endless, "sends more than metrics of Tulving"),
+        (Ending, "is busy or ending"),
+    ],
     indirect=["other_service"],
 )
-def test_a_service_of_another_kind_is_told_apart(process, other_service, said):
-    ran = process("top", other_service, "--once")
-    assert ran.code == 1
-    assert said in ran.err
+def test_a_service_of_another_kind_is_told_apart(other_service, said):
+    with pytest.raises(StoreUnavailable, match=said) as refused:
+        Service(f"http://{other_service}").next(0.0)
+    assert "hello" not in str(refused.value)

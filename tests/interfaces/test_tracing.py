@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from opentelemetry.trace import StatusCode
 from raw_sql import run_sql
 from watched_service import WatchedService, watched
 
@@ -33,7 +34,9 @@ async def test_a_request_goes_on_with_the_trace_of_its_caller(url, traces, expor
     async with watched(url, traces=traces) as service:
         exporter.clear()
         body = {"subject": "Anna", "predicate": "drink", "content": "tea"}
-        await service.web.post("/v1/facts", json=body, headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+        await service.web.post(
+            "/v1/facts", json=body, headers={"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "order-66"}
+        )
     spans = {span.name: span for span in exporter.get_finished_spans()}
     request, operation = spans["POST /v1/facts"], spans["operation memory_store_fact"]
     embedding, transaction = spans["embedding"], spans["transaction facts.store"]
@@ -43,6 +46,7 @@ async def test_a_request_goes_on_with_the_trace_of_its_caller(url, traces, expor
     assert {embedding.parent.span_id, transaction.parent.span_id} == {operation.context.span_id}
     assert request.attributes["http.response.status_code"] == 201
     assert request.attributes["http.route"] == "/v1/facts"
+    assert request.attributes["tulving.request_id"] == "order-66"
     assert operation.attributes["tulving.outcome"] == "ok"
     assert operation.attributes["tulving.tenant"] == "default"
     assert embedding.attributes["tulving.texts"] == 1
@@ -56,6 +60,15 @@ async def test_a_span_tells_how_it_failed_without_the_message(url, traces, expor
     assert span.attributes["error.type"] == "InvalidInput"
     assert span.status.is_unset
     assert not span.events
+
+
+def test_a_span_of_something_unexpected_has_its_type_only(traces, exporter):
+    with pytest.raises(RuntimeError), traces.during("operation", operation="memory_recall", tenant="default"):
+        raise RuntimeError(CANARY)
+    [span] = exporter.get_finished_spans()
+    assert (span.attributes["tulving.outcome"], span.attributes["error.type"]) == ("failed", "RuntimeError")
+    assert span.status.status_code is StatusCode.ERROR
+    assert CANARY not in span.to_json()
 
 
 async def test_references_are_written_in_a_trace_of_their_own(url, traces, exporter):
@@ -187,10 +200,13 @@ async def every_call(service: WatchedService) -> None:
             assert refused.status_code == 401
     await service.web.get(f"/{CANARY}/page?{CANARY}=1", headers={"traceparent": CANARY})
     await service.web.get(f"/console/{CANARY}?q={CANARY}")
-    for tool in ("memory_store_note", CANARY):
-        call = {"name": tool, "arguments": {"content": f"{CANARY} over mcp", CANARY: CANARY}}
+    note = {"subject": "Anna", "predicate": "drink", "content": f"{CANARY} over mcp"}
+    store = "memory_store_fact"
+    for tool, arguments in ((store, note), (store, note | {CANARY: CANARY}), (CANARY, note)):
+        call = {"name": tool, "arguments": arguments}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-        await service.web.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
+        answered = await service.web.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
+        assert answered.json()["result"].get("isError", False) == (arguments is not note or tool == CANARY)
 
 
 def leaks(told: list[str], secret: str) -> list[tuple[str, str]]:

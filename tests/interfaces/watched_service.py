@@ -40,6 +40,7 @@ class WatchedService:
     administration: Administration
     secret: str
     metrics: Metrics
+    access: Access
     address: Endpoint = field(default_factory=lambda: Endpoint("127.0.0.1", 8765))
 
     async def call(self, operation: Operation, arguments: Mapping[str, Any], **headers: str) -> httpx2.Response:
@@ -97,4 +98,4 @@ async def watched(
             httpx2.AsyncClient(transport=transport, base_url=f"http://{address}", headers=bearer(secret)) as web,
         ):
             assert watch.metrics is not None
-            yield WatchedService(web, memory, administer(memory), secret, watch.metrics, address)
+            yield WatchedService(web, memory, administer(memory), secret, watch.metrics, access, address)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from bus_parts import START, end, heard, listeners, opened, settled, until
+from bus_parts import START, end, heard, listeners, opened, settled, until, without_clock
 
 from tulving import InvalidInput, Memory, NewEpisode, open_memory_sync
 from tulving.domain.events import Audit
@@ -187,7 +187,7 @@ async def test_a_bound_connection_hears_of_what_it_may_read(memory: Memory) -> N
 async def test_handlers_are_called_in_order_and_may_fail(
     memory: Memory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tulving.services.streams.POLL", 600)  # a commit of this process wakes them
+    without_clock(monkeypatch)  # a commit of this process wakes them
     words: list[str] = []
 
     async def slow(message: Message) -> None:
@@ -263,8 +263,11 @@ async def test_closing_calls_handlers_to_the_last_and_ends_streams(url: str) -> 
     assert [each.payload["content"] for each in heard_by_handler] == ["the last word"]
 
 
-async def test_another_process_is_heard_and_a_reader_resumes(url: str, engine: str) -> None:
+async def test_another_process_is_heard_and_a_reader_resumes(
+    url: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By polling on SQLite; on PostgreSQL by its announcement, long before the next look."""
+    without_clock(monkeypatch)
     poll = 0.02 if engine == "sqlite" else 600
     async with opened(url) as reader, opened(url) as writer:
         async with asyncio.timeout(20), aclosing(reader.messages(SAVED, poll=poll)) as stream:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from bus_parts import listeners, opened, until
+from bus_parts import listeners, opened, until, without_clock
 from fault_parts import Children
 from raw_sql import run_sql
 
@@ -17,6 +17,7 @@ SAVED = "memory:episodic:saved"
 
 async def test_a_lost_listener_comes_back(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tulving.storage.postgres.announcements.RECONNECT", 0.01)
+    without_clock(monkeypatch)
     async with opened(postgres_url, dimension=512) as reader, opened(postgres_url, dimension=512) as writer:
         told: list[Message] = []
         stop = await reader.on(SAVED, told.append)
@@ -49,7 +50,7 @@ async def test_a_small_pool_is_not_used_up_by_listening(postgres_url: str, size:
 
 async def test_closing_makes_the_last_announcement(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tulving.storage.postgres.announcements.INTERVAL", 600)
-    monkeypatch.setattr("tulving.services.streams.SLOW_POLL", 600)
+    without_clock(monkeypatch)
     async with asyncio.timeout(30), opened(postgres_url, dimension=512) as reader:
         told: list[Message] = []
         await reader.on(SAVED, told.append)
@@ -65,7 +66,7 @@ async def test_another_process_is_heard(
     postgres_url: str, children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without looking by the clock."""
-    monkeypatch.setattr("tulving.services.streams.SLOW_POLL", 600)
+    without_clock(monkeypatch)
     async with asyncio.timeout(30), opened(postgres_url, dimension=512) as reader:
         told: list[Message] = []
         await reader.on(SAVED, told.append)

@@ -133,8 +133,9 @@ class Figures:
         return {
             "rate": self._rate("tulving_http_requests_total"),
             "errors": round(
-                sum(self._rate("tulving_http_requests_total", status=each) for each in statuses if each >= "5"), 3
+                sum(self._rate("tulving_http_requests_total", status=each) for each in statuses if each[0] == "5"), 3
             ),
+            "waiting": self._now.total("tulving_http_requests_waiting"),
             "in_flight": self._now.total("tulving_http_requests_in_flight"),
             "event_streams": self._now.total("tulving_event_streams"),
         }

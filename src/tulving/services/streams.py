@@ -17,6 +17,8 @@ POLL = 1.0
 """Seconds between two looks for changes of other processes, where the store does not announce them."""
 SLOW_POLL = 15.0
 """The same where it does, since an announcement may be lost."""
+SOON = 0.25
+"""Seconds until the second look: a transaction that is still running may hold back what the first one is for."""
 CLOSE_TIMEOUT = 2.0
 """Seconds that closing waits for handlers to receive their last messages."""
 
@@ -26,6 +28,7 @@ class Woken:
 
     def __init__(self, poll: float) -> None:
         self._poll, self._changed, self._closing = poll, asyncio.Event(), asyncio.Event()
+        self._pause = min(SOON, poll)
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -43,11 +46,14 @@ class Woken:
             self._loop.call_soon_threadsafe(self._changed.set)
 
     async def wait(self) -> None:
-        """Until woken, or until it is time to look anyway."""
+        """Until woken, or until it is time to look anyway: soon after a change, then less and less often."""
         # Not `wait_for`: before Python 3.12 it swallows a cancellation that comes together with the event.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._poll):
+        try:
+            async with asyncio.timeout(self._pause):
                 await self._changed.wait()
+            self._pause = min(SOON, self._poll)
+        except TimeoutError:
+            self._pause = min(self._pause * 2, self._poll)
         if not self.closing:
             self._changed.clear()
 

@@ -7,7 +7,7 @@ readers of the events have come. Archived episodes move with their content, and 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
@@ -117,7 +117,7 @@ def stream(
 
 def _unarchived(conn: Connection, rows: Iterator[Row]) -> Iterator[Row]:
     """Episodes with their content, wherever it lies."""
-    while batch := list(islice(rows, BATCH)):
+    for batch in batches(rows):
         for row in timeline.restored(conn, batch):
             if row.pop("segment_id") is not None and "unreadable" in row["metadata"] and not row["content"]:
                 raise IntegrityError(f"the episode {row['id']} can't be moved: {row['metadata']['unreadable']}")

@@ -91,14 +91,15 @@ class Service:
 
         status, text = self._get("/metrics")
         if status in (401, 403):
+            given = "the token given is unknown or expired" if status == 401 else "the token given lacks it"
             needed = f"a token with the right admin, in {TOKEN}: `tulving token create --rights admin`"
-            raise Forbidden(f"the metrics of {self.url} need {needed}")
+            raise Forbidden(f"the metrics of {self.url} need {needed}{f' ({given})' if self.token else ''}")
+        if status in (429, 503):
+            raise StoreUnavailable(f"{self.url} is busy or ending (it answers {status})")
         try:
-            if status != 200:
-                raise ValueError(f"it answers {status}")
-            return read(text, time.monotonic())
+            return read(text if status == 200 else "", time.monotonic())
         except ValueError as error:
-            raise StoreUnavailable(f"{self.url} has no metrics of Tulving ({error}): is it the right one?") from error
+            raise StoreUnavailable(f"{self.url} has no metrics of Tulving: is it the right address?") from error
 
     def _health(self) -> str:
         """Its readiness on one line."""
@@ -138,7 +139,7 @@ def _live(service: Service, interval: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from tulving.interfaces.cli.screen import away, screen
+    from tulving.interfaces.cli.screen import AWAY_LINES, away, screen
 
     told = service.next(min(interval, 1.0))
     console = Console(highlight=False)
@@ -146,7 +147,7 @@ def _live(service: Service, interval: float) -> None:
         problem = ""
         while True:
             width, height = console.size
-            shown = screen(told, width, height)
+            shown = screen(told, width, height - (AWAY_LINES if problem else 0))
             live.update(away(problem, shown) if problem else shown, refresh=True)
             if _quits(interval):
                 return

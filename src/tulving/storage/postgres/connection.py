@@ -22,7 +22,8 @@ from tulving.storage.rows import DOCUMENTS, Params, Row
 from tulving.storage.segments import Segments
 from tulving.storage.tenant_words import prefixed
 
-ROWS_AT_A_TIME = 500
+ROWS_AT_A_TIME = 50
+"""Of a stream: a row may have millions of characters."""
 INSERTED_AT_ONCE = 1000
 STORE_LOCK = 0x54554C5653544F52  # "TULVSTOR"
 """Writers hold it in shared mode; a change of what they rely on holds it exclusively."""

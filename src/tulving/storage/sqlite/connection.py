@@ -22,7 +22,8 @@ from tulving.storage.sqlite.values import columns, decoded, encoded, encoded_val
 from tulving.storage.sqlite.vectors import VectorCache
 from tulving.storage.tenant_words import prefixed
 
-ROWS_AT_A_TIME = 500
+ROWS_AT_A_TIME = 20
+"""Of a stream: a row may have millions of characters."""
 ASKED_AT_ONCE = 100
 INSERTED_AT_ONCE = (128, 32, 8, 1)
 """How many rows a statement inserts. SQLite keeps each page that a statement changes as it was before, and FTS5 writes
