@@ -429,7 +429,7 @@ async def test_a_form_without_its_fields_is_refused_in_words(visitor, home):
     for act in ("edit", "replace"):
         await visitor.send("POST", place("fact", home[0]) + f"/{act}", data={"_token": token})
         assert visitor.status == 422
-        assert "content: is empty" in visitor.text
+        assert "Content: is empty" in visitor.text
 
 
 async def test_who_may_only_read_is_offered_no_change(entered, memory, home):

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from tulving.bootstrap import Served
-from tulving.domain.access import ALL_RIGHTS, RIGHTS, Token, digest
+from tulving.domain.access import ALL_RIGHTS, Token, digest
 from tulving.domain.scope import Caller
 from tulving.errors import Forbidden, InvalidInput
 from tulving.interfaces.calls import Opened
@@ -229,8 +229,8 @@ def _principal(
     served: Served,
     caller: Caller,
     headers: Headers,
-    rights: tuple[str, ...] = RIGHTS,
-    name: str = "",
+    rights: tuple[str, ...],
+    name: str,
     user_id: str | None = None,
 ) -> Principal:
     """The principal for a caller, whose memory is bound to what the headers of the request say."""
