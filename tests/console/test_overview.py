@@ -53,7 +53,7 @@ async def test_it_tells_of_the_jobs_and_of_what_learning_costs(visitor, memory, 
     await Scheduler(schedule, administer(memory), JOBS).once("decay_sweep")
     clock.advance(hours=2)
     await visitor.open("/console")
-    row = next(each for each in visitor.tree.all("tr") if "decay_sweep" in each.text)
+    [row] = [each for each in visitor.tree.all("tr") if "Decay sweep" in each.text]
     assert "ok 2 h ago" in row.text
     [report] = await memory.runs()
     spent = f"{report.run.input_tokens + report.run.output_tokens:,}"

@@ -125,7 +125,7 @@ async def forms(service: WatchedService) -> dict[str, int]:
     entity = (await memory.create_entity(f"{CANARY} Anna", "person")).entity_id
     [conflict, *_] = await memory.conflicts(status="held")
     ids = {
-        "/memory": {"kind": "fact", "id": fact.id, "number:int": 1},
+        "/memory": {"kind": "fact", "id": fact.id, "number": 1},
         "/rules": {"rule_id": rule.id},
         "/entities": {"entity_id": entity},
         "/conflicts": {"id": conflict.settlement.id},
@@ -140,7 +140,7 @@ async def forms(service: WatchedService) -> dict[str, int]:
     statuses = {}
     for page in all_pages():
         known = next((given for place, given in ids.items() if page.path.startswith(place)), {})
-        path = "/console" + re.sub(r"{([\w:]+)}", lambda found, known=known: str(known[found[1]]), page.path)
+        path = "/console" + re.sub(r"{(\w+)}", lambda found, known=known: str(known[found[1]]), page.path)
         if "POST" in page.methods:
             statuses[page.path] = (await service.web.post(path, data=sent)).status_code
         else:
