@@ -100,17 +100,22 @@ async def service(
         request.getfixturevalue("postgres_stores").give_back(url)
 
 
+@pytest.fixture
+def tenant(service: Service) -> str:
+    """Whose memory the browser of a test shows: one that only this test uses, unless its module shares one."""
+    return service.new_tenant()
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def browser(chromium_process: Chromium, service: Service) -> AsyncIterator[Browser]:
-    """A person with a real browser, logged in with every right to a tenant that only this test uses."""
-    tenant = f"tenant-{next(service.numbers)}"
+async def browser(chromium_process: Chromium, service: Service, tenant: str) -> AsyncIterator[Browser]:
+    """A person with a real browser, logged in with every right to a tenant; no page is open yet."""
     secret = await service.token(tenant)
     context = await chromium_process.new_context(viewport=WIDE, reduced_motion="reduce", locale="en-GB")
     try:
         made = Browser(service, context, await context.new_page(), tenant, secret)
         made.page.set_default_timeout(10_000)
         expect.set_options(timeout=10_000)
-        await made.log_in()
+        await made.enter()
         yield made
         made.check()
     finally:

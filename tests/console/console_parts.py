@@ -7,12 +7,13 @@ import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx2
-from axe_playwright_python.async_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from html_tree import Element, Tree
 from http_parts import BASE, SOURCE, new_token, opening, started
 from playwright.async_api import BrowserContext, Page, Request
@@ -36,6 +37,10 @@ KEY = "tulving_the-key-of-this-server-0123456789"
 PICTURES = "TULVING_TEST_PICTURES"
 """A folder for screenshots; without it none are taken."""
 NARROW, WIDE = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+BARRIERS = """async (options) => (await axe.run(options)).violations
+    .filter((each) => ["serious", "critical"].includes(each.impact))
+    .flatMap(({id, help, nodes}) => nodes.map(
+        (node) => `${id}, ${help}: ${node.html.slice(0, 300)} ${node.failureSummary ?? ""}`))"""
 STORY = MemoryModuleConfig(conflicts=story.UNSURE)
 
 
@@ -91,7 +96,7 @@ class Visitor:
 
     @property
     def tree(self) -> Element:
-        return Tree(self.page).root
+        return _parsed(self.page)
 
     @property
     def text(self) -> str:
@@ -151,6 +156,11 @@ class Visitor:
         if values is not None:
             target = urlsplit(target)._replace(query=urlencode(values)).geturl()
         return await self.send("GET", target, headers=headers)
+
+
+@lru_cache(maxsize=8)
+def _parsed(page: str) -> Element:
+    return Tree(page).root
 
 
 def _pressable(element: Element) -> bool:
@@ -219,9 +229,18 @@ class Service:
     administration: Administration
     numbers: itertools.count = field(default_factory=itertools.count)
 
+    def new_tenant(self) -> str:
+        """A tenant that nobody has used yet."""
+        return f"tenant-{next(self.numbers)}"
+
     async def token(self, tenant: str, *rights: str) -> str:
         """A new token for a tenant."""
         return await new_token(self.memory(tenant), name=f"tester of {tenant}", rights=rights or ALL_RIGHTS)
+
+    async def tell_the_story(self, tenant: str) -> None:
+        """Fill the memory of a tenant with what `tulving serve --demo` shows."""
+        clock = story.StoryClock(utc_now())
+        await story.tell(self.memory(tenant, clock=clock, config=STORY), clock)
 
     def memory(self, tenant: str, **parts: Any) -> Memory:
         """The memory of a tenant, perhaps with other parts than the service has (`clock`, `config`)."""
@@ -249,13 +268,15 @@ class Browser:
         async with visitor.web:
             yield await visitor.log_in(self.secret)
 
-    async def hear_the_story(self) -> None:
-        """Fill the memory with what `tulving serve --demo` shows."""
-        clock = story.StoryClock(utc_now())
-        await story.tell(self.service.memory(self.tenant, clock=clock, config=STORY), clock)
+    async def enter(self) -> None:
+        """Be logged in without the form, by the cookie that it sets."""
+        name = f"tulving_access_{urlsplit(self.service.base).port}"
+        value, site = self.secret, "127.0.0.1"
+        await self.context.add_cookies([{"name": name, "value": value, "domain": site, "path": console.PATH}])
 
     async def log_in(self) -> None:
         """By the form, as the holder of a token does."""
+        await self.context.clear_cookies()
         await self.open("/console/login")
         await self.page.fill("[name=token]", self.secret)
         await self.page.keyboard.press("Enter")
@@ -293,13 +314,9 @@ class Browser:
     async def barriers(self, *rules: str) -> list[str]:
         """What axe-core finds that is serious or critical, in the theme that is shown; by some rules or by all."""
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
-        found = (await Axe().run(self.page, options=options)).response["violations"]
-        return [
-            f"{self.page.url}: {each['id']}, {each['help']}: {node['html']:.300} {node.get('failureSummary', '')}"
-            for each in found
-            if each["impact"] in ("serious", "critical")
-            for node in each["nodes"]
-        ]
+        if await self.page.evaluate("!window.axe"):
+            await self.page.evaluate(AXE_SCRIPT)
+        return [f"{self.page.url}: {each}" for each in await self.page.evaluate(BARRIERS, options)]
 
     async def pictures(self, name: str) -> None:
         """Screenshots in both themes, wide and narrow, where a folder for them is named."""

@@ -270,6 +270,7 @@ async def test_each_bar_adds_up(mira):
         assert sum(value for _, value, _ in shown.bar) == pytest.approx(shown.hit.score)
 
 
+@pytest.mark.usefixtures("path")
 async def test_in_a_browser_answers_are_swapped_and_shared(browser):
     """Typing and Enter, the slider, the back button; and what axe says of it."""
     past = datetime.now(UTC) - timedelta(days=100)

@@ -129,6 +129,7 @@ async def test_an_entity_that_is_not_there(visitor, id_, status):
         assert visitor.status == status
 
 
+@pytest.mark.usefixtures("path")
 async def test_it_looks_as_it_should(browser):
     memory = browser.memory
     one, two = [(await memory.create_entity(name, "person")).entity_id for name in ("Mira", "Mira Santos")]

@@ -157,6 +157,7 @@ async def test_contents_are_shown_literally(visitor, memory):
     assert "<b>p</b>" in visitor.heading
 
 
+@pytest.mark.usefixtures("path")
 async def test_it_looks_as_it_should(browser):
     memory = browser.memory
     for subject in ("Mira", "Jon", "a subject with a long name that goes on and on"):

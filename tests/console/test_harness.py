@@ -29,6 +29,7 @@ def test_a_page_that_is_not_well_formed_is_an_error(page):
         Tree(page)
 
 
+@pytest.mark.usefixtures("path")
 async def test_a_browser_shows_the_console(browser):
     await browser.memory.store_fact("Anna", "drink", "green tea")
     await browser.open("/console")
@@ -36,6 +37,7 @@ async def test_a_browser_shows_the_console(browser):
     assert await browser.overflow() == 0
 
 
+@pytest.mark.usefixtures("path")
 async def test_what_goes_wrong_in_the_browser_is_seen(browser):
     await browser.open("/console")
     await browser.page.evaluate(

@@ -9,8 +9,9 @@ QUESTION = "When is Jon's birthday?"
 
 
 async def test_a_stranger_corrects_a_wrong_fact(browser):
-    await browser.hear_the_story()
+    await browser.service.tell_the_story(browser.tenant)
     page = browser.page
+    await browser.log_in()
     await browser.open("/")
     await page.get_by_role("navigation", name="Pages").get_by_role("link", name="Ask", exact=True).click()
     await page.get_by_label("Question").fill(QUESTION)

@@ -486,6 +486,7 @@ def test_a_run_stands_before_what_it_has_learned(clock):
 # -- in a browser ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("path")
 async def test_in_a_browser_a_wrong_fact_is_corrected(browser):
     said = await browser.memory.store_episode("I have moved to Porto!", butler="home", source="Mira")
     await browser.memory.store_fact("Mira", "home", "lives in Lisbon")

@@ -112,6 +112,7 @@ async def test_a_reader_sees_their_own_tenant_only(entered, memory):
     assert "Nothing is remembered yet" in other.text
 
 
+@pytest.mark.usefixtures("path")
 async def test_it_looks_as_it_should(browser):
     memory = browser.memory
     await memory.store_fact("Mira", "home", "Lisbon")

@@ -4,18 +4,28 @@ import re
 from itertools import pairwise
 
 import pytest
-from console_parts import NARROW, WIDE
+import pytest_asyncio
+from console_parts import NARROW, WIDE, Visitor
 from crawling import crawl
 
 ONE_ENGINE = pytest.mark.usefixtures("path")
 SIZES = (NARROW, {"width": 768, "height": 1000}, {"width": 1600, "height": 1000})
 
 
-async def addresses(browser) -> list[str]:
-    """One address of each page."""
-    await browser.hear_the_story()
-    learned = (await browser.memory.search("Jon birthday", ["fact"], limit=1))[0].item
-    async with browser.reader() as reader:
+@pytest.fixture(scope="module")
+def tenant(service) -> str:
+    """What is written here once is only read by the tests."""
+    return service.new_tenant()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def addresses(service, tenant) -> list[str]:
+    """One address of each page, in the story of the demo."""
+    await service.tell_the_story(tenant)
+    learned = (await service.memory(tenant).search("Jon birthday", ["fact"], limit=1))[0].item
+    reader = Visitor(None, service.base)
+    async with reader.web:
+        await reader.log_in(await service.token(tenant))
         found = await crawl(reader, most=1, more=[f"/console/memory/fact/{learned.id}"])
     return [first for first, *_ in found.values()]
 
@@ -26,10 +36,10 @@ def name_of(address: str) -> str:
 
 @ONE_ENGINE
 @pytest.mark.timeout(300)
-async def test_every_page_can_be_read_by_everybody(browser):
+async def test_every_page_can_be_read_by_everybody(browser, addresses):
     """axe-core finds nothing serious in either theme, and no page is wider than its window."""
     found = []
-    for address in await addresses(browser):
+    for address in addresses:
         await browser.open(address)
         await browser.pictures(name_of(address))
         for theme, rules in (("light", ()), ("dark", ("color-contrast",))):  # in which nothing but colours differs
@@ -45,7 +55,6 @@ async def test_every_page_can_be_read_by_everybody(browser):
 
 @ONE_ENGINE
 async def test_the_form_for_a_token_can_be_read_by_everybody(browser):
-    await browser.page.goto("about:blank")  # a page that is open would still ask for its events
     await browser.context.clear_cookies()
     await browser.open("/console/login")
     await browser.pictures("login")
@@ -57,9 +66,9 @@ async def test_the_form_for_a_token_can_be_read_by_everybody(browser):
 
 
 @ONE_ENGINE
-async def test_every_page_is_walked_by_keyboard_alone(browser):
+async def test_every_page_is_walked_by_keyboard_alone(browser, addresses):
     """What has the focus is seen to have it, and the walk leads to all that can be used and around again."""
-    for address in await addresses(browser):
+    for address in addresses:
         await browser.open(address)
         if await browser.page.evaluate("document.activeElement === document.body"):
             await browser.page.keyboard.press("Tab")
@@ -94,11 +103,10 @@ MISSED = """(used) => [...document.querySelectorAll(used)]
 
 
 @ONE_ENGINE
-async def test_headings_are_in_order_and_titles_tell_pages_apart(browser):
+async def test_headings_are_in_order_and_titles_tell_pages_apart(browser, addresses):
     titles = {}
-    wanted = await addresses(browser)
     async with browser.reader() as reader:
-        for address in wanted:
+        for address in addresses:
             await reader.open(address)
             levels = [int(each.tag[1]) for each in reader.tree.all("h1", "h2", "h3", "h4", "h5", "h6")]
             assert levels.count(1) == 1, (address, levels)

@@ -101,6 +101,7 @@ async def test_a_reader_can_not_write_or_delete(entered, mira):
     assert not {"Save work", "Delete"} & {*reader.buttons()}
 
 
+@pytest.mark.usefixtures("path")
 async def test_it_looks_as_it_should(browser):
     for text in ("Leads the team.", "Leads both teams. " * 20):
         await browser.memory.set_profile("work", text, user_id="mira")

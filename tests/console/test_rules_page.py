@@ -112,6 +112,7 @@ async def test_a_reader_can_not_mark(entered, rules):
     assert not {"Helpful", "Mark as harmful", "Store rule"} & {*reader.buttons()}
 
 
+@pytest.mark.usefixtures("path")
 async def test_it_looks_as_it_should(browser):
     memory = browser.memory
     rule = (await memory.store_rule("Run the tests before deploying")).id

@@ -25,6 +25,7 @@ async def here(browser) -> str:
 
 @ONE_ENGINE
 async def test_keys_lead_to_the_pages(browser):
+    await browser.open("/console")
     keys = await browser.page.locator(".side [data-key]").evaluate_all(
         "links => links.map(each => [each.dataset.key, each.getAttribute('href')])"
     )
@@ -39,6 +40,7 @@ async def test_keys_lead_to_the_pages(browser):
 
 @ONE_ENGINE
 async def test_keys_do_nothing_while_somebody_types_or_with_modifiers(browser):
+    await browser.open("/console")
     await browser.page.evaluate(
         """() => document.querySelector("main").insertAdjacentHTML("beforeend",
             '<input id="field"><textarea id="text"></textarea><div id="free" contenteditable>x</div>')"""
@@ -57,6 +59,7 @@ async def test_keys_do_nothing_while_somebody_types_or_with_modifiers(browser):
 
 @ONE_ENGINE
 async def test_the_keys_are_explained(browser):
+    await browser.open("/console")
     await browser.page.keyboard.press("?")
     shown = browser.page.get_by_role("dialog", name="Keys")
     await expect(shown).to_contain_text("Overview")
@@ -73,6 +76,7 @@ async def test_the_keys_are_explained(browser):
 
 @ONE_ENGINE
 async def test_entries_of_a_list_are_walked_and_acted_on_by_keys(browser):
+    await browser.open("/console")
     await browser.page.evaluate(
         """() => {
             const item = (number) => `<li data-item><a href="#${number}">${number}</a>
@@ -94,7 +98,7 @@ async def test_entries_of_a_list_are_walked_and_acted_on_by_keys(browser):
 
 @ONE_ENGINE
 async def test_every_list_is_walked_and_its_entries_opened_by_keys(browser):
-    await browser.hear_the_story()
+    await browser.service.tell_the_story(browser.tenant)
     for path, leads_to in (
         ("/console/ask?q=Jon", "/console/memory/"),
         ("/console/timeline", "/console/memory/episode/"),
@@ -115,6 +119,7 @@ async def test_every_list_is_walked_and_its_entries_opened_by_keys(browser):
 
 @ONE_ENGINE
 async def test_the_theme_changes_without_a_new_page_and_is_kept(browser):
+    await browser.open("/console")
     await browser.page.evaluate("window.stayed = true")
     await browser.press("Dark theme")
     assert await browser.page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -143,6 +148,7 @@ async def test_the_theme_follows_the_system_until_it_is_chosen(browser):
 @ONE_ENGINE
 async def test_an_act_asks_in_a_dialog(browser):
     sent = []
+    await browser.open("/console")
     browser.page.on("request", lambda request: sent.append(request.method) if request.method == "POST" else None)
     await browser.page.evaluate(
         """() => {
@@ -170,6 +176,7 @@ async def test_an_act_asks_in_a_dialog(browser):
 
 @ONE_ENGINE
 async def test_a_text_is_copied(browser):
+    await browser.open("/console")
     await browser.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await browser.page.evaluate(
         """() => document.querySelector("main").insertAdjacentHTML("beforeend",
@@ -181,7 +188,8 @@ async def test_a_text_is_copied(browser):
 
 
 async def follow(browser) -> None:
-    """Let the whole content of the page be kept up to date, besides the blocks that are."""
+    """Let the whole content of a page be kept up to date, besides the blocks that are."""
+    await browser.open("/console")
     await browser.page.evaluate(FOLLOWED)
     await expect(browser.page.locator("[data-live-mark].is-live")).to_have_text("live")
 

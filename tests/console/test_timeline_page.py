@@ -141,6 +141,7 @@ async def test_a_long_ago_import_is_in_the_chart(visitor, memory, clock):
     assert "Later" in visitor.text
 
 
+@pytest.mark.usefixtures("path")
 async def test_it_looks_as_it_should(browser):
     for number in range(3):
         await browser.memory.store_episode(f"moment {number}", butler="a", title="A title", source="Mira", tags=["tea"])
