@@ -1,6 +1,7 @@
 """The visitors themselves: they see what a browser shows, and a fault on a page fails its test."""
 
 import asyncio
+import os
 
 import pytest
 from html_tree import Tree
@@ -30,6 +31,11 @@ def test_a_page_that_is_not_well_formed_is_an_error(page):
 
 
 @pytest.mark.usefixtures("path")
+async def test_tests_with_a_browser_share_one_process(browser, request):
+    """Else each process starts a browser and services of its own."""
+    assert request.node.nodeid.endswith("@browser") or "PYTEST_XDIST_WORKER" not in os.environ
+
+
 async def test_a_browser_shows_the_console(browser):
     await browser.memory.store_fact("Anna", "drink", "green tea")
     await browser.open("/console")
