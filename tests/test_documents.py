@@ -90,7 +90,7 @@ class Reader:
                     if line.strip():
                         self._type(line, block)
             case "python" if self.hurried:
-                self._here(lambda: exec(block.text, {"__name__": "__main__"}), block)  # noqa: S102
+                self._here(lambda: exec(block.text, {"__name__": "__main__"}), block)
             case "python":
                 self.run([sys.executable, "-c", block.text], block)
             case "sql":
