@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,8 @@ from tulving.providers import weights
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PLAIN = re.compile(r"""tulving (?:[^|<>&;$`()*?~"'#]|"[^"$`\\!]*"|'[^']*')+(?:\s#.*)?$""")
+"""A line of which the shell only makes words."""
 COMMAND = re.compile(r"`(tulving [^`]+)`")
 SERVERS = ("tulving mcp --http", "tulving worker")
 KEPT = "tulving serve "
@@ -74,7 +76,10 @@ class Reader:
     database: str = "postgres"
     kept: list[subprocess.Popen[str]] = field(default_factory=list)
     hurried: bool = False
-    """Runs our commands in this process, where a line asks nothing else of the shell: half a second less for each."""
+    """Runs snippets, and our commands where a line asks nothing else of the shell, in this process: half a second less
+    for each."""
+    printed: str = ""
+    """By what was done last in this process."""
     said: str = ""
     """The first line of what was started last."""
 
@@ -84,6 +89,8 @@ class Reader:
                 for line in block.text.replace("\\\n", " ").splitlines():
                     if line.strip():
                         self._type(line, block)
+            case "python" if self.hurried:
+                self._here(lambda: exec(block.text, {"__name__": "__main__"}), block)
             case "python":
                 self.run([sys.executable, "-c", block.text], block)
             case "sql":
@@ -106,7 +113,7 @@ class Reader:
             self._end(self._start(line), f"{block}: {line}")
         elif line.startswith(KEPT):
             self.kept.append(self._start(line))
-        elif self.hurried and re.match(r"tulving [^|<>&;$`()*?~]+$", line):
+        elif self.hurried and PLAIN.match(line):
             self._command(shlex.split(line, comments=True)[1:], block)
         elif line.startswith("export "):
             said = self.run(["bash", "-c", f"{line}\nenv -0"], block)
@@ -132,16 +139,24 @@ class Reader:
         return done.stdout
 
     def _command(self, arguments: list[str], block: Block) -> None:
-        said, level = io.StringIO(), log.level
-        with pytest.MonkeyPatch.context() as around, redirect_stdout(said), redirect_stderr(said):
+        assert self._here(lambda: run(arguments), block) == 0, f"{block}: {arguments}\n{self.printed}"
+
+    def _here(self, act: Callable[[], Any], block: Block) -> Any:
+        """Do it in this process, as if it had been started in the reader's folder with the reader's environment."""
+        printed, level = io.StringIO(), log.level
+        with pytest.MonkeyPatch.context() as around, redirect_stdout(printed), redirect_stderr(printed):
             around.chdir(self.folder)
             for name in set(os.environ) - set(self.environ):
                 around.delenv(name)
             for name, value in self.environ.items():
                 around.setenv(name, value)
-            code = run(arguments)
-        log.setLevel(level)
-        assert code == 0, f"{block}: {arguments}\n{said.getvalue()}"
+            try:
+                return act()
+            except Exception as error:
+                raise AssertionError(f"{block}\n{printed.getvalue()}") from error
+            finally:
+                log.setLevel(level)
+                self.printed = printed.getvalue()
 
     def _start(self, line: str) -> subprocess.Popen[str]:
         """What runs until it is told to end: wait until it says that it is there."""
@@ -239,6 +254,7 @@ def test_the_readme_from_top_to_bottom(reader: Reader, database: str) -> None:
 
 
 def test_the_page_on_postgresql(reader: Reader, postgres: Server) -> None:
+    reader.hurried = True
     url = postgres.url("memory")
     for role in ("tulving", "memory_service", "memory_worker"):
         reader.meant[f"postgresql://{role}:secret@db.example.com/memory"] = as_role(url, f"{role}:secret")

@@ -13,6 +13,8 @@ from tulving.interfaces.cli.commands import application
 from tulving.services.operations import OPERATIONS
 from tulving.settings import MemoryModuleConfig
 
+pytestmark = pytest.mark.xdist_group("reference")  # so that one process of the tests makes the pages
+
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:

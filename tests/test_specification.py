@@ -7,6 +7,8 @@ import pytest
 import specification
 from specification import Row, Scenario
 
+pytestmark = pytest.mark.xdist_group("specification")  # so that one process of the tests reads all marks
+
 FACT = Row("001", "table", "facts", ("001-002",), ("table facts",), "")
 LEADS_NOWHERE = "001 table 'facts' is said to be at {}, which does not exist"
 MARKED = """

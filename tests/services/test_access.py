@@ -106,6 +106,7 @@ async def test_what_is_no_id_is_refused(memory: Memory, id_):
         await administer(memory).revoke_token(id_)
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("field", "given"),
     [

@@ -120,6 +120,7 @@ async def test_what_is_newer_is_so_only_if_it_was_known_then(memory):
     assert "green tea" in await memory.context(query, butler="b", as_of=year(2020))
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("bad", ["2020-01-01", 5, datetime(2020, 1, 1)])
 @pytest.mark.parametrize("verb", ["search", "recall", "context"])
 async def test_a_bad_day_is_refused_by_name(memory, verb, bad):

@@ -98,6 +98,7 @@ async def test_a_search_for_something_rare_says_how_far_it_has_looked(memory: Me
     assert ([event.event_type for event in found], looks) == (["rule_created"], 3)
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("field", "given"),
     [

@@ -25,6 +25,7 @@ async def test_a_batch_may_be_of_mappings(memory, clock):
     assert await memory.store_facts([]) == []
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("offers", "complaint"),
     [

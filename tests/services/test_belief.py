@@ -1,6 +1,7 @@
 """Belief is a filter before the cut: what has faded takes the place of nothing that is believed."""
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
@@ -48,8 +49,7 @@ async def test_ranks_count_among_the_believed(memory, clock):
 
 
 @pytest.mark.parametrize("swept", [False, True])
-@pytest.mark.parametrize("mode", search.MODES)
-async def test_every_threshold_cuts_where_it_says(memory, clock, mode, swept):
+async def test_every_threshold_cuts_where_it_says(memory, clock, swept):
     """Facts of five ages that are believed by 0.06 to 1 now; the less they are believed, the better they match."""
     ages = {0.06: 351.7, 0.12: 265.0, 0.21: 195.1, 0.55: 74.8, 1.0: 0.0}
     for place, (belief, days) in enumerate(sorted(ages.items())):
@@ -60,7 +60,7 @@ async def test_every_threshold_cuts_where_it_says(memory, clock, mode, swept):
         clock.advance(days=days)
     if swept:
         await memory.run_decay_sweep()
-    for threshold in (0, 0.1, 0.2, 0.5, 1):
+    for mode, threshold in product(search.MODES, (0, 0.1, 0.2, 0.5, 1)):
         believed = [belief for belief in ages if belief >= threshold]
         found = await memory.search("green tea", types=["fact"], mode=mode, min_confidence=threshold, limit=12)
         assert len(found) == 12

@@ -380,6 +380,7 @@ async def test_the_longest_names_fit_into_the_key(memory):
     assert await mine.store_rule("wave") == first
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\nb", "a\x00", "\ud800", 7, b"k"])
 async def test_what_is_no_key_is_refused(memory, key):
     with pytest.raises(InvalidInput, match="idempotency_key"):

@@ -206,6 +206,7 @@ async def test_private_text_is_no_name(memory, sql):
     assert await found(memory, "anna <private>x</private>") == [("Anna", "exact", 100.0)]
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -570,6 +571,7 @@ async def test_scores_from_elsewhere_are_added(memory, caplog):
     assert [(each.entity_id, each.score) for each in ranked] == [(nan, 80.0)]
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [

@@ -143,6 +143,7 @@ async def test_an_empty_answer_names_what_came_closest(memory, clock):
     assert (nothing.hits, nothing.closest, nothing.candidates) == ([], None, 0)
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("verb", ["search", "recall", "context"])
 @pytest.mark.parametrize("bad", [-0.1, 1.1, float("nan"), float("inf"), "0.5", True, [0.5]])
 async def test_a_bad_floor_is_refused_by_name(memory, verb, bad):

@@ -295,6 +295,7 @@ async def test_a_model_that_fails_leaves_a_failed_run_and_nothing_else(memory):
     assert await facts(memory) == []
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     "conversation",
     [

@@ -412,13 +412,13 @@ async def use_what_was_learned(memory):
 
 
 @pytest.mark.usefixtures("path")
-async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path, engine):
+async def test_a_tampered_export_is_refused_whole_or_does_no_harm(memory, sql, tmp_path):
     source = memory.bind(caller=Caller("source"))
     await fill(source)
     await source.export(tmp_path / "a.jsonl")
     lines = read(tmp_path / "a.jsonl")
     refused = taken = 0
-    for seed in range(100 if engine == "sqlite" else 30):
+    for seed in range(50):
         path = write(tmp_path / "b.jsonl", mutated(Random(seed), lines))
         tenant = f"t{seed}"
         importer = memory.bind(caller=Caller(tenant))
@@ -520,19 +520,24 @@ NO_OFFER = {
 
 
 @pytest.mark.parametrize("table", REFUSED_IN)
-async def test_a_bad_value_of_what_was_learned_is_refused_by_name(memory, sql, tmp_path, table):
+async def test_a_bad_value_of_what_was_learned_is_refused_by_name(memory, sql, tmp_path, engine, table):
+    """Rows are checked before they reach an engine: PostgreSQL gets the first and the last bad value of each column."""
+
+    def step(values):
+        return 1 if engine == "sqlite" else max(1, len(values) - 1)
+
     source = memory.bind(caller=Caller("source"))
     await fill(source)
     await source.export(tmp_path / "a.jsonl")
     lines = read(tmp_path / "a.jsonl")
     at = next(at for at, line in enumerate(lines) if line.get("table") == table)
-    wrong = [(name, name, bad) for name, values in REFUSED_IN[table].items() for bad in values]
+    wrong = [(name, name, bad) for name, values in REFUSED_IN[table].items() for bad in values[:: step(values)]]
     if table == "proposals":
         offer = {"subject": "s", "predicate": "p", "content": "c", "tags": ["t"], "evidence": [str(UUID(int=1))]}
         offer |= {"permanence": "stable", "importance": 5.0, "confidence": None}
         lines[at]["row"] |= {"action": "new_fact", "offer": offer}
         for name, values in NO_OFFER.items():
-            wrong += [("offer", f"offer.{name}", {**offer, name: bad}) for bad in values]
+            wrong += [("offer", f"offer.{name}", {**offer, name: bad}) for bad in values[:: step(values)]]
         wrong += [("offer", "offer", {**offer, "tenant_id": "x"}), ("action", "offer", "updated_fact")]
     for name, told, value in wrong:
         bad = lines[at]["row"]["candidate_id"] if value == CANDIDATE else value

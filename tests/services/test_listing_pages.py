@@ -139,10 +139,10 @@ async def made(memory: Memory, clock: ManualClock, listing: Listing, moments: Se
 
 
 @EVERY
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 1000])
-async def test_the_pages_have_every_entry_once_and_in_order(listing, limit, memory, clock):
+async def test_the_pages_have_every_entry_once_and_in_order(listing, memory, clock):
     ids = await made(memory, clock, listing, [3, 1, 3])
-    assert await listing.walk(memory, limit) == ids
+    for limit in (1, 2, 3, 4, 7, 1000):
+        assert await listing.walk(memory, limit) == ids
     assert (await listing.page(memory))[0] == ids, "by default, these fit on one page"
 
 

@@ -167,6 +167,7 @@ async def test_setting_a_block(memory, clock, sql):
     assert not any(word in str(found) for word in ("baker", "rower"))
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("block", "content", "field"),
     [

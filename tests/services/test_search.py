@@ -179,6 +179,7 @@ async def test_a_selective_filter_never_starves_the_result(memory, mode):
     assert {hit.item.butler for hit in found} == {"few"}
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [

@@ -376,6 +376,7 @@ async def test_the_time_to_live_is_configured(memory, clock, config):
     assert stored.expires_at == (None if days is None else clock.now + timedelta(days=days))
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [

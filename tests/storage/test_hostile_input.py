@@ -30,11 +30,13 @@ from tulving.testing import ScriptedLlm, WordEmbedder
 
 Census = Callable[[], dict[str, Any]]
 MEGABYTE = 1_000_000
+LONG = 100_000
+"""Many times as long as a query or a name may be. What a megabyte takes is shown with `HUGE_TEXTS`."""
 TEXTS = {
-    "a megabyte": "".join(f"word{number} " for number in range(MEGABYTE // 10))[:MEGABYTE],
-    "a megabyte of one word": "again " * (MEGABYTE // 6),
-    "one word of a megabyte": "x" * MEGABYTE,
-    "a megabyte of brackets": "(" * MEGABYTE + "end",
+    "many words": "".join(f"word{number} " for number in range(LONG // 10)),
+    "a word again and again": "again " * (LONG // 6),
+    "one long word": "x" * LONG,
+    "brackets": "(" * LONG + "end",
     "nul": "before\x00after \x00",
     "only a word beside nul": "\x00\x00word\x00",
     "lone surrogates": "before\ud800after \udfff word",
@@ -44,7 +46,7 @@ TEXTS = {
     "combining": "Z\u0351\u036b\u0343\u032a a\u0301\u0302\u0303 re\u0301sume\u0301",
     "zero width": "in\u200bvis\u200dible\ufeff and\u2060joined",
     "crlf": "one\r\ntwo\r\n\r\nthree\r",
-    "100,000 lines": "line\n" * 100_000,
+    "many lines": "line\n" * (LONG // 5),
     "control characters": "bell\x07 escape\x1b[31m delete\x7f form\x0c feed",
     "sql": "'; DROP TABLE facts; --",
     "more sql": '" OR 1=1); DELETE FROM episodes; /* :tenant_id ? $1 @name',
@@ -58,6 +60,7 @@ TEXTS = {
     "indic": "हिन्दी में लिखा गया",
 }
 HUGE_TEXTS = {
+    "lines": "line\n" * (MEGABYTE // 5),
     "short words": "".join(f"{number:x} " for number in range(MEGABYTE // 6))[:MEGABYTE],
     "long words": "".join(f"{number:x}" + "y" * 2040 + " " for number in range(MEGABYTE // 2046)),
     "ideographs": "".join(chr(0x4E00 + number * 7919 % 20_900) for number in range(MEGABYTE // 3)),

@@ -138,9 +138,9 @@ async def sow(memory: Memory) -> dict[str, UUID]:
 
 
 @pytest.fixture
-def names(engine: str) -> list[str]:
-    """On PostgreSQL, where each call takes longer, a few will do for changes; everybody reads, on both."""
-    return NAMES if engine == "sqlite" else ["default", "a", "b", "ab", "A", "acme", "acme-2", "*", "%", "null"]
+def names() -> list[str]:
+    """A few will do for changes; everybody reads."""
+    return ["default", "a", "b", "ab", "A", "acme", "acme-2", "*", "%", "null"]
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ from tulving.storage.postgres import indexes
 from tulving.storage.tenant_words import prefixed
 from tulving.testing import CLOSE, ManualClock, WordEmbedder
 
+pytestmark = pytest.mark.xdist_group("crowded")  # so that one process of the tests fills the crowded database
+
 SIZE = 16
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COUNTS: dict[str, dict[Kind, int]] = {
