@@ -31,9 +31,10 @@ from tulving.testing import ScriptedLlm, WordEmbedder
 Census = Callable[[], dict[str, Any]]
 MEGABYTE = 1_000_000
 LONG = 100_000
-"""Many times as long as a query or a name may be. What a megabyte takes is shown with `HUGE_TEXTS`."""
+"""Many times as long as a query or a name may be. Texts of a megabyte take long: one goes through every verb, and others
+are in `HUGE_TEXTS`."""
 TEXTS = {
-    "many words": "".join(f"word{number} " for number in range(LONG // 10)),
+    "a megabyte": "".join(f"word{number} " for number in range(MEGABYTE // 10))[:MEGABYTE],
     "a word again and again": "again " * (LONG // 6),
     "one long word": "x" * LONG,
     "brackets": "(" * LONG + "end",
