@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -30,13 +29,6 @@ from tulving.testing import ManualClock, SequentialIds
 
 KNOWN = operations()
 DOCUMENT = openapi.document()
-
-
-def _group(operation: Operation) -> str:
-    return operation.http.split()[1].split("/")[2]
-
-
-GROUPS = {name: [*each] for name, each in groupby(sorted(KNOWN.values(), key=_group), _group)}
 
 
 # -- as the library ----------------------------------------------------------------------------------------------
@@ -231,15 +223,15 @@ HOSTILE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("group", GROUPS)
-async def test_no_value_breaks_an_operation(group: str, url: str):
-    """Each parameter in turn has each hostile value, while the others are right: it is taken, or refused as the
+@pytest.mark.parametrize("part", range(3))
+async def test_no_value_breaks_an_operation(part: int, url: str):
+    """Each parameter of a third of the operations in turn has each hostile value, while the others are right: it is taken, or refused as the
     document says; nothing is changed then."""
     async with http_document.memory_of(url) as (memory, clock):
         told = {said.name: said.arguments for said in await http_document.tell(memory, clock)}
         async with served(memory) as api:
             changes = _changes(memory)
-            for operation in GROUPS[group]:
+            for operation in [*KNOWN.values()][part::3]:
                 for parameter in parameters(operation):
                     for value in HOSTILE:
                         await _try(api, operation, told[operation.name] | {parameter.name: value}, changes)
