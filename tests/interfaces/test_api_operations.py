@@ -225,8 +225,8 @@ HOSTILE: list[Any] = [
 
 @pytest.mark.parametrize("part", range(3))
 async def test_no_value_breaks_an_operation(part: int, url: str):
-    """Each parameter of a third of the operations in turn has each hostile value, while the others are right: it is taken, or refused as the
-    document says; nothing is changed then."""
+    """Each parameter of a third of the operations has each hostile value in turn, while the others are right: it is
+    taken, or refused as the document says; nothing is changed then."""
     async with http_document.memory_of(url) as (memory, clock):
         told = {said.name: said.arguments for said in await http_document.tell(memory, clock)}
         async with served(memory) as api:

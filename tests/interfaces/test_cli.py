@@ -35,6 +35,7 @@ def fact(cli) -> str:
 class TestAsAProcess:
     """The main paths, through a real shell's eyes."""
 
+    @ONE_ENGINE
     def test_a_day_with_a_memory(self, process):
         stored = process("store", "fact", "Anna", "favorite_color", "-", stdin="deep green\n")
         assert (stored.code, stored.err) == (0, "")

@@ -298,12 +298,16 @@ async def test_a_long_content_is_cut(environ):
 async def test_what_one_process_does_is_heard_at_another(environ, token):
     secret = token()["secret"]
     with service_process() as other:
-        async with service() as here, here.client(secret) as reader, client_of(other, secret) as writer:
-            async with listening(reader) as stream:
-                for number in range(3):
-                    sent = {"content": f"number {number}", "butler": "b"}
-                    made = (await writer.post("/v1/episodes", json=sent)).json()
-                    assert (await stream.next()).data["payload"]["id"] == made["id"]
+        async with (
+            service() as here,
+            here.client(secret) as reader,
+            client_of(other, secret) as writer,
+            listening(reader) as stream,
+        ):
+            for number in range(3):
+                sent = {"content": f"number {number}", "butler": "b"}
+                made = (await writer.post("/v1/episodes", json=sent)).json()
+                assert (await stream.next()).data["payload"]["id"] == made["id"]
 
 
 async def test_nothing_is_lost_or_moved_when_connections_and_servers_die(environ, token):

@@ -1,5 +1,6 @@
 """What a person decides about memories: by the beginning of their ids, several at once, and asked before deleting."""
 
+import io
 import json
 import os
 import pty
@@ -130,15 +131,16 @@ def test_one_that_cannot_be_confirmed_does_not_keep_the_others_from_it(cli, fact
 
 @pytest.mark.usefixtures("path")
 class TestAsking:
-    def test_who_cannot_be_asked_must_have_said_yes(self, process, facts):
+    def test_who_cannot_be_asked_must_have_said_yes(self, cli, facts, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
         for words in (("delete", "fact", facts[0]), ("delete-profile",)):
-            ran = process(*words)
+            ran = cli(*words)
             assert (ran.code, ran.out) == (2, "")
             assert "--yes" in ran.err
-        assert process("show", facts[0]).code == 0
+        assert cli("show", facts[0]).code == 0
 
     @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0), (b"\x04", 1)])
-    def test_a_person_is_shown_what_would_be_gone(self, environ, cli, process, facts, answer: bytes, code: int):
+    def test_a_person_is_shown_what_would_be_gone(self, environ, cli, facts, answer: bytes, code: int):
         cli("edit", "fact", facts[0], "--content", "x\x1b[2J")
         leader, follower = pty.openpty()
         os.write(leader, answer)
@@ -153,7 +155,7 @@ class TestAsking:
         assert ran.returncode == code
         assert "fact  Anna · one: x\ufffd[2J" in ran.stderr, "it can't take hold of the terminal"
         assert "Delete these 2 memories for good? [y/N]" in ran.stderr
-        assert process("show", facts[0]).code == (3 if code == 0 else 0)
+        assert cli("show", facts[0]).code == (3 if code == 0 else 0)
 
 
 def test_a_key_that_was_never_used_says_so(cli):
