@@ -58,6 +58,7 @@ def test_what_is_not_clear_is_refused_and_nothing_is_changed(cli, facts):
     assert len(json.loads(cli("list", "facts", "--json").out)["items"]) == 3
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_no_more_than_a_few_candidates_are_named(cli, url: str):
     for number in range(7):
         id_ = stored(cli, "fact", "Anna", f"p{number}", "x")
@@ -87,6 +88,7 @@ def test_ids_of_other_owners_and_scopes_are_not_there(cli, facts, monkeypatch: p
         monkeypatch.delenv(name)
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_sessions_entities_and_short_refs(cli):
     session = json.loads(cli("sessions", "start", "--json").out)["id"]
     assert session in cli("sessions", "show", session[:18]).out
@@ -97,6 +99,7 @@ def test_sessions_entities_and_short_refs(cli):
     assert [cli(*words).code for words in (("show", ref), ("confirm", ref), ("forget", "fact", ref))] == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_plural_names_a_kind(cli, facts):
     assert cli("list", "facts").out == cli("list", "fact").out
     assert cli("list", "rules").out == "no rules\n"
@@ -104,6 +107,7 @@ def test_a_plural_names_a_kind(cli, facts):
     assert cli("list", "factses").code == 2
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @pytest.mark.parametrize(("verb", "done", "more"), [
     ("confirm", "confirmed", []), ("forget", "forgotten", []), ("delete", "deleted", ["--yes"]),
 ])  # fmt: skip
@@ -118,6 +122,7 @@ def test_several_at_once_each_reported(cli, facts, verb: str, done: str, more: l
     assert json.loads(told.err)["error"]["type"] == "NotFound"
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_one_that_cannot_be_confirmed_does_not_keep_the_others_from_it(cli, facts):
     old = stored(cli, "fact", "Ben", "drink", "tea")
     stored(cli, "fact", "Ben", "drink", "coffee")
