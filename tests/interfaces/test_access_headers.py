@@ -10,6 +10,8 @@ from tulving import Memory
 from tulving.domain.access import ALL_RIGHTS, RIGHTS
 from tulving.errors import StoreUnavailable
 
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 APP = "https://app.example.com"
 ASKED = {"access-control-request-method": "PATCH", "access-control-request-headers": "authorization, if-match"}
 

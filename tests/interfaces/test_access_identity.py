@@ -19,6 +19,8 @@ from tulving.config import parse
 from tulving.errors import ConfigError
 from tulving.interfaces.http.signing_keys import LARGEST, SigningKeys
 
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 ALL = "tulving:read tulving:write tulving:destroy"
 
 
@@ -376,7 +378,6 @@ async def test_weak_and_private_keys_are_left_out(environ, issuer: Provider):
         assert await status(here, issuer.token("two")) == 200
 
 
-@pytest.mark.usefixtures("path")
 def test_with_a_provider_it_is_served_to_others_without_a_token_of_ours(process, environ, issuer: Provider):
     made = settings(issuer)
     told = {f"TULVING_JWT__{name.upper()}": value for name, value in made.items()}

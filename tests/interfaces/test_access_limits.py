@@ -15,6 +15,8 @@ from tulving.interfaces.http.rates import Rates
 from tulving.ports import Completion
 from tulving.testing import ScriptedLlm
 
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 WRONG = "tulving_" + "W" * 43
 
 

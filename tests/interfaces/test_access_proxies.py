@@ -57,18 +57,17 @@ async def test_only_a_named_peer_says_for_whom_it_speaks(monkeypatch, proxies, h
 
 
 @pytest.mark.usefixtures("path")
-@pytest.mark.parametrize(("named", "believed"), [("127.0.0.1", True), ("10.0.0.1", False)])
-def test_the_option_of_the_command_names_them(token, named: str, believed: bool):
+def test_the_option_of_the_command_names_them(token):
     """A cookie is then for safe ways only, and failures are counted for each client behind the proxy."""
     token()
     wrong = {"authorization": "Bearer tulving_" + "W" * 43, "x-forwarded-proto": "https"}
-    with service_process("--proxy-headers", named, TULVING_HTTP__FAILURES_PER_MINUTE="2") as served:
+    with service_process("--proxy-headers", "127.0.0.1", TULVING_HTTP__FAILURES_PER_MINUTE="2") as served:
         with httpx2.Client(base_url=f"http://127.0.0.1:{served.port}", timeout=30) as web:
             page = web.get("/console/login", headers=FORWARDED)
             cookies = page.headers.get_list("set-cookie")
-            assert cookies and all(("secure" in each.lower()) == believed for each in cookies)
+            assert cookies and all("secure" in each.lower() for each in cookies)
             tried = [
                 web.get("/v1/health", headers=wrong | {"x-forwarded-for": f"192.0.2.{number}"}).status_code
-                for number in range(4)
+                for number in (1, 2, 3, 4, 4, 4)
             ]
-        assert tried == ([401] * 4 if believed else [401, 401, 429, 429])
+        assert tried == [401] * 5 + [429]

@@ -42,7 +42,7 @@ async def ended(served) -> int:
     return await asyncio.wait_for(asyncio.to_thread(served.process.wait), 20)
 
 
-async def test_under_load_it_ends_soon_and_loses_nothing_that_it_acknowledged(token, process, tmp_path: Path):
+async def test_under_load_it_ends_soon_and_loses_nothing_that_it_acknowledged(token, cli, tmp_path: Path):
     secret = token()["secret"]
     with service_process() as served:
         acknowledged: list[str] = []
@@ -55,7 +55,7 @@ async def test_under_load_it_ends_soon_and_loses_nothing_that_it_acknowledged(to
         await asyncio.gather(*tasks)
         assert await ended(served) == 0
         assert "Traceback" not in served.later, served.later
-    assert process("export", "--all-tenants", "all.jsonl").code == 0
+    assert (await asyncio.to_thread(cli, "export", "--all-tenants", "all.jsonl")).code == 0
     stored = re.findall(r'"content": ?"(w[0-9]+ [0-9]+)"', (tmp_path / "all.jsonl").read_text())
     assert sorted(set(stored)) == sorted(stored), "nothing is there twice"
     assert set(acknowledged) <= set(stored)
@@ -63,7 +63,7 @@ async def test_under_load_it_ends_soon_and_loses_nothing_that_it_acknowledged(to
 
 
 @pytest.mark.usefixtures("path")
-async def test_a_request_that_was_begun_is_finished(token, process):
+async def test_a_request_that_was_begun_is_finished(token, cli):
     secret, body = token()["secret"], b'{"content": "half before, half after", "butler": "b"}'
     with service_process() as served, socket.create_connection(("127.0.0.1", served.port)) as request:
         head = (
@@ -81,7 +81,7 @@ async def test_a_request_that_was_begun_is_finished(token, process):
         request.sendall(body[20:])
         assert request.recv(10_000).startswith(b"HTTP/1.1 201 ")
         assert await ended(served) == 0
-    assert "half before, half after" in process("list", "episode", "--json").out
+    assert "half before, half after" in (await asyncio.to_thread(cli, "list", "episode", "--json")).out
 
 
 @pytest.mark.usefixtures("path")

@@ -105,9 +105,9 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path):
     assert context is not None and context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_half_a_pair_is_refused_before_anything_is_opened(process, tmp_path: Path):
+def test_half_a_pair_is_refused_before_anything_is_opened(cli, tmp_path: Path):
     cert, _ = pair(tmp_path)
-    ran = process("serve", "127.0.0.1:0", "--tls-cert", str(cert))
+    ran = cli("serve", "127.0.0.1:0", "--tls-cert", str(cert))
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "tls_key: is missing; allowed: --tls-cert and --tls-key together" in ran.err
 
@@ -209,6 +209,6 @@ def test_a_connection_counts_before_its_handshake(token, tmp_path: Path, limit: 
 
 
 @pytest.mark.usefixtures("path")
-def test_an_open_server_has_no_proxy(process):
-    ran = process("serve", "127.0.0.1:0", "--open", "--proxy-headers", "127.0.0.1")
+def test_an_open_server_has_no_proxy(cli):
+    ran = cli("serve", "127.0.0.1:0", "--open", "--proxy-headers", "127.0.0.1")
     assert (ran.code, "open: is not possible behind a proxy" in ran.err) == (2, True)

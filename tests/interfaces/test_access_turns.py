@@ -289,7 +289,7 @@ async def test_a_write_that_is_given_up_is_whole_or_not_there(environ, monkeypat
     call = {"name": "memory_store_fact", "arguments": FACT}
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     path, body, headers = ("/mcp", rpc, JSON) if surface == "mcp" else ("/v1/facts", FACT, {})
-    async with service(http={"answer_timeout": 2}) as here:
+    async with service(http={"answer_timeout": 1}) as here:
         secret = await here.create()
         monkeypatch.setattr(BoundedWrites, "write", late)
         given_up = await here.send("POST", path, secret, json=body, headers=headers)

@@ -696,6 +696,7 @@ async def test_a_key_holds_for_all_servers_of_a_store_and_after_their_end(enviro
         assert len((await here.get("/v1/memories/episode")).json()["items"]) == len(keys)
 
 
+@pytest.mark.usefixtures("path")
 async def test_a_service_of_its_own_answers_and_keeps_what_it_was_told(
     environ: dict[str, str], token: Callable[..., Any]
 ):

@@ -1,11 +1,12 @@
 """Every operation over HTTP: it answers as the library does, to those who have the right, and nothing breaks it."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import http_document
 import httpx2
@@ -13,7 +14,7 @@ import pytest
 from administration import administer
 from api_parts import PROBLEM, Api, served
 from http_document import Said, operations
-from http_parts import filled
+from http_parts import bearer, filled
 from raw_sql import run_sql
 
 from tulving import Memory
@@ -28,13 +29,6 @@ from tulving.testing import ManualClock, SequentialIds
 
 KNOWN = operations()
 DOCUMENT = openapi.document()
-
-
-def _group(operation: Operation) -> str:
-    return operation.http.split()[1].split("/")[2]
-
-
-GROUPS = {name: [*each] for name, each in groupby(sorted(KNOWN.values(), key=_group), _group)}
 
 
 # -- as the library ----------------------------------------------------------------------------------------------
@@ -229,15 +223,15 @@ HOSTILE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("group", GROUPS)
-async def test_no_value_breaks_an_operation(group: str, url: str):
-    """Each parameter in turn has each hostile value, while the others are right: it is taken, or refused as the
-    document says; nothing is changed then."""
+@pytest.mark.parametrize("part", range(3))
+async def test_no_value_breaks_an_operation(part: int, url: str):
+    """Each parameter of a third of the operations has each hostile value in turn, while the others are right: it is
+    taken, or refused as the document says; nothing is changed then."""
     async with http_document.memory_of(url) as (memory, clock):
         told = {said.name: said.arguments for said in await http_document.tell(memory, clock)}
         async with served(memory) as api:
             changes = _changes(memory)
-            for operation in GROUPS[group]:
+            for operation in [*KNOWN.values()][part::3]:
                 for parameter in parameters(operation):
                     for value in HOSTILE:
                         await _try(api, operation, told[operation.name] | {parameter.name: value}, changes)
@@ -267,15 +261,34 @@ async def _try(api: Api, operation: Operation, arguments: dict[str, Any], change
     changes.clear()
     method, path = operation.http.split()
     path, rest = filled(path, arguments)
-    if method in IN_QUERY:
-        answered = await api.send(method, path, params=_as_query(rest))
-    else:
-        body = json.dumps(rest)
-        answered = await api.send(method, path, content=body, headers={"content-type": "application/json"})
+    query, body = (_as_query(rest), b"") if method in IN_QUERY else (b"", json.dumps(rest).encode())
+    answered = await _send(api, method, path, query, body)
     if answered.status_code >= 300:
         refused(answered, operation, arguments)
         assert changes == [], (operation.name, arguments)
     return answered
+
+
+async def _send(api: Api, method: str, path: str, query: bytes, body: bytes) -> httpx2.Response:
+    """Without a client: to put together the address of a long value takes it longer than the service the answer."""
+    headers = {"host": "127.0.0.1:8321", "content-type": "application/json", "content-length": str(len(body))}
+    scope = {
+        **{"type": "http", "http_version": "1.1", "scheme": "http", "method": method, "root_path": ""},
+        **{"path": unquote(path), "raw_path": path.encode(), "query_string": query},
+        **{"server": ("127.0.0.1", 8321), "client": ("127.0.0.1", 123)},
+        "headers": [(name.encode(), value.encode()) for name, value in (headers | bearer(api.secret)).items()],
+    }
+    sent, said = [{"type": "http.request", "body": body}], list[Any]()
+
+    async def receive() -> dict[str, Any]:
+        return sent.pop() if sent else await asyncio.get_running_loop().create_future()
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    await api.app(scope, receive, send)
+    start, *rest = said
+    return httpx2.Response(start["status"], headers=start["headers"], content=b"".join(each["body"] for each in rest))
 
 
 def _as_query(arguments: Mapping[str, Any]) -> bytes:

@@ -3,6 +3,10 @@
 import json
 import re
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 
 def stored(cli, *words: str) -> str:
     ran = cli("store", *words, "--json")

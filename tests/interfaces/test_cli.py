@@ -35,6 +35,7 @@ def fact(cli) -> str:
 class TestAsAProcess:
     """The main paths, through a real shell's eyes."""
 
+    @ONE_ENGINE
     def test_a_day_with_a_memory(self, process):
         stored = process("store", "fact", "Anna", "favorite_color", "-", stdin="deep green\n")
         assert (stored.code, stored.err) == (0, "")
@@ -174,6 +175,7 @@ def test_what_is_not_there_ends_with_code_3(cli, command: str):
     assert cli(command, "fact", UNKNOWN, "--json").code == 3
 
 
+@ONE_ENGINE
 class TestStoring:
     def test_the_same_again_takes_over_only_what_is_given(self, cli):
         shown = cli("store", "fact", "--help").out
@@ -215,6 +217,7 @@ class TestStoring:
         assert "from a pipe" in cli("list", "fact").out
 
 
+@ONE_ENGINE
 class TestReading:
     def test_search_without_hits_is_no_error(self, cli):
         ran = cli("search", "anything")

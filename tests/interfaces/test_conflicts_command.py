@@ -63,6 +63,7 @@ def test_a_person_sees_who_won_and_takes_it_back(cli):
     )
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_outcomes_are_told_in_words(cli):
     full = stored(cli, TEA, "--importance", "9")
     lost = cli("store", "note", NO_TEA).out.splitlines()
@@ -89,6 +90,7 @@ def test_outcomes_are_told_in_words(cli):
     assert "more:" not in cli("conflicts", "--cursor", cursor).out
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_what_is_held_is_seen_accepted_and_dismissed(cli, monkeypatch):
     hold(monkeypatch)
     assert json.loads(cli("review", "--json").out) == {
@@ -124,6 +126,7 @@ def test_what_is_held_is_seen_accepted_and_dismissed(cli, monkeypatch):
     assert [(each["id"], each["status"]) for each in reverted] == [(id_, "reverted")]
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -143,6 +146,7 @@ def test_what_is_refused_says_why(cli, words, code, said):
     assert said in ran.err
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_long_or_hostile_note_does_not_take_over_the_terminal(cli, monkeypatch):
     hold(monkeypatch)
     stored(cli, f"{TEA} \x1b[2J" + "a" * 1000)
@@ -152,6 +156,7 @@ def test_a_long_or_hostile_note_does_not_take_over_the_terminal(cli, monkeypatch
     assert "\x1b" not in shown
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_run_names_its_conflicts_and_what_it_rewrote(cli, environ, monkeypatch, tmp_path):
     """The model learns a note that contradicts another one of the same conversation."""
     lines = [json.dumps({"content": note, "category": "knowledge", "confidence": 0.9}) for note in (TEA, NO_TEA)]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 STORED = [
     {"key": "tea", "kind": "fact", "subject": "Anna", "predicate": "drink", "content": "green tea"},
     {"key": "note", "kind": "note", "content": "Anna used to drink espresso"},

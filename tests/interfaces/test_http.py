@@ -21,7 +21,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 
-from tulving import Memory, open_memory
+from tulving import Caller, Memory, open_memory
 from tulving.bootstrap import Served as Store
 from tulving.config import load_config
 from tulving.errors import ConfigError, InvalidInput, StoreUnavailable
@@ -111,8 +111,9 @@ async def inside(
 # -- sessions --------------------------------------------------------------------------------------------------
 
 
+@ONE_ENGINE
 @MODES
-async def test_a_session_of_the_local_caller(server, process, mode: str):
+async def test_a_session_of_the_local_caller(server, cli, mode: str):
     served = server("--open")
     assert "WITHOUT A TOKEN (--open): to every program on this machine" in served.said
     async with connected(served.url, mode=mode) as client:
@@ -126,20 +127,19 @@ async def test_a_session_of_the_local_caller(server, process, mode: str):
         assert "[Anna] [color]: green" in block["context"]
         assert "mode" in await refused(client, "memory_search", query="x", mode="magic")
         assert "there is no tool" in await refused(client, "memory_dream")
-    assert "green" in process("recall", "color of Anna").out
+    assert "green" in (await asyncio.to_thread(cli, "recall", "color of Anna")).out
     assert served.end()[0] == 0
 
 
 @MODES
-async def test_a_token_means_its_tenant_and_its_actor(server, token, process, mode: str):
-    made = token("anna", "--actor", "claude")
-    served = server()
-    assert "to those who have a token" in served.said
-    async with connected(served.url, made["secret"], mode) as client:
-        fact = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
-    shown = json.loads(process("--tenant", "anna", "events", "fact", fact["id"], "--json").out)
-    assert [event["actor"] for event in shown["events"]] == ["claude"]
-    assert process("show", "fact", fact["id"]).code == 3
+async def test_a_token_means_its_tenant_and_its_actor(environ, mode: str):
+    async with inside() as here:
+        async with here.client(await here.create("anna", actor="claude"), mode) as client:
+            fact = await ask(client, "memory_store_fact", subject="Anna", predicate="color", content="green")
+        memory = await here.memory()
+        events = await memory.bind(caller=Caller("anna")).events("fact", fact["id"])
+        assert [event.actor for event in events] == ["claude"]
+        assert await memory.get("fact", fact["id"]) is None
 
 
 @MODES
@@ -183,7 +183,7 @@ async def test_requests_at_once_keep_their_tenants(server, token):
 
     async def hammer(tenant: str, secret: str, mode: str, number: int) -> None:
         async with connected(served.url, secret, mode) as client:
-            for turn in range(4):
+            for turn in range(3):
                 about = f"{tenant} {mode} {number} {turn}"
                 stored = await ask(client, "memory_store_note", content=f"heliotrope of {about}")
                 memory = await ask(client, "memory_get", memory_type="fact", memory_id=stored["id"])
@@ -198,13 +198,13 @@ async def test_requests_at_once_keep_their_tenants(server, token):
             hammer(tenant, secret, mode, number)
             for tenant, secret in tenants.items()
             for mode in ("auto", "legacy")
-            for number in range(4)
+            for number in range(2)
         )
     )
     for tenant, secret in tenants.items():
         async with connected(served.url, secret) as client:
             found = (await ask(client, "memory_search", query="heliotrope", limit=100))["results"]
-            assert len(found) == 2 * 4 * 4
+            assert len(found) == 2 * 2 * 3
             assert all(hit["content"].startswith(f"heliotrope of {tenant}") for hit in found)
 
 
@@ -340,14 +340,14 @@ async def test_revocation_and_expiry_count_from_the_next_request(environ, clock)
 
 
 @ONE_ENGINE
-async def test_an_open_server_closes_with_the_first_token_and_stays_closed(server, token, process):
+def test_an_open_server_closes_with_the_first_token_and_stays_closed(server, token, cli, process):
     served = server("--open")
     assert served.post().status_code == 200
     assert served.post(secret="tulving_" + "A" * 43).status_code == 401, "a bad token is never as good as none"
     made = token()
     assert served.post().status_code == 401
     assert served.post(secret=made["secret"]).status_code == 200
-    assert process("token", "revoke", made["id"]).code == 0
+    assert cli("token", "revoke", made["id"]).code == 0
     time.sleep(TRUSTED)
     assert served.post(secret=made["secret"]).status_code == 401
     assert served.post().status_code == 401, "revoking the last token does not open the server"
@@ -366,9 +366,9 @@ async def test_what_was_forwarded_from_elsewhere_needs_a_token_though_the_server
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "0.0.0.0:0"])
 @ONE_ENGINE
-def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: str):
+def test_without_tokens_it_starts_only_when_told_to_be_open(cli, address: str):
     """A proxy's requests look local with its default settings, so only a person can know that there is none."""
-    ran = process("mcp", "--http", address)
+    ran = cli("mcp", "--http", address)
     assert ran.code == 2
     assert ran.err == (
         "error: http: there is no token yet, so every request would be refused; allowed: first `tulving token create`,"
@@ -378,35 +378,37 @@ def test_without_tokens_it_starts_only_when_told_to_be_open(process, address: st
 
 @pytest.mark.parametrize(("address", "names"), [("0.0.0.0:0", "none"), ("127.0.0.1:0", "memory.example.com")])
 @ONE_ENGINE
-def test_it_is_never_open_where_others_can_reach_it(process, address: str, names: str):
-    ran = process("mcp", "--http", address, "--open", TULVING_ALLOWED_HOSTS=names)
+def test_it_is_never_open_where_others_can_reach_it(cli, monkeypatch: pytest.MonkeyPatch, address: str, names: str):
+    monkeypatch.setenv("TULVING_ALLOWED_HOSTS", names)
+    ran = cli("mcp", "--http", address, "--open")
     assert ran.code == 2
     assert "open: is not possible where others can reach the server" in ran.err
     assert "`tulving token create`" in ran.err
 
 
 @ONE_ENGINE
-def test_it_is_not_open_to_all_and_to_those_with_a_token(process, token):
+def test_it_is_not_open_to_all_and_to_those_with_a_token(cli, token):
     token()
-    ran = process("mcp", "--http", "127.0.0.1:0", "--open")
+    ran = cli("mcp", "--http", "127.0.0.1:0", "--open")
     assert ran.code == 2
     assert "open: is not possible, since the store has tokens" in ran.err
 
 
 @ONE_ENGINE
-def test_open_is_a_word_about_http(process):
-    ran = process("mcp", "--open")
+def test_open_is_a_word_about_http(cli):
+    ran = cli("mcp", "--open")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "error: open: is for a server over HTTP; allowed: --http HOST:PORT --open\n"
 
 
 @ONE_ENGINE
-def test_with_tokens_it_listens_anywhere_and_still_wants_one(server, token, process):
+def test_with_tokens_it_listens_anywhere_and_still_wants_one(server, token, cli):
     made = token()
     served = server(address="0.0.0.0:0")
+    assert "to those who have a token" in served.said
     assert served.post().status_code == 401
     assert served.post(secret=made["secret"]).status_code == 200
-    assert process("token", "revoke", made["id"]).code == 0
+    assert cli("token", "revoke", made["id"]).code == 0
     assert served.post().status_code == 401
 
 
@@ -671,12 +673,11 @@ async def test_it_starts_while_the_store_is_down(server, engine: str, tmp_path: 
         assert "the store can't be used yet" in served.said
         assert served.post().status_code == 200
         assert served.post(secret="tulving_" + "A" * 43).status_code == 503
-        for address in ("127.0.0.1:0", "0.0.0.0:0"):
-            closed = server(address=address, TULVING_URL=down)
-            assert "to those who have a token" in closed.said
-            assert closed.post().status_code == 401
-            assert closed.post(secret="tulving_" + "A" * 43).status_code == 503
-            assert httpx2.get(f"http://127.0.0.1:{closed.port}/readyz", timeout=30).status_code == 503
+        closed = server(address="127.0.0.1:0" if engine == "sqlite" else "0.0.0.0:0", TULVING_URL=down)
+        assert "to those who have a token" in closed.said
+        assert closed.post().status_code == 401
+        assert closed.post(secret="tulving_" + "A" * 43).status_code == 503
+        assert httpx2.get(f"http://127.0.0.1:{closed.port}/readyz", timeout=30).status_code == 503
 
 
 @ONE_ENGINE
@@ -695,7 +696,7 @@ def test_what_comes_from_elsewhere_forges_no_line_of_the_log(server, tmp_path: P
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @ONE_ENGINE
-def test_a_request_under_way_is_answered_before_the_end(server, process, number: int):
+def test_a_request_under_way_is_answered_before_the_end(server, cli, number: int):
     served = server("--open")
     call = {"name": "memory_store_rule", "arguments": {"content": "finish what you began"}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -719,7 +720,7 @@ def test_a_request_under_way_is_answered_before_the_end(server, process, number:
     connection.close()
     assert served.process.wait(30) == 0
     assert "Traceback" not in served.later, served.later
-    assert "finish what you began" in process("list", "rule").out
+    assert "finish what you began" in cli("list", "rule").out
 
 
 @ONE_ENGINE
@@ -732,12 +733,12 @@ def test_a_client_that_waits_does_not_keep_it_from_ending(server):
 
 
 @ONE_ENGINE
-def test_a_port_in_use_is_an_error_of_one_line(process):
+def test_a_port_in_use_is_an_error_of_one_line(cli):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        ran = process("mcp", "--http", f"127.0.0.1:{port}")
+        ran = cli("mcp", "--http", f"127.0.0.1:{port}")
     assert ran.code == 1
     assert ran.err == f"error: can't listen on 127.0.0.1, port {port}: Address already in use\n"
 
@@ -790,7 +791,7 @@ def _ended(served: Served) -> Iterator[list[str]]:
 
 
 @pytest.mark.usefixtures("path")
-async def test_no_secret_is_in_the_log_or_the_trail(server, token, process, environ: dict[str, str], tmp_path: Path):
+async def test_no_secret_is_in_the_log_or_the_trail(server, token, cli, environ: dict[str, str], tmp_path: Path):
     made, wrong = token("anna"), "tulving_" + "wrong" * 10
     served = server()
     with _ended(served) as said:
@@ -800,8 +801,8 @@ async def test_no_secret_is_in_the_log_or_the_trail(server, token, process, envi
             assert served.post(secret=attempt).status_code == 401
         assert served.post(secret=made["secret"], host="evil.example").status_code == 421
         assert served.post(secret=made["secret"], origin="https://evil.example").status_code == 403
-    trail = process("--tenant", "anna", "events", "fact", fact["id"], "--json").out
-    assert process("export", "--all-tenants", "all.jsonl").code == 0
+    trail = (await asyncio.to_thread(cli, "--tenant", "anna", "events", "fact", fact["id"], "--json")).out
+    assert (await asyncio.to_thread(cli, "export", "--all-tenants", "all.jsonl")).code == 0
     for text in (served.said + said[0], trail, Path("all.jsonl").read_text()):
         assert made["secret"] not in text
         assert wrong not in text

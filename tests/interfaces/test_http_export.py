@@ -307,7 +307,7 @@ async def test_a_download_that_is_left_leaves_nothing(environ, temporary):
     async with service({"request_timeout": 1}) as here:
         secret, memory = await here.create(rights=ALL), await here.memory()
         await memory.store_episodes([{"content": f"{each} " + "x" * 100_000, "butler": "b"} for each in range(100)])
-        for _ in range(6):
+        for _ in range(3):
             async with here.client(secret) as client, client.stream("GET", "/v1/export") as answer:
                 await anext(answer.aiter_raw())
         await until(lambda: not here.connections and not any(temporary.iterdir()))

@@ -1,5 +1,6 @@
 """What a person does about learning: teach, look at what was learned, decide and undo."""
 
+import io
 import json
 import os
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 from model_command import CITY, ORDER, RULE
 
 from tulving.interfaces.cli import review
+
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
 
 MODEL = f"{sys.executable} {model_command.__file__}"
 TULVING = f"{sys.executable} -m tulving"
@@ -32,6 +35,17 @@ def chat(tmp_path: Path) -> str:
     return str(file)
 
 
+@pytest.fixture
+def piped(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run a command that is given something on standard input."""
+
+    def run(*arguments: str, stdin: str = "") -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        return cli(*arguments)
+
+    return run
+
+
 def told(ran: Any) -> Any:
     assert ran.code == 0, ran.err
     return json.loads(ran.out)
@@ -44,7 +58,6 @@ def facts(cli: Callable[..., Any]) -> list[str]:
 # -- by pipe, without a key --------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("path")
 def test_any_model_learns_by_pipe(cli, environ):
     episode = told(cli("store", "episode", HARMLESS, "--json"))["id"]
     line = f"{TULVING} learn --prompt | {MODEL} | {TULVING} learn --apply"
@@ -59,44 +72,42 @@ def test_any_model_learns_by_pipe(cli, environ):
     assert "no episode waits" in again.err
 
 
-@pytest.mark.usefixtures("path")
-def test_a_conversation_is_learned_by_pipe(cli, process, chat):
-    prompt = process("learn", "--prompt", chat)
+def test_a_conversation_is_learned_by_pipe(cli, piped, chat):
+    prompt = piped("learn", "--prompt", chat)
     assert "I live in Berlin now" in prompt.out
     answer = model_command.answer(prompt.out)
-    applied = process("learn", "--apply", stdin=answer)
+    applied = piped("learn", "--apply", stdin=answer)
     assert applied.out.startswith("learned 1 new fact; profile: work\n")
     assert "skipped: 1 too uncertain" in applied.out
     assert facts(cli) == [CITY]
-    second = process("learn", "--apply", stdin=answer)
+    second = piped("learn", "--apply", stdin=answer)
     assert second.code == 2
     assert "lease" in second.err
 
 
-def test_an_answer_goes_to_the_prompt_of_its_lease(cli, process):
+def test_an_answer_goes_to_the_prompt_of_its_lease(cli, piped):
     for butler in ("painter", "cook"):
         cli("store", "episode", HARMLESS, "--butler", butler)
     mine, other = (told(cli("learn", "--prompt", "--butler", butler, "--json")) for butler in ("painter", "cook"))
     answer = model_command.answer(mine["prompt"])
-    learned = told(process("learn", "--apply", "--lease", mine["lease"], "--json", stdin=answer))
+    learned = told(piped("learn", "--apply", "--lease", mine["lease"], "--json", stdin=answer))
     assert learned["run_id"] == mine["lease"] != other["lease"]
     assert [change["content"] for change in learned["changes"]] == [CITY, ORDER, RULE]
 
 
 @pytest.mark.parametrize("stdin", ["", " \n"])
-def test_an_answer_that_is_empty_is_refused(process, path, stdin):
-    ran = process("learn", "--apply", stdin=stdin)
+def test_an_answer_that_is_empty_is_refused(piped, path, stdin):
+    ran = piped("learn", "--apply", stdin=stdin)
     assert ran.code == 2
     assert "standard input is empty" in ran.err
 
 
-@pytest.mark.usefixtures("path")  # whatever the engine
-def test_an_answer_without_json_is_refused_and_the_lease_stays(cli, process, chat):
-    prompt = process("learn", "--prompt", chat).out
-    ran = process("learn", "--apply", stdin="I would rather not.")
+def test_an_answer_without_json_is_refused_and_the_lease_stays(cli, piped, chat):
+    prompt = piped("learn", "--prompt", chat).out
+    ran = piped("learn", "--apply", stdin="I would rather not.")
     assert ran.code == 2
     assert "answer" in ran.err
-    assert process("learn", "--apply", stdin=model_command.answer(prompt)).code == 0
+    assert piped("learn", "--apply", stdin=model_command.answer(prompt)).code == 0
 
 
 @pytest.mark.parametrize(
@@ -128,17 +139,16 @@ def test_without_a_model_a_person_is_told_what_to_do(cli, chat):
 # -- with a model ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("path")  # whatever the engine
-def test_a_conversation_is_learned_from_a_file_or_messages(cli, process, with_model, chat):
+def test_a_conversation_is_learned_from_a_file_or_messages(cli, piped, with_model, chat):
     learned = cli("learn", chat)
     assert (learned.code, learned.err) == (0, "")
     assert learned.out.startswith(
         "learned 1 new fact; profile: work\n  fact created  context: The user lives in Berlin\n"
     )
     messages = json.dumps([{"role": "user", "content": "I live in Berlin now"}])
-    again = told(process("learn", "--json", stdin=messages))
+    again = told(piped("learn", "--json", stdin=messages))
     assert (again["facts_created"], again["duplicates"], again["below_threshold"]) == (0, 1, 1)
-    assert "undo" not in process("learn", "-", stdin=messages).out, "nothing was learned"
+    assert "undo" not in piped("learn", "-", stdin=messages).out, "nothing was learned"
 
 
 def test_what_was_learned_is_seen_and_undone(cli, with_model):

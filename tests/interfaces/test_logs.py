@@ -70,9 +70,9 @@ def test_a_clock_that_is_set_back_silences_nothing():
 
 
 @pytest.mark.usefixtures("path")  # whatever the engine
-def test_keys_of_domain_scores_forge_no_line(process):
+def test_keys_of_domain_scores_forge_no_line(cli, process):
     forged = "2026-01-01 00:00:00,000 ERROR tulving: all is lost"
-    assert process("entity", "create", "Anna", "person").code == 0
+    assert cli("entity", "create", "Anna", "person").code == 0
     hints = json.dumps({"domain_scores": {f"x\n{forged}\x1b[31m": "high"}})
     ran = process("--verbose", "entity", "resolve", "Anna", "--context-hints", hints)
     assert ran.code == 0

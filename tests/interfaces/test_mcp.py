@@ -92,6 +92,7 @@ def offered(tool: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_session_over_stdio(connect, mode: str):
     async with connect(mode) as client:
@@ -127,9 +128,8 @@ async def test_a_session_over_stdio(connect, mode: str):
         assert "blue" not in (await ask(client, "memory_context", trigger_prompt="Anna", butler="painter"))["context"]
 
 
-@pytest.mark.usefixtures("path")  # whatever the engine
-async def test_a_fact_that_is_stored_again_takes_over_only_what_is_given(connect):
-    async with connect() as client:
+async def test_a_fact_that_is_stored_again_takes_over_only_what_is_given(config: MemoryModuleConfig):
+    async with serving(config) as client:
         fact = {"subject": "Anna", "predicate": "color", "content": "green"}
         stored = await ask(client, "memory_store_fact", **fact, importance=9, tags=["home"], confidence=0.7)
         again = await ask(client, "memory_store_fact", **fact, permanence="stable", importance=None)
@@ -456,6 +456,7 @@ def test_a_cancelled_request_does_not_keep_the_server(process):
     assert process("mcp", stdin=opening() + store(2) + cancelled).code == 0
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_as_the_end_of_input_does(environ: dict[str, str], url: str, number: int):
     with subprocess.Popen(

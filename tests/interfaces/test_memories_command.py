@@ -1,5 +1,6 @@
 """What a person decides about memories: by the beginning of their ids, several at once, and asked before deleting."""
 
+import io
 import json
 import os
 import pty
@@ -57,6 +58,7 @@ def test_what_is_not_clear_is_refused_and_nothing_is_changed(cli, facts):
     assert len(json.loads(cli("list", "facts", "--json").out)["items"]) == 3
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_no_more_than_a_few_candidates_are_named(cli, url: str):
     for number in range(7):
         id_ = stored(cli, "fact", "Anna", f"p{number}", "x")
@@ -86,6 +88,7 @@ def test_ids_of_other_owners_and_scopes_are_not_there(cli, facts, monkeypatch: p
         monkeypatch.delenv(name)
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_sessions_entities_and_short_refs(cli):
     session = json.loads(cli("sessions", "start", "--json").out)["id"]
     assert session in cli("sessions", "show", session[:18]).out
@@ -96,6 +99,7 @@ def test_sessions_entities_and_short_refs(cli):
     assert [cli(*words).code for words in (("show", ref), ("confirm", ref), ("forget", "fact", ref))] == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_a_plural_names_a_kind(cli, facts):
     assert cli("list", "facts").out == cli("list", "fact").out
     assert cli("list", "rules").out == "no rules\n"
@@ -103,6 +107,7 @@ def test_a_plural_names_a_kind(cli, facts):
     assert cli("list", "factses").code == 2
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @pytest.mark.parametrize(("verb", "done", "more"), [
     ("confirm", "confirmed", []), ("forget", "forgotten", []), ("delete", "deleted", ["--yes"]),
 ])  # fmt: skip
@@ -117,6 +122,7 @@ def test_several_at_once_each_reported(cli, facts, verb: str, done: str, more: l
     assert json.loads(told.err)["error"]["type"] == "NotFound"
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 def test_one_that_cannot_be_confirmed_does_not_keep_the_others_from_it(cli, facts):
     old = stored(cli, "fact", "Ben", "drink", "tea")
     stored(cli, "fact", "Ben", "drink", "coffee")
@@ -130,15 +136,16 @@ def test_one_that_cannot_be_confirmed_does_not_keep_the_others_from_it(cli, fact
 
 @pytest.mark.usefixtures("path")
 class TestAsking:
-    def test_who_cannot_be_asked_must_have_said_yes(self, process, facts):
+    def test_who_cannot_be_asked_must_have_said_yes(self, cli, facts, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
         for words in (("delete", "fact", facts[0]), ("delete-profile",)):
-            ran = process(*words)
+            ran = cli(*words)
             assert (ran.code, ran.out) == (2, "")
             assert "--yes" in ran.err
-        assert process("show", facts[0]).code == 0
+        assert cli("show", facts[0]).code == 0
 
     @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0), (b"\x04", 1)])
-    def test_a_person_is_shown_what_would_be_gone(self, environ, cli, process, facts, answer: bytes, code: int):
+    def test_a_person_is_shown_what_would_be_gone(self, environ, cli, facts, answer: bytes, code: int):
         cli("edit", "fact", facts[0], "--content", "x\x1b[2J")
         leader, follower = pty.openpty()
         os.write(leader, answer)
@@ -153,7 +160,7 @@ class TestAsking:
         assert ran.returncode == code
         assert "fact  Anna · one: x\ufffd[2J" in ran.stderr, "it can't take hold of the terminal"
         assert "Delete these 2 memories for good? [y/N]" in ran.stderr
-        assert process("show", facts[0]).code == (3 if code == 0 else 0)
+        assert cli("show", facts[0]).code == (3 if code == 0 else 0)
 
 
 def test_a_key_that_was_never_used_says_so(cli):

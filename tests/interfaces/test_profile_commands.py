@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 
 def test_a_profile_by_hand(cli):
     assert (cli("profile").code, cli("profile").out) == (0, "\n")

@@ -105,6 +105,7 @@ async def ask(client: Client, questions: int = 1, **options: Any) -> dict[str, A
 # -- learning ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @BOTH_ERAS
 async def test_consolidation_uses_the_clients_model(connect, mode: str):
     model = Model(model_command.answer)
@@ -127,7 +128,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_open(connect, mode: str):
         asked.set()
         await anyio.sleep_forever()
 
-    async with connect(mode, sampling_callback=silent, TULVING_TOOLS="all", TULVING_LLM__TIMEOUT="5") as client:
+    async with connect(mode, sampling_callback=silent, TULVING_TOOLS="all", TULVING_LLM__TIMEOUT="1") as client:
         await client.call_tool("memory_store_episode", {"content": "Moved to Berlin", "butler": "painter"})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "memory_run_consolidation")
@@ -153,6 +154,7 @@ async def test_without_a_model_consolidation_counts_and_says_what_to_do(connect,
         assert "memory_learn_prompt" not in client.instructions, "it is not offered"
 
 
+@pytest.mark.usefixtures("path")  # whatever the engine
 @BOTH_ERAS
 async def test_the_model_that_is_already_there_learns(connect, mode: str):
     """Without sampling: the host's model calls two tools, and answers the prompt in between."""
@@ -345,8 +347,7 @@ def test_a_client_that_leaves_while_it_is_asked_ends_the_server(environ: dict[st
 # -- progress ----------------------------------------------------------------------------------------------------
 
 
-@BOTH_ERAS
-@pytest.mark.parametrize("model", [None, Model()], ids=["alone", "sampling"])
+@pytest.mark.parametrize(("mode", "model"), [("legacy", None), ("auto", Model())], ids=["alone", "sampling"])
 async def test_progress_is_reported_over_stdio(over_stdio: Connect, mode: str, model: Model | None):
     steps: list[Any] = []
 
@@ -360,8 +361,7 @@ async def test_progress_is_reported_over_stdio(over_stdio: Connect, mode: str, m
         assert len(steps) == 3, "only who asks is told"
 
 
-@BOTH_ERAS
-async def test_progress_is_reported_over_http_to_who_asks(path: Path, server, token, mode: str):
+async def test_progress_is_reported_over_http_to_who_asks(path: Path, server, token):
     """Of a real call: a command is the model."""
     steps: list[Any] = []
 
@@ -370,15 +370,18 @@ async def test_progress_is_reported_over_http_to_who_asks(path: Path, server, to
 
     secret = token()["secret"]
     served = server(TULVING_LLM__COMMAND=shlex.join([sys.executable, model_command.__file__]))
-    web = httpx2.AsyncClient(headers=bearer(secret), timeout=60)
-    async with web, Client(streamable_http_client(served.url, http_client=web), mode=mode) as client:
-        for butler in ("anna", "ben"):
-            await client.call_tool("memory_store_episode", {"content": "I moved to Berlin", "butler": butler})
-        learned = await client.call_tool("memory_run_consolidation", {}, progress_callback=note)
-        assert learned.structured_content["episodes_consolidated"] == 2
-        assert steps == [(1, 2), (2, 2)]
-        again = await client.call_tool("memory_run_consolidation", {})
-        assert (again.structured_content["episodes_processed"], len(steps)) == (0, 2)
+    for mode in ("auto", "legacy"):
+        web = httpx2.AsyncClient(headers=bearer(secret), timeout=60)
+        async with web, Client(streamable_http_client(served.url, http_client=web), mode=mode) as client:
+            for butler in ("anna", "ben"):
+                episode = {"content": f"I moved to Berlin, {mode}", "butler": butler}
+                await client.call_tool("memory_store_episode", episode)
+            learned = await client.call_tool("memory_run_consolidation", {}, progress_callback=note)
+            assert learned.structured_content["episodes_consolidated"] == 2
+            assert steps == [(1, 2), (2, 2)]
+            again = await client.call_tool("memory_run_consolidation", {})
+            assert (again.structured_content["episodes_processed"], len(steps)) == (0, 2)
+            steps.clear()
 
 
 @pytest.mark.parametrize("model", [None, Model()], ids=["alone", "sampling"])

@@ -6,6 +6,8 @@ import pytest
 
 from tulving.domain.relevance import SIGNALS
 
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 
 @pytest.fixture
 def stored(cli):

@@ -191,7 +191,7 @@ def test_a_batch_that_cancels_one_of_its_requests_is_answered_once(path: Path, c
     assert [each["id"] for each in answers] == [None, 5]
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", None])
+@pytest.mark.parametrize("version", ["2025-06-18", None])
 def test_a_batch_in_another_version_is_refused(path: Path, converse, version: str | None):
     said = converse(*(opening(version) if version else []), [store(2, "one"), LIST])
     assert [(answer["id"], answer["error"]["code"]) for answer in said if "error" in answer] == [(None, -32600)]

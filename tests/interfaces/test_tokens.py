@@ -9,6 +9,8 @@ import pytest
 
 from tulving.domain.access import ALL_RIGHTS
 
+pytestmark = pytest.mark.usefixtures("path")  # whatever the engine
+
 
 def created(cli, *options: str, before: tuple[str, ...] = ()) -> dict:
     ran = cli(*before, "token", "create", *options, "--json")

@@ -199,12 +199,12 @@ def busy(server, path) -> Served:
     return served
 
 
-def test_without_a_terminal_one_picture_is_printed(busy, process):
+def test_without_a_terminal_one_picture_is_printed(busy, process, cli):
     ran = process("top", f"127.0.0.1:{busy.port}", "--interval", "0.2")
     assert ran.code == 0, ran.err
     assert re.search(r"^recall +- .* - +1 +-$", ran.out, re.MULTILINE), ran.out
     assert "\x1b" not in ran.out
-    ran = process("top", f"127.0.0.1:{busy.port}", "--interval", "0.2", "--json")
+    ran = cli("top", f"127.0.0.1:{busy.port}", "--interval", "0.2", "--json")
     told = json.loads(ran.out)
     assert told["operations"][0]["operation"] == "memory_recall"
     assert told["health"]
@@ -254,14 +254,14 @@ def terminal(arguments: list[str]) -> tuple[Callable[[Callable[[str], bool]], st
 
 
 @pytest.mark.usefixtures("path")
-def test_where_no_service_is_that_is_said(process):
-    ran = process("top", "127.0.0.1:9", "--once")
+def test_where_no_service_is_that_is_said(cli):
+    ran = cli("top", "127.0.0.1:9", "--once")
     assert ran.code == 1
     assert ran.err.startswith("error: no service answers at http://127.0.0.1:9 (")
     assert "tulving serve" in ran.err
 
 
-def test_a_service_that_needs_a_token_says_which(server, token, process, path):
+def test_a_service_that_needs_a_token_says_which(server, token, cli, path, monkeypatch):
     secret = token("default", "--rights", "read,write,admin")["secret"]
     served = server(TULVING_ALLOWED_HOSTS="memory.example.com")
     place = f"127.0.0.1:{served.port}"
@@ -271,7 +271,8 @@ def test_a_service_that_needs_a_token_says_which(server, token, process, path):
     for given, said in ((None, r"TULVING_TOKEN: `tulving token create .*`$"), ("x", "unknown"), (reader, "lacks it")):
         with pytest.raises(Forbidden, match=said):
             Service(f"http://{place}", given).next(0.0)
-    ran = process("top", place, "--once", "--interval", "0.2", TULVING_TOKEN=secret)
+    monkeypatch.setenv("TULVING_TOKEN", secret)
+    ran = cli("top", place, "--once", "--interval", "0.2")
     assert ran.code == 0, ran.err
     assert secret not in ran.out
 
@@ -308,7 +309,7 @@ class Ending(Other):
 @pytest.fixture
 def other_service(request) -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), request.param) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 

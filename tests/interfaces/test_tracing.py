@@ -243,7 +243,7 @@ async def test_nothing_is_told_of_what_failed_either(url, traces, exporter):
     """A store that lacks its tables makes most calls fail unexpectedly: then the most is logged."""
     with logged() as text:
         async with watched(url, traces=traces) as service:
-            await every_call(service)
+            await service.post("/v1/facts", subject=CANARY, predicate="drink", content=f"{CANARY} content")
             for table in ("facts", "episodes", "rules", "entities", "sessions", "memory_events"):
                 run_sql(url, f"ALTER TABLE {table} RENAME TO {table}_gone")
             for operation in OPERATIONS.values():
