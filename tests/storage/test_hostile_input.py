@@ -31,7 +31,7 @@ from tulving.testing import ScriptedLlm, WordEmbedder
 Census = Callable[[], dict[str, Any]]
 MEGABYTE = 1_000_000
 LONG = 100_000
-"""Many times as long as a query or a name may be. Texts of a megabyte take long: one goes through every verb, and others
+"""Many times as long as a query or a name may be. A megabyte takes long: one such text goes through every verb, others
 are in `HUGE_TEXTS`."""
 TEXTS = {
     "a megabyte": "".join(f"word{number} " for number in range(MEGABYTE // 10))[:MEGABYTE],
